@@ -62,7 +62,7 @@ def axis_exhibits(about: About, measured: Sequence[Series], task: str) -> Iterat
 def _exhibit(about: About, some: Sequence[AxisSeries]) -> Exhibit:
     first = some[0]
     axis = readable_axis(first).partition(" (")[0]
-    title = f"{readable_metric(_without_stage(first.metric))} by {axis}"
+    title = f"{readable_metric(_without_stage(first.metric), first.axis)} by {axis}"
     if first.is_of_groups:
         title += f", for each {listed(readable(first.row_title).split(', '))}"
     drawn = [(s, one) for s in some if (one := axis_figure(s, _drawn_lines(about, s)))]
@@ -114,7 +114,7 @@ def axis_table(series: AxisSeries) -> Table:
     of = f" ({series.of.replace('=', ' ')})" if series.of else ""
     return Table(
         name=figure_name(series), task=series.task, row_title=series.row_title,
-        title=f"{readable_metric(series.metric)}{of} by {readable_axis(series)}",
+        title=f"{readable_metric(series.metric, series.axis)}{of} by {readable_axis(series)}",
         columns=columns, rows=tuple(_row(line, columns) for line in series.lines),
         footnotes=tuple(_footnotes(series, places)),
     )  # fmt: skip

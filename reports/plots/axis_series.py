@@ -49,7 +49,9 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
     ][:MAX_LINES]  # fmt: skip
     if not any(len(line.points) > 1 for line in lines):
         return None
-    title = capitalized(f"{readable_metric(series.metric)} against {readable_axis(series)}")
+    title = capitalized(
+        f"{readable_metric(series.metric, series.axis)} against {readable_axis(series)}"
+    )
     part = f", {readable(series.of).replace('=', ' ')}" if series.of else ""
     return draw(
         LineChart(
@@ -61,9 +63,9 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
     )  # fmt: skip
 
 
-def readable_metric(metric: str) -> str:
-    """As ``attention entropy``; that it is a logarithm stands in its unit."""
-    return readable(metric.removesuffix(_LOG))
+def readable_metric(metric: str, axis: str) -> str:
+    """As ``attention entropy``: its unit says that it is a logarithm, the axis by what it goes."""
+    return readable(metric.removesuffix(_LOG).removesuffix(f"_by_{axis}"))
 
 
 def readable_axis(series: AxisSeries) -> str:
@@ -111,7 +113,7 @@ def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     bands = [end for line in lines for ends in line.intervals.values() for end in ends]
     ends = [end for end in bands if not is_log_of_zero(series, end)]
     values = values or [_LOG_OF_ZERO]
-    named = axis_title(readable_metric(series.metric), series.unit, series.better)
+    named = axis_title(readable_metric(series.metric, series.axis), series.unit, series.better)
     title = label(named, width=60)
     if not needs_log(values):
         return PlotAxis(title=title, limits=_limits(values, ends))
