@@ -12,7 +12,7 @@ Reach is not quality: the bits beside it say who predicts best.
 Expected: attention is flat; a plain RNN falls by a constant factor a token; a convolution cuts off;
 gates let far more through, and an LSTM whose forget gate starts open the most.
 
-Cost: quick about 20 minutes on two cores; standard half a day on one GPU; paper a cluster.
+Cost: quick about 10 minutes on two cores; standard half a day on one GPU; paper a cluster.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
