@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from suite.errors import UsageError, message, unknown_name
 
-TUNED = "tuned"  # a learning rate by the committed table
+TUNED = "tuned"  # a learning rate that a search in the plan finds
 
 
 class SpecError(UsageError):
