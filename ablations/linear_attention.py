@@ -12,6 +12,9 @@ enough to learn. Linformer and FNet read both ways, so they meet ListOps only.
 
 Expected: on recall attention is far ahead; on short ListOps all are near each other.
 
+Found at quick, five seeds: recall: attention 0.9996, local 0.38, linear Transformer and Performer
+what guessing gives (0.167); selective copying 0.98, 0.29, 0.73, 0.47; ListOps 0.37 (FNet) to 0.42.
+
 Cost: quick about half an hour on two cores, 4 minutes of it timing; standard most of a day on one
 GPU; paper, at the Arena's lengths, a cluster.
 """

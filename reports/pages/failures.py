@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.results.reading import Reading
-from reports.results.series import Series, belongs, floors_of, num_expected
-from suite.schema import FLOORS, LEARNING_RATE, About, Status
+from reports.results.series import Series, belongs, floors_of, never_searched, num_expected
+from suite.schema import FLOORS, About, Status
 
 MAX_FAILURES = 200  # that a page tells
 _FATES = {
@@ -50,8 +50,11 @@ def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGro
     """Every group of a sweep, in the order of its tasks and probes."""
     variants_of: dict[FailureGroup, list[str]] = {}
     seeds_of: dict[FailureGroup, set[int]] = {}
+    unsearched = never_searched(measured)
     for series in measured:
         for variant, group in _of_series(about, series):
+            if (series.task, group.probe, variant) in unsearched:
+                continue
             key = replace(group, seeds=()) if group.reason == NOISE else group
             seeds_of.setdefault(key, set()).update(group.seeds)
             variants_of.setdefault(key, []).append(variant)
@@ -65,9 +68,7 @@ def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGro
 
 def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup]]:
     """Variant or floor, and what went wrong with it."""
-    # A search tries each rate only as long as scores get better: none of them is missing.
-    is_tried = series.probe == LEARNING_RATE and series.metric != LEARNING_RATE
-    expected = 0 if is_tried else num_expected(series, about)
+    expected = num_expected(series, about)
     shown = [(v, series.probe, expected) for v in about.variants if belongs(v, series.task)]
     shown += [(floor, FLOORS, 1) for floor in floors_of(about, series)]
     for variant, probe, num in shown:

@@ -16,7 +16,15 @@ from functools import cached_property
 import pandas as pd
 
 from reports.results.reading import Reading, first_of_seeds, reading_of, resolution_of
-from suite.schema import BASELINE_AGAIN, FLOORS, MIXER_ALONE, About, Better, Status
+from suite.schema import (
+    BASELINE_AGAIN,
+    FLOORS,
+    LEARNING_RATE,
+    MIXER_ALONE,
+    About,
+    Better,
+    Status,
+)
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
@@ -199,8 +207,24 @@ def belongs(variant: str, task: str) -> bool:
 
 
 def num_expected(series: Series, about: About) -> int:
-    """Readings that each variant should have: the seeds for a score, else as many as any has."""
+    """Readings that each variant should have: the seeds for a score, else as many as any has.
+
+    A search tries each rate only as long as scores get better: none of these is expected.
+    """
+    if series.probe == LEARNING_RATE and series.metric != LEARNING_RATE:
+        return 0
     return max(about.num_seeds, series.num_seen) if series.is_score else max(1, series.num_seen)
+
+
+def never_searched(measured: Iterable[Series]) -> set[tuple[str, str, str]]:
+    """Task, probe and variant of the searches for a learning rate that nothing waits for."""
+    return {
+        (series.task, LEARNING_RATE, variant)
+        for series in measured
+        if series.is_score
+        for variant, readings in series.readings.items()
+        if readings and all(reading.status is Status.SKIPPED for reading in readings)
+    }
 
 
 def advantages(series: Series, a: str, b: str) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ from reports.results.series import (
     belongs,
     beside_scores,
     floors_of,
+    never_searched,
     num_expected,
     timings_of,
 )
@@ -142,9 +143,11 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
     """Coverage of every cell of the sweep: task, variant or floor, probe, seed; no controls."""
     readings: list[Reading] = []
     timings: list[Reading] = []
-    total = 0
+    total, unsearched = 0, never_searched(measured)
     for series in without_controls(measured):
         for variant in about.variants:
+            if (series.task, series.probe, variant) in unsearched:
+                continue
             if belongs(variant, series.task):
                 readings.extend(series.of(variant))
                 timings.extend(timings_of(series, variant))
