@@ -12,6 +12,11 @@ Reach is not quality: the bits beside it say who predicts best.
 Expected: attention is flat; a plain RNN falls by a constant factor a token; a convolution cuts off;
 gates let far more through, and an LSTM whose forget gate starts open the most.
 
+Found at quick, five seeds (a pilot had three): 64 tokens back reach, as powers of ten, before
+training -6.1 in the LSTM, -12.4 with its forget gate half closed, -12 in the GRU, -22 in the RNN,
+-2.1 in attention; after it -6.4, -7.9, -7.1, -14 and -4.0. Reach is not quality: the RNN predicts
+as well as the LSTM (2.776 and 2.774 bits), attention worse (2.819), the GRU best (2.707).
+
 Cost: quick about 10 minutes on two cores; standard half a day on one GPU; paper a cluster.
 """
 
