@@ -245,7 +245,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "features are never redrawn",
         "mixers/performer.py",
-        "if self.num_calls % self.redraw_interval == 0:",
+        "if self.num_calls and self.num_calls % self.redraw_interval == 0:",
         "if self.num_calls < 0:",
         "performer",
     ),

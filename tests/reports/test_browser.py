@@ -139,8 +139,8 @@ def test_a_keyboard_sorts_too(page: Page, reports: Path) -> None:
 
 
 def test_buttons_switch_between_views(page: Page, reports: Path) -> None:
-    _open(page, reports)
-    group = page.locator(".views").first
+    _open(page, reports, "complexity/index.html")
+    group = page.locator(".views", has=page.locator(".switch button")).first
     views, buttons = group.locator(".view"), group.locator(".switch button")
     assert views.count() == buttons.count() >= 2
     for index in (0, 1, 0):

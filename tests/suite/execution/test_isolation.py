@@ -1,7 +1,6 @@
 """No trial changes another one: user code has its own processes, shared ones are guarded."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,12 +48,11 @@ POLLUTIONS = {
 
 
 @pytest.fixture(scope="module")
-def polluters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+def polluters(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     work = Workplace(tmp_path_factory.mktemp("polluters"))
     classes = (f"class {n}(Polluter):\n    def pollute(self): {p}\n" for n, p in POLLUTIONS.items())
     (work.path / "polluting.py").write_text(MIXERS + "".join(classes))
-    yield work
-    sys.path.remove(str(work.path))
+    return work
 
 
 def trials(work: Workplace, *names: str) -> Assignments:

@@ -99,12 +99,11 @@ class LeavesStranger(LeavesHelper):
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+def work(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     place = Workplace(tmp_path_factory.mktemp("fresh"))
     (place.path / "fresh_mixers.py").write_text(MIXERS)
     torch.set_num_threads(1)
-    yield place
-    sys.path.remove(str(place.path))
+    return place
 
 
 def trial(work: Workplace, mixer: str) -> Trial:
