@@ -176,11 +176,11 @@ def make_pages(into: Path = RESULTS) -> None:
     write_whole(into / "made.md", how_all_were_made(sweeps, into).encode())
 
 
-def make_overview(sweeps: Mapping[str, Sweep], into: Path, findings: Path = RESULTS) -> None:
+def make_overview(sweeps: Mapping[str, Sweep], into: Path) -> None:
     """index.html and index.md of a folder; the latter ends with what was found, in words."""
     render_overview({name: [sweep] for name, sweep in sweeps.items()}, into)
     index = into / "index.md"
-    write_whole(index, index.read_bytes() + b"\n" + (findings / FINDINGS).read_bytes())
+    write_whole(index, index.read_bytes() + b"\n" + (RESULTS / FINDINGS).read_bytes())
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, library, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from models import MIXERS, build_mixer, mixer_class
@@ -162,7 +162,7 @@ def test_an_operation_without_a_formula_is_refused_by_name(
 
 
 def test_an_operation_of_somebody_elses_is_refused_by_name() -> None:
-    @torch.library.custom_op("foreign::add", mutates_args=())
+    @library.custom_op("foreign::add", mutates_args=())
     def add(x: Tensor, by: int) -> Tensor:
         return x + by
 
