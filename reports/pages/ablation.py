@@ -17,10 +17,9 @@ from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
-from reports.pages.folding import folded
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
-from reports.pages.summary import SummaryPoint, certainty, facts
+from reports.pages.summary import SummaryPoint, certainty, facts, folded
 from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.scores import figure_name, score_figure
 from reports.plots.tradeoff import tradeoff_exhibit

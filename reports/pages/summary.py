@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from reports.analysis.editions import date
 from reports.analysis.verdict import Verdict
-from reports.document import capitalized, listed
+from reports.document import Exhibit, Section, capitalized, listed
 from reports.escape import one_line
 from reports.results.reading import Coverage
 from reports.results.variant_labels import what_baseline_is
 from suite.schema import MIXER_ALONE, About
 
+MOST_WORDS = 2_200  # of all sections unfolded; the rest of a page takes some hundred more
 SMOKE = "smoke"
 _SCALES = {
     SMOKE: "hardly trained: it shows that the ablation works, and answers nothing",
@@ -157,3 +158,22 @@ def _count(number: int, noun: str) -> str:
 def _sentence(text: str) -> str:
     shown = one_line(text)
     return shown if shown.endswith((".", "?", "!")) else f"{shown}."
+
+
+def folded(sections: Iterable[Section]) -> tuple[Section, ...]:
+    """The same sections; an exhibit for which no words are left is folded."""
+    found, left = [], MOST_WORDS
+    for section in sections:
+        exhibits = tuple(_exhibits(section, left))
+        if not section.is_folded:
+            left -= sum(one.num_words for one in exhibits if not one.is_folded)
+        found.append(replace(section, exhibits=exhibits))
+    return tuple(found)
+
+
+def _exhibits(section: Section, left: int) -> Iterator[Exhibit]:
+    for exhibit in section.exhibits:
+        is_open = not (section.is_folded or exhibit.is_folded) and exhibit.num_words <= left
+        left -= exhibit.num_words if is_open else 0
+        # Of a folded section the whole is one fold, in which nothing else need be opened.
+        yield replace(exhibit, is_folded=not (is_open or section.is_folded))

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 
 from models import Cost
 from models.model_spec import Knob, without_late_defaults
-from suite.planning.knobs import architectures_of
+from suite.planning.knobs import architectures_of, load_architecture, load_mixers
 from suite.planning.loader import LoadedAblation
-from suite.planning.parts import load_architecture, load_mixers
 from suite.planning.variants import Baseline, Variant
 from suite.schema import (
     FLOORS,

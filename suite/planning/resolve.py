@@ -23,13 +23,17 @@ from suite.planning.knobs import (
     Impossible,
     checked_knobs,
     checked_settings,
+    has_hole,
     in_words,
+    knob_names,
     knobs_and_settings,
+    knobs_of,
+    load_architecture,
+    load_mixers,
     size_of,
     task_named,
 )
 from suite.planning.loader import tried
-from suite.planning.parts import has_hole, knob_names, knobs_of, load_architecture, load_mixers
 from suite.planning.recipes import (
     checked_recipe,
     first_rate,

@@ -103,9 +103,10 @@ def test_the_files_that_are_promised(page: Path) -> None:
     assert (page.parent.name, page.name) == ("heads", "index.html")
     names = set(_bytes(page.parent))
     assert {"index.html", "report.md", "results.csv", "results.parquet"} <= names
-    for task in synthetic.TASKS:
+    for task, score in synthetic.TASKS.items():
         assert {f"tables/{task}.csv", f"tables/{task}.tex"} <= names
-        assert sum(name.startswith(f"figures/{task}-") for name in names) >= 3
+        figures = {score.name, f"{score.name}-for-seconds", f"validation_{score.name}-by-step"}
+        assert {f"figures/{task}-{figure}.svg" for figure in figures} <= names
     assert not [name for name in names if ".tmp" in name]
 
 

@@ -9,7 +9,7 @@ import pytest
 from reports.document import Column, Entry, Exhibit, Row, Section, Table
 from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import page
-from reports.pages.folding import MOST_WORDS, folded
+from reports.pages.summary import MOST_WORDS, folded
 from reports.plots import heatmaps, line_chart, scores
 from tests.reports import shipped
 

@@ -10,7 +10,7 @@ from models import MIXERS, mixer_class
 from reports.pages.summary import facts
 from suite import timeouts
 from suite.planning.cells import mixer_version
-from suite.planning.parts import knob_names, taken_names
+from suite.planning.knobs import knob_names, taken_names
 from suite.planning.plan import plan
 from suite.planning.resolve import _why_unbuildable
 from suite.schema import Plan
