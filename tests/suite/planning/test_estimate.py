@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from suite.commands.resource_usage import planned_work
-from suite.planning.estimate import seconds_of
+from suite.planning import estimate
+from suite.planning.estimate import seconds_of, slowness_of_this_machine
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources
 from suite.spec import vary
@@ -90,3 +91,17 @@ def test_workers_share_the_training_and_take_as_many_places(planned: Plan) -> No
     both_twos, both_fours = (planned_work([t, t], ONE).seconds(4) for t in (two, four))
     assert both_twos == pytest.approx(both_fours, rel=0.01)
     assert planned_work([two], ONE).seconds(4) >= seconds_of(two, ONE)  # no sooner than by itself
+
+
+def test_a_moment_in_which_the_machine_stalls_does_not_make_it_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when torch's first products make pages and threads."""
+    usual = 25 * 2 * 256**3 / 8.0e10
+    samples = iter([9 * usual, 2 * usual, usual, 5 * usual, usual, usual])
+    monkeypatch.setattr(estimate, "_seconds_of_products", lambda matrix: next(samples))
+    slowness_of_this_machine.cache_clear()
+    try:
+        assert slowness_of_this_machine() == pytest.approx(1.0)
+    finally:
+        slowness_of_this_machine.cache_clear()
