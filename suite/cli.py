@@ -54,6 +54,14 @@ Uri = Annotated[
     typer.Option(metavar="URI", help="The MLflow store; by default a file in the output folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Card = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GPU",
+        help="Estimate times for this kind of GPU, as a100 or l4; by default for the one that is "
+        "here, else for an H100.",
+    ),
+]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
 Executor = Annotated[
     Literal["ray", "inline"],
@@ -122,13 +130,15 @@ def plan(
     settings: Settings = None,
     out: Out = OUT,
     json: Json = False,
+    card: Card = None,
 ) -> None:
     """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
     plan_command.show(
-        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or ()
-    )
+        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or (),
+        card=card,
+    )  # fmt: skip
 
 
 @app.command()

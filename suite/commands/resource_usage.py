@@ -13,6 +13,7 @@ from typing import Any
 
 from suite.commands.time_left import History, Span, time_left
 from suite.journal.sqlite_schema import End
+from suite.planning.cards import CARDS, USUAL, Card
 from suite.schema import FAILURES, Resources, Trial
 
 _SHORTEST_SECONDS = 1.0  # that a rate is taken over
@@ -56,22 +57,27 @@ class PlannedWork:
     alone_seconds: float
 
     def seconds(self, num_cpus: int) -> float:
-        """Rough wall time on a machine with so many CPUs: packed first, then timings in turn."""
-        slots = max(1, num_cpus // self.num_cpus)
+        """Rough wall time on a machine with so many CPUs: packed first, then timings in turn.
+
+        Trials that ask for a GPU have one card, or as many as one asks for.
+        """
+        slots = max(1, int(1 / self.num_gpus) if self.num_gpus else num_cpus // self.num_cpus)
         packed = max(self.packed_seconds / slots, self.longest_seconds)
         return _SECONDS_TO_START + packed + self.alone_seconds
 
 
-def planned_work(trials: Sequence[Trial], resources: Resources) -> PlannedWork:
-    """The work of these trials, by the FLOPs of their models."""
+def planned_work(
+    trials: Sequence[Trial], resources: Resources, card: Card = CARDS[USUAL]
+) -> PlannedWork:
+    """The work of these trials, by the FLOPs of their models, on GPUs of that kind."""
     from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
 
-    packed = [(t, seconds_of(t, resources)) for t in trials if not t.is_timing]
+    packed = [(t, seconds_of(t, resources, card)) for t in trials if not t.is_timing]
     return PlannedWork(
         num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
         packed_seconds=sum(seconds * t.num_workers for t, seconds in packed),
         longest_seconds=max((seconds for _, seconds in packed), default=0.0),
-        alone_seconds=sum(seconds_of(t, resources) for t in trials if t.is_timing),
+        alone_seconds=sum(seconds_of(t, resources, card) for t in trials if t.is_timing),
     )  # fmt: skip
 
 
