@@ -125,7 +125,7 @@ def test_precision_counts_on_a_card(planned: Plan) -> None:
     trial = next(t for t in planned.trials if t.probe == "quality")
     assert trial.training is not None
     exact, mixed = (
-        replace(trial, batch=100_000, training=replace(trial.training, precision=precision))
+        replace(trial, batch=1_000_000, training=replace(trial.training, precision=precision))
         for precision in ("float32", "bf16")
     )
     on = Resources(num_gpus=1.0)
