@@ -30,7 +30,9 @@ def _folder(out: Path) -> Path:
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="NAME...", help="A shipped ablation, or the path of your own file."),
+    typer.Argument(
+        metavar="NAME...", help="A shipped ablation, `all` of them, or the path of your own file."
+    ),
 ]
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
 Scale = Annotated[
