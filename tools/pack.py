@@ -33,8 +33,7 @@ Needs Linux on x86-64, Python {python} and torch 2.11 or later; no network, no R
 The same command continues after an interruption. Then bring the folder `measured` home, where
 bakeoff is installed whole, and record it:
 
-    bakeoff record --out measured
-    bakeoff report --out measured
+    bakeoff record measured/journal.db
 """
 Needs = Callable[[str], Sequence[str]]
 
