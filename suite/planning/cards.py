@@ -7,11 +7,14 @@ to. A training reaches a share of them: `suite.planning.estimate` has it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+import torch
+
 from suite.errors import UsageError, unknown_name
+from suite.planning.estimate import H100
 
 _SIDE, _PRODUCTS = 8192, 10  # of the product that is measured: a tenth of a second on a large GPU
 _TERA = 1e12
@@ -40,8 +43,8 @@ def _card(title: str, *, float32: float, tf32: float, bf16: float) -> Card:
 CARDS: Mapping[str, Card] = {
     "a10": _card("A10", float32=31.2, tf32=62.5, bf16=125.0),
     "a100": _card("A100", float32=19.5, tf32=156.0, bf16=312.0),
-    "h100": _card("H100 SXM", float32=67.0, tf32=494.5, bf16=989.5),
-    "h200": _card("H200 SXM", float32=67.0, tf32=494.5, bf16=989.5),
+    "h100": Card(title="H100 SXM", flops_per_second=H100),
+    "h200": Card(title="H200 SXM", flops_per_second=H100),
     "l4": _card("L4", float32=30.3, tf32=60.0, bf16=121.0),
     "t4": _card("T4", float32=8.1, tf32=8.1, bf16=8.1),
 }
@@ -54,8 +57,6 @@ def card_named(name: str | None) -> Card:
     Raises:
         UsageError: there is none of that name; the message holds all names.
     """
-    import torch
-
     if name is None:
         return card_here() if torch.cuda.is_available() else CARDS[USUAL]
     if name.lower() not in CARDS:
@@ -66,19 +67,15 @@ def card_named(name: str | None) -> Card:
 @cache
 def card_here() -> Card:
     """The first GPU of this machine, as measured."""
-    import torch
-
     found = {precision: matrix_peak(precision) for precision in CARDS[USUAL].flops_per_second}
     return Card(title=torch.cuda.get_device_name(0), flops_per_second=found)
 
 
 def matrix_peak(precision: str, device: str = "cuda", side: int = _SIDE) -> float:
     """FLOPs per second of a product of square matrices of that side, at a recipe's precision."""
-    import torch
-
     from suite.training.recipes import float32_products
 
-    wait = torch.cuda.synchronize if device != "cpu" else lambda: None
+    wait: Callable[[], None] = torch.cuda.synchronize if device != "cpu" else lambda: None
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     matrix = torch.ones(side, side, dtype=dtype, device=device)
     with float32_products(precision):

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cache
 
 import torch
 
 from models import ModelError, ModelSpec, build_shapes
-from suite.planning.cards import CARDS, USUAL, Card
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
 from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
-_SHARE_OF_A_CARD = 0.3  # of what it does in large products; not measured yet
+# FLOPs per second of a GPU's matrix products, by the precision of a recipe; NVIDIA's data sheet of
+# the H100 SXM, without sparsity. `suite.planning.cards` has others.
+H100: Mapping[str, float] = {"float32": 67e12, "tf32": 494.5e12, "bf16": 989.5e12}
+_SHARE_OF_A_GPU = 0.3  # of what it does in large products; not measured yet
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
@@ -43,14 +45,14 @@ _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
 
 
-def seconds_of(trial: Trial, resources: Resources, card: Card = CARDS[USUAL]) -> float:
-    """Rough wall time of one trial on the resources that it asks for, GPUs of that kind."""
+def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H100) -> float:
+    """Rough wall time of one trial on the resources that it asks for, on GPUs as fast as that."""
     if not trial.subjects:
         is_long = not _SHORT_FLOORS.issuperset(task_class(trial.task).floors)
         return _SECONDS_OF_LONG_FLOORS if is_long else _SECONDS_OF_FLOORS
     if trial.training is None and trial.parallel is None and not trial.is_timing:
         return _SECONDS_OF_A_LOOK if trial.trained else _SECONDS_AT_LEAST
-    per_step = _seconds_of_a_step(trial, resources, card)
+    per_step = _seconds_of_a_step(trial, resources, gpu)
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
@@ -63,12 +65,12 @@ def seconds_of(trial: Trial, resources: Resources, card: Card = CARDS[USUAL]) ->
     return _SECONDS_TO_START_A_PROCESS + contests
 
 
-def _seconds_of_a_step(trial: Trial, resources: Resources, card: Card) -> float:
+def _seconds_of_a_step(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
     flops = trial.batch * _flops_of_training(trial)
     if not resources.num_gpus:
         return flops / (_FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads) + _SECONDS_OF_A_STEP
     precision = trial.training.precision if trial.training else "float32"
-    rate = _SHARE_OF_A_CARD * card.flops_per_second[precision] * resources.num_gpus
+    rate = _SHARE_OF_A_GPU * gpu[precision] * resources.num_gpus
     return flops / rate + _SECONDS_OF_A_REPLAY
 
 

@@ -40,7 +40,7 @@ def on_gpu(work: Work) -> Work:
     Raises:
         RuntimeError: it waits for the GPU, a shape depends on data, or memory does not suffice.
     """
-    aside = torch.cuda.Stream()
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
         for _ in range(_WARM_UPS):
