@@ -30,7 +30,9 @@ def _folder(out: Path) -> Path:
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="NAME...", help="A shipped ablation, or the path of your own file."),
+    typer.Argument(
+        metavar="NAME...", help="A shipped ablation, `all` of them, or the path of your own file."
+    ),
 ]
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
 Scale = Annotated[
@@ -54,6 +56,14 @@ Uri = Annotated[
     typer.Option(metavar="URI", help="The MLflow store; by default a file in the output folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Card = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GPU",
+        help="Estimate times for this kind of GPU, as a100 or l4; by default for the one that is "
+        "here, else for an H100.",
+    ),
+]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
 Executor = Annotated[
     Literal["ray", "inline"],
@@ -122,13 +132,15 @@ def plan(
     settings: Settings = None,
     out: Out = OUT,
     json: Json = False,
+    card: Card = None,
 ) -> None:
     """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
     plan_command.show(
-        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or ()
-    )
+        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or (),
+        card=card,
+    )  # fmt: skip
 
 
 @app.command()

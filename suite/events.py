@@ -124,6 +124,17 @@ class TrainedState:
     sha256: str
 
 
+@dataclass(frozen=True)
+class Condition:
+    """What a trial found out about how it is run, and what moves its times; kept in its result.
+
+    It becomes one of `suite.schema.Provenance.conditions`.
+    """
+
+    name: str
+    text: str
+
+
 def runs_own_code(trial: Trial) -> bool:
     """Whether it runs a mixer of the user's, which may change anything in its process."""
     taught_by = trial.teacher.subjects if trial.teacher else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
 from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
+from suite.planning.cards import Card, card_named
 from suite.planning.plan import plans_of
 from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Trial
 from suite.sweep.pending import is_done
@@ -30,18 +32,24 @@ def show(
     out: Path,
     as_json: bool,
     settings: Sequence[str] = (),
+    card: str | None = None,
 ) -> None:
-    """Print the plan of each ablation, changed by `settings`."""
+    """Print the plan of each ablation, changed by `settings`; times are on that kind of GPU.
+
+    Raises:
+        UsageError: for a card that is not known, and for what `plans_of` refuses.
+    """
+    on = card_named(card)
     plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
     states = {p.key: trial_states(p, out) for p in plans}
     if as_json:
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
         return
     for p in plans:
-        _show_plan(p, states[p.key], _power(p, out))
+        _show_plan(p, states[p.key], _power(p, out), on)
 
 
-def _show_plan(p: Plan, states: Sequence[TrialState], power: str) -> None:
+def _show_plan(p: Plan, states: Sequence[TrialState], power: str, card: Card) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
@@ -51,34 +59,37 @@ def _show_plan(p: Plan, states: Sequence[TrialState], power: str) -> None:
     if power:
         print(f"  {power}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} trials: {counts}; {_left(p, states)}\n")
+    print(f"{len(states)} trials: {counts}; {_left(p, states, card)}\n")
 
 
-def _left(p: Plan, states: Sequence[TrialState]) -> str:
+def _left(p: Plan, states: Sequence[TrialState], card: Card) -> str:
     """About how long the rest takes on this machine."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
     gpus = p.resources.num_gpus
-    where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
-    return f"about {in_words(_seconds(p, trials))} to run on {where}{_of_parents(p, trials)}"
+    where = f"{os.cpu_count()} cores of a machine like this"
+    if gpus:
+        where = f"{math.ceil(gpus)} {card.title}"
+    seconds = in_words(_seconds(p, trials, card))
+    return f"about {seconds} to run on {where}{_of_parents(p, trials, card)}"
 
 
-def _of_parents(p: Plan, trials: Sequence[Trial]) -> str:
+def _of_parents(p: Plan, trials: Sequence[Trial], card: Card) -> str:
     """As `` (pre-training: about 2 minutes)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
-    to_start, times = _seconds(p, ()), []
+    to_start, times = _seconds(p, (), card), []
     for part in parts:
-        own = _seconds(p, [t for t in trials if part_of.get(t.trial_id) == part])
+        own = _seconds(p, [t for t in trials if part_of.get(t.trial_id) == part], card)
         times.append(f"{part}: about {in_words(own - to_start)}")
     return f" ({'; '.join(times)})" if times else ""
 
 
-def _seconds(p: Plan, trials: Sequence[Trial]) -> float:
-    return planned_work(trials, p.resources).seconds(os.cpu_count() or 1)
+def _seconds(p: Plan, trials: Sequence[Trial], card: Card) -> float:
+    return planned_work(trials, p.resources, card).seconds(os.cpu_count() or 1)
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suite.commands.time_left import History, Span, time_left
 from suite.journal.sqlite_schema import End
 from suite.schema import FAILURES, Resources, Trial
+
+if TYPE_CHECKING:
+    from suite.planning.cards import Card
 
 _SHORTEST_SECONDS = 1.0  # that a rate is taken over
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
@@ -56,22 +59,28 @@ class PlannedWork:
     alone_seconds: float
 
     def seconds(self, num_cpus: int) -> float:
-        """Rough wall time on a machine with so many CPUs: packed first, then timings in turn."""
-        slots = max(1, num_cpus // self.num_cpus)
+        """Rough wall time on a machine with so many CPUs: packed first, then timings in turn.
+
+        Trials that ask for a GPU have one card, or as many as one asks for.
+        """
+        slots = max(1, int(1 / self.num_gpus) if self.num_gpus else num_cpus // self.num_cpus)
         packed = max(self.packed_seconds / slots, self.longest_seconds)
         return _SECONDS_TO_START + packed + self.alone_seconds
 
 
-def planned_work(trials: Sequence[Trial], resources: Resources) -> PlannedWork:
-    """The work of these trials, by the FLOPs of their models."""
-    from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
+def planned_work(
+    trials: Sequence[Trial], resources: Resources, card: Card | None = None
+) -> PlannedWork:
+    """The work of these trials, by the FLOPs of their models; on an H100 without another card."""
+    from suite.planning.estimate import H100, seconds_of  # takes torch: `status` does without
 
-    packed = [(t, seconds_of(t, resources)) for t in trials if not t.is_timing]
+    gpu = card.flops_per_second if card else H100
+    packed = [(t, seconds_of(t, resources, gpu)) for t in trials if not t.is_timing]
     return PlannedWork(
         num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
         packed_seconds=sum(seconds * t.num_workers for t, seconds in packed),
         longest_seconds=max((seconds for _, seconds in packed), default=0.0),
-        alone_seconds=sum(seconds_of(t, resources) for t in trials if t.is_timing),
+        alone_seconds=sum(seconds_of(t, resources, gpu) for t in trials if t.is_timing),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ import torch
 
 from suite.errors import Diverged, TrialTimeout, classified
 from suite.events import (
+    Condition,
     Event,
     Finished,
     Progressed,
@@ -64,6 +65,7 @@ class _Collected:
     points: list[Point] = field(default_factory=list)
     specimens: list[Specimen] = field(default_factory=list)
     state_sha256: str = ""
+    conditions: dict[str, str] = field(default_factory=dict)
     num_reported: int = 0
 
     def add(self, said: Said) -> None:
@@ -83,6 +85,8 @@ class _Collected:
                 self.specimens.append(said)
             case TrainedState(sha256=sha256):
                 self.state_sha256 = sha256
+            case Condition(name=name, text=text):
+                self.conditions[name] = text
 
     def unreported(self) -> tuple[Point, ...]:
         new = tuple(self.points[self.num_reported :])
@@ -131,7 +135,7 @@ def run_measuring(
     is_ok = status is Status.OK
     result = Result(
         trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
-        provenance=here, seconds=time.perf_counter() - start,
+        provenance=_under(here, collected.conditions), seconds=time.perf_counter() - start,
         measurements=tuple(collected.measurements) if is_ok else (),
         points=tuple(collected.points),
         specimens=tuple(collected.specimens) if is_ok else (),
@@ -144,8 +148,11 @@ def _with_products(made: Provenance, precision: str, resources: Resources) -> Pr
     """With how a GPU multiplies float32, which moves numbers and times."""
     if not resources.num_gpus:
         return made
-    said = "in TF32" if precision == "tf32" else "exact"
-    return replace(made, conditions={**made.conditions, "float32 products": said})
+    return _under(made, {"float32 products": "in TF32" if precision == "tf32" else "exact"})
+
+
+def _under(made: Provenance, conditions: Mapping[str, str]) -> Provenance:
+    return replace(made, conditions={**made.conditions, **conditions})
 
 
 def _events(

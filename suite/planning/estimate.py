@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cache
 
 import torch
@@ -21,12 +21,16 @@ from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
-_FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
+# FLOPs per second of a GPU's matrix products, by the precision of a recipe; NVIDIA's data sheet of
+# the H100 SXM, without sparsity. `suite.planning.cards` has others.
+H100: Mapping[str, float] = {"float32": 67e12, "tf32": 494.5e12, "bf16": 989.5e12}
+_SHARE_OF_A_GPU = 0.3  # of what it does in large products; not measured yet
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
 _SECONDS_OF_A_LOOK = 1.0  # at a model that another trial has trained
 _SECONDS_OF_A_STEP = 2e-3  # that no FLOPs account for: Python, the optimiser, the data
+_SECONDS_OF_A_REPLAY = 1e-3  # the same on a GPU: kernels too small to fill it
 _SECONDS_OF_FLOORS = 0.3
 _SECONDS_OF_LONG_FLOORS = 4.0  # counts of n-grams, a linear classifier
 _SHORT_FLOORS = frozenset({"uniform", "majority", "shown_answers"})
@@ -41,17 +45,14 @@ _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
 
 
-def seconds_of(trial: Trial, resources: Resources) -> float:
-    """Rough wall time of one trial on the resources that it asks for."""
+def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H100) -> float:
+    """Rough wall time of one trial on the resources that it asks for, on GPUs as fast as that."""
     if not trial.subjects:
         is_long = not _SHORT_FLOORS.issuperset(task_class(trial.task).floors)
         return _SECONDS_OF_LONG_FLOORS if is_long else _SECONDS_OF_FLOORS
     if trial.training is None and trial.parallel is None and not trial.is_timing:
         return _SECONDS_OF_A_LOOK if trial.trained else _SECONDS_AT_LEAST
-    rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
-    if resources.num_gpus:
-        rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
-    per_step = trial.batch * _flops_of_training(trial) / rate + _SECONDS_OF_A_STEP
+    per_step = _seconds_of_a_step(trial, resources, gpu)
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
@@ -62,6 +63,15 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     num_contests = 1 + len(trial.decoding)
     contests = num_contests * max(_SECONDS_OF_A_CONTEST, rounds)
     return _SECONDS_TO_START_A_PROCESS + contests
+
+
+def _seconds_of_a_step(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
+    flops = trial.batch * _flops_of_training(trial)
+    if not resources.num_gpus:
+        return flops / (_FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads) + _SECONDS_OF_A_STEP
+    precision = trial.training.precision if trial.training else "float32"
+    rate = _SHARE_OF_A_GPU * gpu[precision] * resources.num_gpus
+    return flops / rate + _SECONDS_OF_A_REPLAY
 
 
 def kinds_of(trial: Trial) -> tuple[Hashable, ...]:

@@ -26,6 +26,7 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from itertools import chain
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -35,6 +36,7 @@ from suite.errors import unknown_name, words_of, writable
 from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 
+ALL = "all"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _OURS = frozenset({"suite", "models", "ablations", "reports"})
 _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
@@ -84,13 +86,14 @@ def find(name: str) -> LoadedAblation:
 
 
 def find_all(names: Sequence[str]) -> list[LoadedAblation]:
-    """The ablations of those names, each file once.
+    """The ablations of those names, each file once; `ALL` names every shipped one.
 
     Raises:
         SpecError: as `find`; or if two files bear one name, under which both would be recorded.
     """
     found: dict[str, LoadedAblation] = {}
-    for entry in map(find, names):
+    each = chain.from_iterable(shipped() if name == ALL else [name] for name in names)
+    for entry in map(find, each):
         other = found.setdefault(entry.name, entry)
         if other.file != entry.file:
             raise SpecError(f"{entry.file} and {other.file} bear one name; rename one of them.")

@@ -27,7 +27,7 @@ from suite.timing.kernels import kernels
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Call, Pass, built, over_vectors
 from suite.timing.stopping import DEFAULT, Limits
-from suite.training.engines.local import prepared
+from suite.training.engines.runtimes import prepared
 
 MAIN = "forward_backward_seconds"
 FORWARD, DECODE = "forward_seconds", "decode_token_seconds"

@@ -19,7 +19,7 @@ from models import Architecture, ModelError, build_model
 from models.interface import CONTEXT
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
-from suite.events import TrainedState, TrialRemark
+from suite.events import Condition, TrainedState, TrialRemark
 from suite.schema import (
     MIXER_ALONE,
     TIMING_PROBES,
@@ -39,7 +39,7 @@ from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
 from suite.training.weights import restore, take_over
 
-Said = Point | Measurement | Specimen | TrialRemark | TrainedState
+Said = Point | Measurement | Specimen | TrialRemark | TrainedState | Condition
 Grain = Literal["seed", "variant", "comparison", "task"]
 
 
@@ -296,7 +296,10 @@ def started(
     teacher = yield from teacher_model(trial, checkpointer)
     model = yield from started_model(trial, checkpointer)
     todo = exercise(trial, model, teacher)
-    engine = LocalEngine(model, todo.training, device, seed=trial.seed, teacher=teacher)
+    engine = LocalEngine(
+        model, todo.training, device, seed=trial.seed, teacher=teacher,
+        is_recorded=device != "cpu",
+    )  # fmt: skip
     return model, engine, todo
 
 

@@ -19,7 +19,7 @@ from suite.timing.measurements import beside, measurements
 from suite.timing.passes import Key, Missing, Pass, built
 from suite.timing.rounds import Contest, out_of_memory
 from suite.timing.stopping import DEFAULT, Limits
-from suite.training.engines.local import NoRuntime
+from suite.training.engines.runtimes import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
 _SIDE_OF_A_CHECK = 4  # of a grid

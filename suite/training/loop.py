@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from suite.errors import CheckpointError, Diverged
-from suite.events import TrainedState, TrialRemark
+from suite.events import Condition, TrainedState, TrialRemark
 from suite.schema import Point, Training
 from suite.tasks.task import Task
 from suite.training import tensor_io as atomic_files
@@ -137,7 +137,7 @@ _ON_ANOTHER_WORKER = "another worker cannot write or read it"
 
 def train_resuming(
     engine: Engine, exercise: Exercise, checkpointer: Checkpointer | None
-) -> Iterator[Point | TrialRemark | TrainedState]:
+) -> Iterator[Point | TrialRemark | TrainedState | Condition]:
     """Train from the newest checkpoint on, or from the start; yield all points of the curve.
 
     One process asks after every step whether a checkpoint is due. Several workers, who must agree,
@@ -150,6 +150,8 @@ def train_resuming(
         OSError, CheckpointError: weights from which others start cannot be kept.
     """
     yield from _train(engine, exercise, checkpointer)
+    if engine.how_steps_run:
+        yield Condition("training steps", engine.how_steps_run)
     with suppress(CheckpointError):  # a user's module holds what cannot be hashed
         yield TrainedState(engine.state_sha256())
     engine.finish()

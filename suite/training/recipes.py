@@ -24,15 +24,26 @@ STATE_OF: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def optimizer_of(model: nn.Module, training: Training) -> torch.optim.Optimizer:
-    """The optimiser over all parameters that are trained; see `suite.spec.Recipe`."""
+def optimizer_of(
+    model: nn.Module, training: Training, *, is_recorded: bool = False
+) -> torch.optim.Optimizer:
+    """The optimiser over all parameters that are trained; see `suite.spec.Recipe`.
+
+    Where steps are recorded, one kernel updates all parameters, and reads the learning rate where
+    it lies: a number would be recorded with the step.
+    """
     groups: Any = decayed_apart(model, training.weight_decay)
-    rate = training.learning_rate
-    if training.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=training.momentum)
+    rate: Any = training.learning_rate
     if training.optimizer == "adafactor":
         return torch.optim.Adafactor(groups, lr=rate)
-    return torch.optim.AdamW(groups, lr=rate, betas=BETAS)
+    fused: Any = {}
+    if is_recorded:
+        device = next(model.parameters()).device
+        rate, fused = torch.tensor(rate, device=device), {"fused": True}
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=training.momentum, **fused)
+    on_gpu = is_recorded and rate.is_cuda
+    return torch.optim.AdamW(groups, lr=rate, betas=BETAS, capturable=on_gpu, **fused)
 
 
 def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
@@ -80,9 +91,11 @@ def schedule_of(
     optimizer: torch.optim.Optimizer, training: Training
 ) -> torch.optim.lr_scheduler.LambdaLR:
     """The learning rate of each step, as `learning_rate_factor` has it."""
-    return torch.optim.lr_scheduler.LambdaLR(
+    schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: learning_rate_factor(step, training)
     )
+    schedule.base_lrs = [training.learning_rate] * len(optimizer.param_groups)  # numbers, always
+    return schedule
 
 
 def learning_rate_factor(step: int, training: Training) -> float:

@@ -29,11 +29,15 @@ class Engine(Protocol):
         device: Where it computes, as torch names it.
         rank: Which worker this is, from 0.
         num_workers: How many share the batch.
+        how_steps_run: Recorded, or eagerly and why; empty where nobody asked for a recording.
     """
 
     device: str
     rank: int
     num_workers: int
+
+    @property
+    def how_steps_run(self) -> str: ...  # noqa: D102 - see above
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """One update from the whole batch.

@@ -1,16 +1,14 @@
 """Runs a training step on one device, by a recipe.
 
-Forward and backward run as the model declares. Eagerly, torch starts one kernel for each operation
-as Python reaches it. `compiled` is `torch.compile` with fixed shapes: fused kernels, made at the
-first call of each shape and mode, which takes from seconds to minutes and shows in
-`first_call_seconds`. `cuda_graph` records what is launched at the first call of each shape and
-mode, and launches it again as one piece. What is computed stays the same, up to rounding; the
-parameters are those of the model itself, and a split is always scored eagerly.
+Forward and backward run as the model declares: see `runtimes`. Eagerly, torch starts one kernel for
+each operation as Python reaches it; the trainings of a sweep record them on a GPU, and replay a
+whole step at once: see `recording`. What is computed stays the same, up to rounding. A split is
+always scored eagerly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from models.interface import Outputs
-from models.model_spec import ModelSpec, Runtime
+from models.model_spec import ModelSpec
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
@@ -49,112 +47,15 @@ from suite.training.tensor_io import (
     write_tensors,
 )
 
-_Signature = tuple[object, ...]
 
-
-class NoRuntime(Exception):
-    """This machine cannot run a model as declared: one sentence."""
-
-
-def runtime_of(model: nn.Module) -> Runtime:
-    """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
+def _run_as_declared(model: nn.Module, device: str) -> nn.Module:
+    """By the runtime of its spec; a module of a user's own, without a spec, is run eagerly."""
     spec = getattr(model, "spec", None)
-    return spec.runtime if isinstance(spec, ModelSpec) else "eager"
-
-
-def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
-    """The model, called as before, run as declared. It is on the device already.
-
-    Modes are switched, and parameters found, on what is returned as on the model.
-
-    Raises:
-        NoRuntime: no compiler to compile with, no GPU to record.
-    """
-    if runtime == "compiled":
-        return _compiled(model, device)
-    if runtime == "eager":
+    if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
         return model
-    if device == "cpu":
-        raise NoRuntime("runtime='cuda_graph' needs a GPU, and this trial has none.")
-    return _Graphed(model)
+    from suite.training.engines.runtimes import prepared
 
-
-def _compiled(model: nn.Module, device: str) -> nn.Module:
-    if device == "cpu" and not _has_cpp_compiler():
-        raise NoRuntime(
-            "runtime='compiled' on a CPU needs a C++ compiler (g++, or the one that CXX names), "
-            "and none works here."
-        )
-    compiled: nn.Module = torch.compile(model, dynamic=False)  # type: ignore[assignment]
-    return compiled
-
-
-def _has_cpp_compiler() -> bool:
-    """Asked of torch itself, which would say so in the midst of compiling, and at length."""
-    from torch._inductor.cpp_builder import get_cpp_compiler
-    from torch._inductor.exc import InvalidCxxCompiler
-
-    try:
-        get_cpp_compiler()
-    except InvalidCxxCompiler:
-        return False
-    return True
-
-
-class _Graphed(nn.Module):
-    """Records the model once for each shape and mode that it is called in, and replays that.
-
-    What it returns, and the gradients, lie where the next replay writes: they must be used before.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.train(model.training)
-        self._recorded: dict[_Signature, Callable[..., Any]] = {}
-
-    def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
-        """As the model's, of tensors alone."""
-        given = (*unnamed, *named.values())
-        signature = (
-            self.model.training,
-            torch.is_grad_enabled(),
-            tuple(named),
-            *((each.shape, each.dtype, each.requires_grad) for each in given),
-        )
-        if signature not in self._recorded:
-            self._recorded[signature] = _record(self.model, given, tuple(named))
-        found: Tensor | Outputs = self._recorded[signature](*given)
-        return found
-
-
-def _record(
-    model: nn.Module, given: tuple[Tensor, ...], names: tuple[str, ...]
-) -> Callable[..., Any]:
-    """Warm-up, forward and backward; the recording has inputs of its own, which are copied into.
-
-    Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
-    shares the model's parameters.
-    """
-    shell = _Shell(model, names)
-    shell.training = model.training  # of the shell alone
-    own = tuple(each.detach().clone().requires_grad_(each.requires_grad) for each in given)
-    recorded: Any = torch.cuda.make_graphed_callables(shell, own, allow_unused_input=True)
-    replay: Callable[..., Any] = recorded
-    return replay
-
-
-class _Shell(nn.Module):
-    """Takes all tensors by position, as a recording does; the last of them have names."""
-
-    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.model, self._names = model, names
-
-    def forward(self, *given: Tensor) -> Any:
-        num_unnamed = len(given) - len(self._names)
-        named = dict(zip(self._names, given[num_unnamed:], strict=True))
-        return self.model(*given[:num_unnamed], **named)
+    return prepared(model, spec.runtime, device)
 
 
 # Files of a checkpoint: the model, the averages of its weights, the rates; and `STATE_OF`.
@@ -178,6 +79,7 @@ class LocalEngine:
         *,
         seed: int = 0,
         teacher: nn.Module | None = None,
+        is_recorded: bool = False,
     ) -> None:
         """Move the models there.
 
@@ -187,24 +89,46 @@ class LocalEngine:
             device: As torch names it.
             seed: Of the training, for what the recipe draws in a step.
             teacher: A trained model, called as the other one; it is run eagerly.
+            is_recorded: Whether a GPU records whole steps, where it can, and replays them.
 
         Raises:
-            suite.training.engines.local.NoRuntime: this machine cannot run it as declared.
+            suite.training.engines.runtimes.NoRuntime: this machine cannot run it as declared.
         """
         self.device, self._training, self._seed = device, training, seed
         self._teacher = teacher.to(device).eval() if teacher else None
         self._eager = model.to(device).train()
-        self.model = prepared(self._eager, runtime_of(model), device)
-        self.optimizer = optimizer_of(model, training)
+        self.model = _run_as_declared(self._eager, device)
+        self.optimizer = optimizer_of(model, training, is_recorded=is_recorded)
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
+        self._recorded = self._recording() if is_recorded else None
+
+    def _recording(self) -> Any:
+        from suite.training.engines.recording import RecordedSteps
+
+        models = [each for each in (self._eager, self._teacher) if each is not None]
+        return RecordedSteps(self._update, models, self.optimizer, self._training)
+
+    @property
+    def how_steps_run(self) -> str:
+        """See `Engine.how_steps_run`."""
+        how: str = self._recorded.how if self._recorded else ""
+        return how
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
-        losses: list[Tensor] = []
         batch = batch.to(self.device)
         if self._training.scheduled_sampling:
             batch = self._with_own_answers(batch)
+        loss: Tensor = (self._recorded or self._update)(batch, task)
+        self.schedule.step()
+        if self._average:
+            self._average.update(self.schedule.last_epoch)
+        return loss
+
+    def _update(self, batch: Batch, task: Task) -> Tensor:
+        """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
+        losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
             loss = self._loss(part, task)
             loss = loss if share == 1.0 else loss * share
@@ -215,9 +139,6 @@ class LocalEngine:
         if self._training.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self._training.clip_norm)
         self.optimizer.step()
-        self.schedule.step()
-        if self._average:
-            self._average.update(self.schedule.last_epoch)
         return torch.stack(losses).sum() if len(losses) > 1 else losses[0]
 
     def _loss(self, batch: Batch, task: Task) -> Tensor:
@@ -319,7 +240,8 @@ class LocalEngine:
         optimizer["state"] = states
         self.optimizer.load_state_dict(optimizer)
         for group, rate in zip(self.optimizer.param_groups, rates["rates"], strict=True):
-            group["lr"] = rate
+            is_tensor = isinstance(group["lr"], Tensor)
+            group["lr"] = torch.full_like(group["lr"], rate) if is_tensor else rate
         lambdas = [None] * len(self.optimizer.param_groups)  # functions, which it has already
         self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
 
@@ -357,6 +279,5 @@ class LocalEngine:
     def _rates(self) -> dict[str, object]:
         """The learning rate of each group, and where the schedule stands."""
         schedule = {k: v for k, v in self.schedule.state_dict().items() if k != "lr_lambdas"}
-        return {
-            "rates": [group["lr"] for group in self.optimizer.param_groups], "schedule": schedule,
-        }  # fmt: skip
+        rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+        return {"rates": rates, "schedule": schedule | {"_last_lr": rates}}

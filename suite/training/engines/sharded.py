@@ -73,6 +73,8 @@ class ShardedEngine:
     Torch's process group must exist already.
     """
 
+    how_steps_run = ""
+
     def __init__(
         self,
         model: nn.Module,

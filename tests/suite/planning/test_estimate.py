@@ -10,6 +10,7 @@ import torch
 
 from suite.commands.resource_usage import planned_work
 from suite.planning import estimate
+from suite.planning.cards import CARDS
 from suite.planning.estimate import seconds_of, slowness_of_this_machine
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources
@@ -105,3 +106,27 @@ def test_a_moment_in_which_the_machine_stalls_does_not_make_it_slow(
         assert slowness_of_this_machine() == pytest.approx(1.0)
     finally:
         slowness_of_this_machine.cache_clear()
+
+
+def test_a_faster_card_takes_less_and_one_card_takes_one_trial_at_a_time(planned: Plan) -> None:
+    training = [t for t in planned.trials if t.probe == "quality"]
+    long = [replace(t, batch=1_000_000) for t in training]
+    whole = Resources(num_gpus=1.0)
+    a100, t4 = (planned_work(long, whole, CARDS[name]).seconds(64) for name in ("a100", "t4"))
+    assert t4 > 2 * a100
+    one_cpu = planned_work(long, whole, CARDS["a100"]).seconds(1)
+    assert a100 == one_cpu  # however many cores there are
+    apart, start = planned_work(long, whole, CARDS["a100"]), planned_work([], whole).seconds(1)
+    packed = replace(apart, num_gpus=0.5).seconds(1)
+    assert packed - start == pytest.approx((a100 - start) / 2)
+
+
+def test_precision_counts_on_a_card(planned: Plan) -> None:
+    trial = next(t for t in planned.trials if t.probe == "quality")
+    assert trial.training is not None
+    exact, mixed = (
+        replace(trial, batch=1_000_000, training=replace(trial.training, precision=precision))
+        for precision in ("float32", "bf16")
+    )
+    on = Resources(num_gpus=1.0)
+    assert seconds_of(mixed, on) < 0.2 * seconds_of(exact, on)

@@ -120,6 +120,12 @@ def test_a_file_named_twice_counts_once(write_ablation: WriteAblation) -> None:
     assert [entry.name for entry in entries] == ["mine", "heads"]
 
 
+def test_all_names_every_shipped_ablation_once() -> None:
+    assert [entry.name for entry in find_all(["heads", "all"])] == [
+        "heads", *(name for name in shipped() if name != "heads")
+    ]  # fmt: skip
+
+
 def test_two_files_of_one_name_are_refused(write_ablation: WriteAblation, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [write_ablation(), write_ablation(name="other/mine.py")]

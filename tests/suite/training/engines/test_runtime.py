@@ -19,8 +19,9 @@ from suite.spec import vary
 from suite.tasks.digits import Reversal
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training.engines import local as runtime
-from suite.training.engines.local import LocalEngine, NoRuntime, prepared, runtime_of
+from suite.training.engines import runtimes
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.runtimes import NoRuntime, prepared
 from tests.suite.families import TASKS, family_ablation, hold_out_few
 from tests.suite.toy import Reader, training
 from tests.suite.writers import GruPair
@@ -67,7 +68,6 @@ def ended(trial: Trial) -> Finished:
 def test_eager_is_the_model_itself() -> None:
     model = build_model(spec("eager"))
     assert prepared(model, "eager", "cpu") is model
-    assert runtime_of(model) == "eager"
     assert engine("eager").model is not model
 
 
@@ -78,14 +78,14 @@ def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.Monkey
         asked.append((declared, device))
         return model
 
-    monkeypatch.setattr("suite.training.engines.local.prepared", noted)
+    monkeypatch.setattr("suite.training.engines.runtimes.prepared", noted)
     engine("compiled")
     LocalEngine(Reader(), training(STEPS), "cpu")  # a user's own module has no spec
-    assert asked == [("compiled", "cpu"), ("eager", "cpu")]
+    assert asked == [("compiled", "cpu")]
 
 
 def test_a_missing_compiler_ends_a_trial_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "_has_cpp_compiler", lambda: False)
+    monkeypatch.setattr(runtimes, "_has_cpp_compiler", lambda: False)
     result = ended(parameters_trial("compiled")).result
     assert result.status is Status.ERROR
     assert result.reason == (
@@ -206,7 +206,7 @@ def test_a_whole_architecture_trains_compiled_as_it_does_eagerly(
 def test_a_compiler_is_looked_for_as_torch_would() -> None:
     from torch._inductor import config
 
-    assert runtime._has_cpp_compiler()
+    assert runtimes._has_cpp_compiler()
     with (
         config.patch({"cpp.cxx": (None, "/no/such/compiler")}),
         pytest.raises(NoRuntime, match="needs a C"),

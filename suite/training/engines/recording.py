@@ -1,0 +1,189 @@
+"""Records a whole training step on a GPU, and replays it: one launch in place of hundreds.
+
+A CUDA graph holds kernels and addresses. So what a step reads and writes stays where it is: a batch
+is copied into the recording's own, the learning rate is a tensor, parameters and the optimiser's
+state change in place. What Python decides in a step is decided once, while it is recorded; a model
+that draws anew as it trains is not recorded.
+
+Recording needs trial runs, which are undone afterwards, random numbers included: so every step of a
+training is a replay, the first one too, and a resumed training ends as an uninterrupted one. A
+recording counts only if it gives the loss that the same step gave eagerly.
+
+Source: PyTorch's notes on CUDA graphs, "Whole-network capture".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+from models.model_spec import ModelSpec
+from suite.schema import Training
+from suite.tasks.task import Batch, Task
+
+Step = Callable[[Batch, Task], Tensor]
+Work = Callable[[], Tensor]
+RECORDED = "each one CUDA graph"
+_OPTIMIZERS = ("adamw", "sgd")  # whose updates wait for no number from the GPU
+_WARM_UPS = 3  # as in PyTorch's notes: libraries choose kernels and take their memory
+_MOST_SHAPES = 8  # of batches; each recording keeps the memory of a whole step
+_TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bf16": 1e-2}  # relative, of a loss
+
+
+def on_gpu(work: Work) -> Work:
+    """What does all of the work again when it is called; its result lies in the same place.
+
+    Raises:
+        RuntimeError: it waits for the GPU, a shape depends on data, or memory does not suffice.
+    """
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(_WARM_UPS):
+            work()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = work()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay
+
+
+def why_eager(model: nn.Module, training: Training) -> str:
+    """Why steps of this model cannot be recorded, known before they run; empty where they may be.
+
+    A module of a user's own, without a spec, declares nothing that could be relied on.
+    """
+    spec = getattr(model, "spec", None)
+    if not isinstance(spec, ModelSpec):
+        return "the module does not say whether it draws anew as it trains"
+    if spec.runtime != "eager":
+        return f"the model is run by runtime={spec.runtime!r}"
+    for part in model.modules():
+        if getattr(part, "is_stochastic", False):
+            return f"{type(part).__name__} draws anew as it trains"
+        if getattr(part, "is_reversible", False):
+            return "a reversible stack computes its inputs again"
+    if training.optimizer not in _OPTIMIZERS:
+        return f"{training.optimizer} waits for numbers from the GPU"
+    if training.accumulation > 1:
+        return "the parts of a batch weigh as many targets as they have"
+    return ""
+
+
+class RecordedSteps:
+    """Training steps of one model; each shape of a batch is recorded when it first comes."""
+
+    def __init__(
+        self, step: Step, models: Sequence[nn.Module], optimizer: torch.optim.Optimizer,
+        training: Training,
+    ) -> None:  # fmt: skip
+        """Nothing is recorded before the first step, since a checkpoint may be loaded until then.
+
+        Args:
+            step: Forward, backward and update. It must take the learning rate as a tensor.
+            models: What it changes, with the optimiser's state; a teacher behind.
+            optimizer: Whose state begins as zeros.
+            training: How the step trains.
+        """
+        reasons = (why_eager(model, training) for model in models)
+        self._why_eager = next(filter(None, reasons), "")
+        self._step, self._models, self._optimizer = step, models, optimizer
+        self._tolerance = _TOLERANCE[training.precision]
+        self._recordings: dict[object, _Recording] = {}
+
+    @property
+    def how(self) -> str:
+        """How steps are run, and why."""
+        return f"eagerly: {self._why_eager}" if self._why_eager else RECORDED
+
+    def __call__(self, batch: Batch, task: Task) -> Tensor:
+        """See `Engine.step`; the batch is on the device."""
+        key = (task, *_shapes(batch))
+        if not self._why_eager and key not in self._recordings:
+            self._add(key, batch, task)
+        if self._why_eager:
+            return self._step(batch, task)
+        return self._recordings[key](batch)
+
+    def _add(self, key: object, batch: Batch, task: Task) -> None:
+        if len(self._recordings) == _MOST_SHAPES:
+            self._give_up(f"batches have more than {_MOST_SHAPES} shapes")
+            return
+        own, before = batch.map(Tensor.clone), _Snapshot(self._models, self._optimizer)
+        eager = self._step(own, task).clone()  # what fails here would fail eagerly, too
+        before.restore()
+        try:
+            recording = _Recording(own, on_gpu(lambda: self._step(own, task)))
+            before.restore()
+            replayed = recording(batch)
+        except RuntimeError as error:
+            self._give_up(str(error).partition("\n")[0])
+        else:
+            self._recordings[key] = recording
+            if not torch.allclose(replayed, eager, rtol=self._tolerance):
+                self._give_up(f"a recording gave a loss of {replayed:.6g}, not {eager:.6g}")
+        before.restore()
+
+    def _give_up(self, why: str) -> None:
+        self._why_eager = why
+        self._recordings.clear()
+
+
+@dataclass(frozen=True)
+class _Recording:
+    own: Batch
+    replay: Work
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Copies, since the next replay writes into the same place."""
+        for inside, given in zip(_tensors(self.own), _tensors(batch), strict=True):
+            inside.copy_(given, non_blocking=True)
+        return self.replay().clone()
+
+
+class _Snapshot:
+    """What a step changes, as it is now: parameters, buffers, optimiser, random numbers."""
+
+    def __init__(self, models: Sequence[nn.Module], optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        of_models = (chain(model.parameters(), model.buffers()) for model in models)
+        kept = chain(*of_models, _states(optimizer))
+        self._kept = {id(tensor): (tensor, tensor.detach().clone()) for tensor in kept}
+        self._random_cpu = torch.get_rng_state()
+        self._random_gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """In place; state that the optimiser has made since becomes zeros, as it began."""
+        for tensor, value in self._kept.values():
+            tensor.copy_(value)
+        for tensor in _states(self._optimizer):
+            if id(tensor) not in self._kept:
+                tensor.zero_()
+        torch.set_rng_state(self._random_cpu)
+        if self._random_gpu is not None:
+            torch.cuda.set_rng_state(self._random_gpu)
+
+
+def _states(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    for state in optimizer.state.values():
+        yield from (each for each in state.values() if isinstance(each, Tensor))
+
+
+def _tensors(batch: Batch) -> Iterator[Tensor]:
+    yield from batch.inputs.values()
+    yield batch.targets
+
+
+def _shapes(batch: Batch) -> Iterator[object]:
+    yield tuple(batch.inputs)
+    yield from ((tensor.shape, tensor.dtype) for tensor in _tensors(batch))

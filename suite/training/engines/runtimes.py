@@ -1,0 +1,119 @@
+"""Runs a model as its spec declares: compiled by torch, or recorded as a CUDA graph.
+
+`compiled` is `torch.compile` with fixed shapes: fused kernels, made at the first call of each shape
+and mode, which takes from seconds to minutes and shows in `first_call_seconds`. `cuda_graph`
+records what is launched at the first call of each shape and mode, and launches it again as one
+piece. What is computed stays the same, up to rounding; parameters are those of the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.interface import Outputs
+from models.model_spec import Runtime
+
+_Signature = tuple[object, ...]
+
+
+class NoRuntime(Exception):
+    """This machine cannot run a model as declared: one sentence."""
+
+
+def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
+    """The model, called as before, run as declared. It is on the device already.
+
+    Modes are switched, and parameters found, on what is returned as on the model.
+
+    Raises:
+        NoRuntime: no compiler to compile with, no GPU to record.
+    """
+    if runtime == "eager":
+        return model
+    if runtime == "compiled":
+        return _compiled(model, device)
+    if device == "cpu":
+        raise NoRuntime("runtime='cuda_graph' needs a GPU, and this trial has none.")
+    return _Graphed(model)
+
+
+def _compiled(model: nn.Module, device: str) -> nn.Module:
+    if device == "cpu" and not _has_cpp_compiler():
+        raise NoRuntime(
+            "runtime='compiled' on a CPU needs a C++ compiler (g++, or the one that CXX names), "
+            "and none works here."
+        )
+    compiled: nn.Module = torch.compile(model, dynamic=False)  # type: ignore[assignment]
+    return compiled
+
+
+def _has_cpp_compiler() -> bool:
+    """Asked of torch itself, which would say so in the midst of compiling, and at length."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler:
+        return False
+    return True
+
+
+class _Graphed(nn.Module):
+    """Records the model once for each shape and mode that it is called in, and replays that.
+
+    What it returns, and the gradients, lie where the next replay writes: they must be used before.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.train(model.training)
+        self._recorded: dict[_Signature, Callable[..., Any]] = {}
+
+    def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
+        """As the model's, of tensors alone."""
+        given = (*unnamed, *named.values())
+        signature = (
+            self.model.training,
+            torch.is_grad_enabled(),
+            tuple(named),
+            *((each.shape, each.dtype, each.requires_grad) for each in given),
+        )
+        if signature not in self._recorded:
+            self._recorded[signature] = _record(self.model, given, tuple(named))
+        found: Tensor | Outputs = self._recorded[signature](*given)
+        return found
+
+
+def _record(
+    model: nn.Module, given: tuple[Tensor, ...], names: tuple[str, ...]
+) -> Callable[..., Any]:
+    """Warm-up, forward and backward; the recording has inputs of its own, which are copied into.
+
+    Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
+    shares the model's parameters.
+    """
+    shell = _Shell(model, names)
+    shell.training = model.training  # of the shell alone
+    own = tuple(each.detach().clone().requires_grad_(each.requires_grad) for each in given)
+    recorded: Any = torch.cuda.make_graphed_callables(shell, own, allow_unused_input=True)
+    replay: Callable[..., Any] = recorded
+    return replay
+
+
+class _Shell(nn.Module):
+    """Takes all tensors by position, as a recording does; the last of them have names."""
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model, self._names = model, names
+
+    def forward(self, *given: Tensor) -> Any:
+        num_unnamed = len(given) - len(self._names)
+        named = dict(zip(self._names, given[num_unnamed:], strict=True))
+        return self.model(*given[:num_unnamed], **named)

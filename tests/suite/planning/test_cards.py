@@ -1,0 +1,50 @@
+"""A card has a name, or is the one that is here, as measured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from suite.errors import UsageError
+from suite.planning import cards
+from suite.planning.cards import CARDS, USUAL, card_here, card_named, matrix_peak
+
+
+def test_a_card_is_found_by_its_name_in_any_case() -> None:
+    assert card_named("A100") is CARDS["a100"]
+    with pytest.raises(
+        UsageError, match=r"no card 'h10'; did you mean 'h100'.* Allowed: a10, a100"
+    ):
+        card_named("h10")
+
+
+def test_without_a_name_it_is_that_of_this_machine_as_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not torch.cuda.is_available():
+        assert card_named(None) is CARDS[USUAL]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Card 9000")
+    monkeypatch.setattr(cards, "matrix_peak", {"float32": 1.0, "tf32": 2.0, "bf16": 3.0}.get)
+    card_here.cache_clear()
+    try:
+        found = card_named(None)
+    finally:
+        card_here.cache_clear()
+    assert found.title == "Card 9000"
+    assert found.flops_per_second == {"float32": 1.0, "tf32": 2.0, "bf16": 3.0}
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_the_peak_counts_all_products_and_the_time_that_they_took(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([10.0, 12.0])
+    monkeypatch.setattr(cards.time, "perf_counter", lambda: next(clock))
+    assert matrix_peak(precision, "cpu", side=16) == 10 * 2 * 16**3 / 2.0
+
+
+def test_every_card_knows_every_precision_and_is_no_slower_with_less() -> None:
+    for card in CARDS.values():
+        exact, tf32, bf16 = (card.flops_per_second[p] for p in ("float32", "tf32", "bf16"))
+        assert 1e12 < exact <= tf32 <= bf16

@@ -1,0 +1,208 @@
+"""A recorded step computes what an eager one does, from the first one on, or it says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import ModelSpec, build_model
+from models.interface import Outputs
+from suite.events import Condition
+from suite.schema import Training
+from suite.tasks.registry import build_task
+from suite.tasks.task import Batch, Task
+from suite.training.engines import recording
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import Exercise, train_resuming
+from tests.suite.toy import NUM_SYMBOLS, FirstToken, Reader, training
+from tests.suite.training.engines import tape
+
+LENGTH, BATCH, STEPS = 8, 4, 7
+TEXT = "shakespeare_characters"
+
+
+@pytest.fixture(autouse=True)
+def _on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "on_gpu", tape.recorded)
+
+
+def built(mixer: str = "attention", **settings: Any) -> nn.Module:
+    task = build_task(TEXT, LENGTH)
+    torch.manual_seed(0)
+    return build_model(
+        ModelSpec(
+            architecture="language_model", mixer=mixer, settings=settings, position="sinusoidal",
+            dim=16, depth=2, length=LENGTH, input_kind="tokens", input_size=task.input_size,
+            output_size=task.output_size,
+        )
+    )  # fmt: skip
+
+
+def trained(model: nn.Module, asked: Training, task: Task, **how: Any) -> tuple[Any, ...]:
+    """Losses, parameters and how steps were run."""
+    torch.manual_seed(5)
+    engine = LocalEngine(model, asked, "cpu", **how)
+    batches = (task.training_batch(step, BATCH, 0) for step in range(asked.steps))
+    losses = [engine.step(batch, task).item() for batch in batches]
+    return losses, [p.detach().clone() for p in model.parameters()], engine.how_steps_run
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "sgd": {"optimizer": "sgd"},
+    "warm-up, clipping, decay, ema": {
+        "warmup_steps": 3, "clip_norm": 0.1, "weight_decay": 0.1, "ema": 0.9
+    },
+    "bf16": {"precision": "bf16"},
+    "own answers": {"scheduled_sampling": 0.5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("mixer", ["attention", "conv", "linear_transformer"])
+def test_a_recorded_training_is_an_eager_one(mixer: str, recipe: str) -> None:
+    task, asked = build_task(TEXT, LENGTH), training(STEPS, **RECIPES[recipe])
+    eager, weights, _ = trained(built(mixer), asked, task)
+    losses, found, how = trained(built(mixer), asked, task, is_recorded=True)
+    assert how == recording.RECORDED
+    tolerance = 1e-2 if recipe == "bf16" else 1e-5
+    assert losses == pytest.approx(eager, rel=tolerance)
+    assert len(set(losses)) == STEPS  # each of its own batch
+    for one, other in zip(found, weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=tolerance)
+
+
+def test_dropout_draws_anew_in_each_replay_and_as_it_would_have_eagerly() -> None:
+    task, asked = build_task(TEXT, LENGTH), training(STEPS, learning_rate=1e-9)
+    eager, *_ = trained(built(dropout=0.5), asked, task)
+    losses, _, how = trained(built(dropout=0.5), asked, task, is_recorded=True)
+    assert how == recording.RECORDED
+    assert losses == pytest.approx(eager, rel=1e-5)
+
+
+def test_nothing_of_the_trial_runs_is_left() -> None:
+    """The first step is a replay too, from the parameters and the state that there were."""
+    task, model = build_task(TEXT, LENGTH), built()
+    before = [p.detach().clone() for p in model.parameters()]
+    asked = training(STEPS, learning_rate=0.0, weight_decay=0.0)
+    torch.manual_seed(3)
+    engine = LocalEngine(model, asked, "cpu", is_recorded=True)
+    engine.step(task.training_batch(0, BATCH, 0), task)
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
+    (steps_done,) = {float(state["step"]) for state in engine.optimizer.state.values()}
+    assert steps_done == 1.0
+
+
+def test_a_resumed_training_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: Path) -> None:
+    task = build_task(TEXT, LENGTH)
+    asked = training(STEPS, warmup_steps=2, num_evaluations=1)
+    whole = LocalEngine(built(), asked, "cpu", is_recorded=True)
+    first = LocalEngine(built(), asked, "cpu", is_recorded=True)
+    for step in range(STEPS):
+        whole.step(task.training_batch(step, BATCH, 0), task)
+    for step in range(3):
+        first.step(task.training_batch(step, BATCH, 0), task)
+    first.save(tmp_path)
+    second = LocalEngine(built(), asked, "cpu", is_recorded=True)
+    second.load(tmp_path)
+    for step in range(3, STEPS):
+        second.step(task.training_batch(step, BATCH, 0), task)
+    assert second.how_steps_run == recording.RECORDED
+    assert second.state_sha256() == whole.state_sha256()
+
+
+class Moody(FirstToken):
+    """What it asks for hangs on numbers that a GPU would have to tell."""
+
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        found = super().loss(outputs, batch)
+        return found if found.item() > 0 else found * 2
+
+
+class Fickle(FirstToken):
+    """Counts its calls, as no recording can."""
+
+    calls = 0
+
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        self.calls += 1
+        return super().loss(outputs, batch) * self.calls
+
+
+class Declared(nn.Module):
+    """With a spec, and nothing in it that cannot be recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec = built().spec
+        torch.manual_seed(0)
+        self.table = nn.Embedding(NUM_SYMBOLS, NUM_SYMBOLS)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.table(inputs[:, 0])
+        return logits
+
+
+@pytest.mark.parametrize(
+    ("task", "why"), [(Moody, "not permitted when stream is capturing"), (Fickle, "gave a loss of")]
+)
+def test_what_cannot_be_recorded_trains_eagerly_and_says_so(task: type[Task], why: str) -> None:
+    asked = training(STEPS)
+    eager, weights, _ = trained(Declared(), asked, FirstToken(3))
+    losses, found, how = trained(Declared(), asked, task(3), is_recorded=True)
+    assert how.startswith("eagerly: ")
+    assert why in how
+    if task is Moody:
+        assert losses == pytest.approx(eager, rel=1e-5)
+        torch.testing.assert_close(found, weights, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "recipe", "why"),
+    [
+        (Reader, {}, "does not say"),
+        (lambda: built("performer"), {}, "Performer draws anew as it trains"),
+        (lambda: built(residual="reversible"), {}, "reversible"),
+        (built, {"optimizer": "adafactor"}, "adafactor"),
+        (built, {"accumulation": 2}, "parts of a batch"),
+    ],
+)
+def test_what_is_known_not_to_be_recorded_is_never_tried(
+    model: Any, recipe: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "on_gpu", None)
+    made = model()
+    task: Task = FirstToken(3) if isinstance(made, Reader) else build_task(TEXT, LENGTH)
+    *_, how = trained(made, training(2, **recipe), task, is_recorded=True)
+    assert why in how
+
+
+def test_batches_of_several_shapes_have_a_recording_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to a number of them, since each keeps memory."""
+    num_recorded = []
+    monkeypatch.setattr(
+        recording, "on_gpu", lambda work: num_recorded.append(1) or tape.recorded(work)
+    )
+    task = build_task(TEXT, LENGTH)
+    engine = LocalEngine(built(), training(40), "cpu", is_recorded=True)
+    eager = LocalEngine(built(), training(40), "cpu")
+    for rows in (*range(1, 9), *range(1, 9)):
+        batch = task.training_batch(0, rows, 0)
+        assert engine.step(batch, task).item() == pytest.approx(eager.step(batch, task).item())
+    assert len(num_recorded) == 8
+    assert engine.how_steps_run == recording.RECORDED
+    engine.step(task.training_batch(0, 9, 0), task)
+    assert "more than 8 shapes" in engine.how_steps_run
+
+
+def test_a_training_says_how_its_steps_were_run() -> None:
+    exercise = Exercise(task=FirstToken(3), training=training(2), batch=BATCH, seed=0)
+    engine = LocalEngine(Declared(), exercise.training, "cpu", is_recorded=True)
+    said = list(train_resuming(engine, exercise, None))
+    assert Condition("training steps", recording.RECORDED) in said
+    eager = LocalEngine(Declared(), exercise.training, "cpu")
+    assert not any(isinstance(each, Condition) for each in train_resuming(eager, exercise, None))
