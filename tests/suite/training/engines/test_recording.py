@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,20 @@ def test_dropout_draws_anew_in_each_replay_and_as_it_would_have_eagerly() -> Non
     assert losses == pytest.approx(eager, rel=1e-5)
 
 
+def test_a_recording_that_updates_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first loss is right, and so would be that of each later step, of an untrained model."""
+
+    def unchanging(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        loss = work().clone()
+        return lambda: loss
+
+    monkeypatch.setattr(recording, "on_gpu", unchanging)
+    eager, *_ = trained(Declared(), training(STEPS), FirstToken(3))
+    losses, _, how = trained(Declared(), training(STEPS), FirstToken(3), is_recorded=True)
+    assert "gave losses of" in how
+    assert losses == pytest.approx(eager, rel=1e-5)
+
+
 def test_nothing_of_the_trial_runs_is_left() -> None:
     """The first step is a replay too, from the parameters and the state that there were."""
     task, model = build_task(TEXT, LENGTH), built()
@@ -148,7 +163,7 @@ class Declared(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("task", "why"), [(Moody, "not permitted when stream is capturing"), (Fickle, "gave a loss of")]
+    ("task", "why"), [(Moody, "not permitted when stream is capturing"), (Fickle, "gave losses of")]
 )
 def test_what_cannot_be_recorded_trains_eagerly_and_says_so(task: type[Task], why: str) -> None:
     asked = training(STEPS)
