@@ -223,6 +223,7 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) ->
     table = comparison_table(sweep.about, beside, task)
     has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
     along = tuple(axis_exhibits(sweep.about, measured, task)) if has_lines else ()
+    along = tuple(_without(first.drawing, one) for one in along)
     has_groups = any(not one.is_of_variants for shown in along for one in shown.all_tables)
     is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     best, folded = _best(table, judged)
@@ -245,6 +246,12 @@ def _what_is_judged(about: About, judged: Series) -> Iterator[str]:
     yield metric_in_words(judged.metric, judged.unit, judged.better)
     if judged.is_score and judged.task in about.signatures:
         yield f"Computed by sacrebleu with the signature {about.signatures[judged.task]}."
+
+
+def _without(above: Drawing | None, exhibit: Exhibit) -> Exhibit:
+    """Without the figure that stands on the first screen."""
+    left = (one for one in exhibit.drawings if not above or one.name != above.name)
+    return replace(exhibit, drawings=tuple(left))
 
 
 def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]]:

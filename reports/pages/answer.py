@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reports.analysis.axis_series import label_series
 from reports.analysis.claim_data import evidence
 from reports.analysis.verdict import ClaimOutcome, Verdict
 from reports.document import Drawing, capitalized, listed, readable
 from reports.pages.summary import SMOKE, why_no_verdict
+from reports.plots.axis_series import axis_figure
 from reports.plots.scores import score_figure
+from reports.plots.style import MAX_LINES
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name, shown_variants
 from reports.stats.intervals import as_interval, for_estimates, mean_interval, paired_differences
@@ -58,7 +61,7 @@ def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> 
     """
     if judged is None:
         series = primary(measured, about.tasks[0])
-        drawing = _drawing(about, series, ()) if series else None
+        drawing = _drawing(about, measured, series, ()) if series else None
         sentence, why = best_in_words(about, series), why_no_verdict(about)
         return Answer(sentence=sentence or why, finding=why if sentence else "", drawing=drawing)
     found = evidence(about, measured)
@@ -73,7 +76,7 @@ def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> 
         ),
         badge=judged.kind,
         outcome=str(judged.outcome),
-        drawing=_drawing(about, series, sides) if series else None,
+        drawing=_drawing(about, measured, series, sides) if series else None,
     )
 
 
@@ -90,13 +93,28 @@ def answer_in_words(judged: Verdict) -> str:
     return capitalized(_SENTENCES[judged.outcome].format(judged.statement))
 
 
-def _drawing(about: About, series: Series, sides: Sequence[str]) -> Drawing | None:
-    """The sides of a claim and the baseline; then others, as far as they fit."""
-    measured = [v for v in about.variants if belongs(v, series.task) and series.values(v)]
-    first = [v for v in measured if v in {*sides, about.baseline}]
-    others = [v for v in measured if v not in first]
+def _drawing(
+    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str]
+) -> Drawing | None:
+    """The sides of a claim and the baseline; then others, as far as they fit.
+
+    Of too many variants that differ in a number all, along that number.
+    """
+    met = [v for v in about.variants if belongs(v, series.task) and series.values(v)]
+    if len(met) > MOST_DRAWN and (along := _along(about, measured, series)):
+        return along
+    first = [v for v in met if v in {*sides, about.baseline}]
+    others = [v for v in met if v not in first]
     chosen = {*first, *shown_variants(about, others, max(3, MOST_DRAWN - len(first)))}
-    return score_figure(about, series, [v for v in measured if v in chosen], compared=sides)
+    return score_figure(about, series, [v for v in met if v in chosen], compared=sides)
+
+
+def _along(about: About, measured: Sequence[Series], series: Series) -> Drawing | None:
+    """None without such a number, with too many lines, or with parts, which are drawn beside."""
+    every = label_series(about, measured, series.task)
+    found = [each for each in every if each.metric == series.metric]
+    is_drawn = len(found) == 1 and len(found[0].lines) <= MAX_LINES
+    return axis_figure(found[0], found[0].lines) if is_drawn else None
 
 
 def best_in_words(about: About, series: Series | None) -> str:

@@ -8,15 +8,16 @@ from statistics import fmean
 import pytest
 
 from reports.analysis.verdict import verdict
+from reports.pages.ablation import page
 from reports.pages.answer import MOST_DRAWN, Answer, answer, best_in_words
 from reports.plots import scores
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import Sweep, curves_frame, read_sweep, results_frame
 from reports.results.series import all_series
 from reports.stats.intervals import mean_interval, paired_differences
 from reports.tables.comparison import primary, without_controls
 from suite.schema import MIXER_ALONE, ClaimSpec
 from tests.reports import conftest as synthetic
-from tests.reports import mixers_alone
+from tests.reports import mixers_alone, shipped
 from tests.reports.conftest import known
 
 
@@ -79,6 +80,19 @@ def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
     for variant in (a, b, many.about.baseline):
         assert f"{variant}: " in known(made.drawing).svg
     assert known(made.drawing).caption.endswith("Shown are 10 of 300 variants.")
+
+
+def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once() -> None:
+    """As the report on learning rates: three mixers, two numbers of steps, five rates."""
+    home = shipped.FOLDER / "learning_rate"
+    sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
+    assert len(sweep.about.variants) > MOST_DRAWN
+    drawn = known(_answer(sweep).drawing)
+    assert drawn.name.endswith("-by-learning_rate")
+    exhibits = [each for part in page(sweep, ["quick"]).findings for each in part.exhibits]
+    beneath = [drawing.name for each in exhibits for drawing in each.drawings]
+    assert beneath
+    assert drawn.name not in beneath
 
 
 def test_without_results_there_is_a_sentence_and_no_figure() -> None:
