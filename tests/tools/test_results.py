@@ -28,8 +28,6 @@ from tools.results import (
     num_bytes,
 )
 
-# Made before frames were kept. The list only shrinks: it ends with the next runs of these.
-WITHOUT_FRAMES = {"data_parallel"}
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
 
@@ -40,7 +38,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_every_committed_report_holds_its_frames() -> None:
-    assert {path.name for path in RESULTS.iterdir() if path.is_dir()} - {*KEPT} == WITHOUT_FRAMES
+    assert {path.name for path in RESULTS.iterdir() if path.is_dir()} == {*KEPT}
 
 
 @pytest.mark.parametrize("name", KEPT)
