@@ -102,9 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default="3.12", help="its version of Python there")
     parser.add_argument("--into", type=Path, default=Path("packed"))
-    parser.add_argument(
-        "--no-reports", action="store_true", help="leave out what writes reports: half the size"
-    )
+    parser.add_argument("--no-reports", action="store_true", help="leave out what writes reports")
     given = parser.parse_args()
     left_out = _LEFT_OUT | (_FOR_REPORTS if given.no_reports else frozenset())
     pack(Path(__file__).parents[1], given.into, given.python, left_out)

@@ -222,8 +222,8 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) ->
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
     has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
-    along = tuple(axis_exhibits(sweep.about, measured, task)) if has_lines else ()
-    along = tuple(_without(first.drawing, one) for one in along)
+    exhibits = axis_exhibits(sweep.about, measured, task) if has_lines else ()
+    along = tuple(_without(first.drawing, one) for one in exhibits)
     has_groups = any(not one.is_of_variants for shown in along for one in shown.all_tables)
     is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     best, folded = _best(table, judged)

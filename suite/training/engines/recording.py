@@ -1,9 +1,9 @@
-"""Records a whole training step on a GPU, and replays it: one launch in place of hundreds.
+"""Records a whole training step as a CUDA graph, and replays it: one launch in place of hundreds.
 
 A CUDA graph holds kernels and addresses. So what a step reads and writes stays where it is: a batch
 is copied into the recording's own, the learning rate is a tensor, parameters and the optimiser's
-state change in place. What Python decides in a step is decided once, while it is recorded; a model
-that draws anew as it trains is not recorded.
+state change in place. What Python decides in a step is decided once, while it is recorded (torch
+says: captured); a model that draws anew as it trains is not recorded.
 
 Recording needs trial runs, which are undone afterwards, random numbers included: so every step of a
 training is a replay, the first one too, and a resumed training ends as an uninterrupted one. A
