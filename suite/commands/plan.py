@@ -46,18 +46,18 @@ def show(
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
         return
     for p in plans:
-        _show_plan(p, states[p.key], _power(p, out), on)
+        _show_plan(p, states[p.key], (_power(p, out), _share(p, out, on)), on)
 
 
-def _show_plan(p: Plan, states: Sequence[TrialState], power: str, card: Card) -> None:
+def _show_plan(p: Plan, states: Sequence[TrialState], said: Sequence[str], card: Card) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
-    if power:
-        print(f"  {power}")
+    for sentence in filter(None, said):
+        print(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print(f"{len(states)} trials: {counts}; {_left(p, states, card)}\n")
 
@@ -72,6 +72,7 @@ def _left(p: Plan, states: Sequence[TrialState], card: Card) -> str:
     where = f"{os.cpu_count()} cores of a machine like this"
     if gpus:
         where = f"{math.ceil(gpus)} {card.title}"
+        where += f", of which {int(1 / gpus)} trainings share one" if gpus <= 0.5 else ""
     seconds = in_words(_seconds(p, trials, card))
     return f"about {seconds} to run on {where}{_of_parents(p, trials, card)}"
 
@@ -170,6 +171,22 @@ def _power(plan: Plan, out: Path) -> str:
         return power_of(plan, journal)
 
 
+def _share(plan: Plan, out: Path, card: Card) -> str:
+    """How much of a GPU its trainings took so far, and which share holds them; empty before any."""
+    if not plan.resources.num_gpus or not os.path.isfile(journal_in(out)):
+        return ""
+    with Journal(journal_in(out), read_only=True) as journal:
+        taken = journal.gpu_bytes()
+    of_trainings = [taken[t.trial_id] for t in plan.trials if t.training and t.trial_id in taken]
+    if not of_trainings:
+        return ""
+    most = max(of_trainings)
+    return (
+        f"trainings took at most {most / 2**30:.3g} GiB of a GPU: gpus={card.share_for(most):g} "
+        f"holds one of them on {card.title}; planned is {plan.resources.num_gpus:g}"
+    )
+
+
 def trial_states(plan: Plan, out: Path) -> list[TrialState]:
     """Of every trial, and every impossible cell; the folder is only read."""
     if not os.path.isfile(journal_in(out)):  # nothing was ever run
@@ -199,7 +216,7 @@ def _states(
         state: State = "missing"
         if trial_id not in trials:
             state = "skipped"
-        elif is_done(trials[trial_id], plan.resources, done):
+        elif is_done(trials[trial_id], plan.resources.for_trial(trials[trial_id]), done):
             state = "done"
         elif trial_id in failures:
             state = "failed"

@@ -46,8 +46,9 @@ class PlannedWork:
 
     Attributes:
         num_cpus: That one worker asks for; so is `num_gpus`.
-        packed_seconds: Of all workers of the trials that share a machine, one after the other.
-        longest_seconds: Of the longest of these trials.
+        packed_seconds: Of all workers of the trials that share a machine, one after the other; of
+            those that share a GPU, as much of them as the GPU is theirs.
+        longest_seconds: Of the longest of these trials, if nothing else runs.
         alone_seconds: Of the trials that have a machine to themselves.
     """
 
@@ -63,7 +64,7 @@ class PlannedWork:
 
         Trials that ask for a GPU have one card, or as many as one asks for.
         """
-        slots = max(1, int(1 / self.num_gpus) if self.num_gpus else num_cpus // self.num_cpus)
+        slots = 1 if self.num_gpus else max(1, num_cpus // self.num_cpus)
         packed = max(self.packed_seconds / slots, self.longest_seconds)
         return _SECONDS_TO_START + packed + self.alone_seconds
 
@@ -75,12 +76,14 @@ def planned_work(
     from suite.planning.estimate import H100, seconds_of  # takes torch: `status` does without
 
     gpu = card.flops_per_second if card else H100
-    packed = [(t, seconds_of(t, resources, gpu)) for t in trials if not t.is_timing]
+    asked = [(trial, resources.for_trial(trial)) for trial in trials]
+    timed = [(trial, own, seconds_of(trial, own, gpu)) for trial, own in asked]
+    packed = [(trial, own, seconds) for trial, own, seconds in timed if not trial.is_timing]
     return PlannedWork(
         num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
-        packed_seconds=sum(seconds * t.num_workers for t, seconds in packed),
-        longest_seconds=max((seconds for _, seconds in packed), default=0.0),
-        alone_seconds=sum(seconds_of(t, resources, gpu) for t in trials if t.is_timing),
+        packed_seconds=sum(s * t.num_workers * own.share for t, own, s in packed),
+        longest_seconds=max((seconds_of(t, own.alone, gpu) for t, own, _ in packed), default=0.0),
+        alone_seconds=sum(seconds for trial, _, seconds in timed if trial.is_timing),
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from suite.events import (
     runs_own_code,
     writable_event,
 )
+from suite.execution.gpu_memory import keep_to_share, most_bytes_taken, wanted_more
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import (
@@ -124,6 +125,7 @@ def run_measuring(
     collected, status, reason, trace = _Collected(), Status.OK, "", ""
     try:
         torch.set_num_threads(resources.num_threads)
+        keep_to_share(resources)
         with float32_products(precision) if resources.num_gpus else nullcontext():
             yield from _events(trial.trial_id, measure(), collected)
     except BaseException as error:  # a mixer may raise anything
@@ -131,6 +133,7 @@ def run_measuring(
             raise
         status, reason = classified(error)
         reason += own_frame(error) if runs_own_code(trial) else ""
+        reason += wanted_more(resources) if status is Status.OUT_OF_MEMORY else ""
         trace = "".join(traceback.format_exception(error))
     is_ok = status is Status.OK
     result = Result(
@@ -140,6 +143,7 @@ def run_measuring(
         points=tuple(collected.points),
         specimens=tuple(collected.specimens) if is_ok else (),
         state_sha256=collected.state_sha256 if is_ok else "",
+        gpu_bytes=most_bytes_taken(resources),
     )  # fmt: skip
     yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
 

@@ -230,6 +230,12 @@ class Journal(JournalPlans):
         query = f"SELECT trial_id FROM results WHERE status IN ({FAILED})"
         return {trial_id for (trial_id,) in self._db.execute(query)}
 
+    def gpu_bytes(self) -> dict[str, int]:
+        """trial_id -> the most of a GPU's memory that it took, of those that had one."""
+        taken = "json_extract(CAST(result AS TEXT), '$.gpu_bytes')"
+        query = f"SELECT trial_id, {taken} FROM results WHERE json_valid(CAST(result AS TEXT))"
+        return {trial_id: taken for trial_id, taken in self._db.execute(query) if taken}
+
     def driver_started(self) -> float:
         """When the newest driver began, in seconds since 1970; 0 where that is not known."""
         if self._format < 3:

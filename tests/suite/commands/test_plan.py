@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,10 +81,12 @@ def planned() -> Plan:
     return plan(make_ablation(axes=axes, probes=["quality", "step_time"]), seeds=2)
 
 
-def _commit(out: Path, plan: Plan, trial: Trial, status: Status, reason: str = "") -> None:
+def _commit(
+    out: Path, plan: Plan, trial: Trial, status: Status, reason: str = "", **more: Any
+) -> None:
     result = Result(
         trial_id=trial.trial_id, status=status, provenance=provenance(plan.resources),
-        seconds=1.0, reason=reason,
+        seconds=1.0, reason=reason, **more,
     )  # fmt: skip
     with Journal(out / "journal.db") as journal:
         journal.commit(result, journal.begin(trial.trial_id, "here"))
@@ -163,3 +166,23 @@ def test_the_smallest_effect_that_the_seeds_can_find_is_said(
         said = capsys.readouterr().out
         assert f"{planned.num_seeds} seeds find a difference of " in said
         assert "by the spread of 3 earlier pairs" in said
+
+
+def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
+    write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scale = "Scale(dim=16, depth=1, length=8, steps=4, batch=2, gpus=0.5)"
+    path = str(write_ablation(probes='["quality"]', scales=f'{{"quick": {scale}}}'))
+
+    def said(card: str) -> str:
+        show([path], scale="quick", seeds=1, out=tmp_path, as_json=False, card=card)
+        return capsys.readouterr().out
+
+    assert "2 trainings share one" in said("h100")
+    assert "took at most" not in said("h100")
+    shared = plan(path)
+    for trial, gib in zip(shared.trials, (1, 3, 2), strict=False):
+        _commit(tmp_path, shared, trial, Status.OK, gpu_bytes=gib * 2**30)
+    sentence = "trainings took at most 3 GiB of a GPU: gpus={} holds one of them on {}; planned"
+    assert sentence.format(0.0625, "H100 SXM") in said("h100")
+    assert sentence.format(0.25, "L4") in said("l4")
