@@ -34,7 +34,9 @@ def resource_usage(history: History) -> dict[str, Any]:
         hours[f"{kind}_hours_spent"] = sum(hours for _, hours in held)
         hours[f"{kind}_hours_wasted"] = sum(hours for span, hours in held if _is_wasted(span))
         hours[f"{kind}_hours_left"] = sum(left) if history.has_basis else None
+    told = [end.joules for end in history.ends if end.joules is not None]
     return {
+        "joules_spent": sum(told) if told else None,
         "throughput_per_minute": _throughput(history), "eta_seconds": time_left(history),
         "num_lost": num_lost, "lost_cpu_hours_at_most": at_most, **hours,
     }  # fmt: skip

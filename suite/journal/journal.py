@@ -267,9 +267,12 @@ class Journal(JournalPlans):
         status = one(self._db, f"SELECT status FROM results WHERE {_PLACE} = (?, ?)", key)
         if status is not None and status not in FAILURES:
             return False
+        # What older versions did not know is left out where there is none: a restored row is the
+        # one that was exported.
+        body = _RESULT.dump_json(result, exclude={"joules"} if result.joules is None else None)
         self._db.execute(
             "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, attempt, result.status.value, result.sha256, _RESULT.dump_json(result)),
+            (*key, attempt, result.status.value, result.sha256, body),
         )
         return True
 
@@ -286,7 +289,7 @@ class Journal(JournalPlans):
         end = End(
             result.trial_id, made.environment_id, attempt, result.status.value, result.seconds,
             made.num_cpus, made.num_gpus, ended_seconds, result.reason, is_kept,
-            result.finding_sha256 if result.status is Status.OK else "",
+            result.finding_sha256 if result.status is Status.OK else "", result.joules,
         )  # fmt: skip
         clash = "REPLACE" if is_kept else "IGNORE"
         self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({marks(end)})", end)

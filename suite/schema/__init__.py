@@ -150,6 +150,8 @@ class Result:
         reason: One sentence where the status is not ok.
         traceback: Of what was raised; `output` is the end of what a failed trial printed.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
+        joules: What its GPU took meanwhile, or its share of that; see `suite.execution.trial`.
+            None without a GPU, or where NVML does not tell.
     """
 
     trial_id: str
@@ -163,11 +165,12 @@ class Result:
     specimens: tuple[Specimen, ...] = ()
     state_sha256: str = ""
     output: str = ""
+    joules: float | None = None
 
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that it has: where it is the same, the result is the same."""
-        content = without_idle(asdict(self), specimens=(), state_sha256="", output="")
+        content = without_idle(asdict(self), specimens=(), state_sha256="", output="", joules=None)
         content["provenance"] = without_idle(content["provenance"], conditions={})
         return content_hash(content)
 
