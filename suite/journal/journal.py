@@ -28,6 +28,7 @@ from suite.journal.sqlite_schema import (
     marks,
     one,
     opened,
+    result_json,
     understood,
 )
 from suite.schema import FAILURES, Result, Status
@@ -267,12 +268,9 @@ class Journal(JournalPlans):
         status = one(self._db, f"SELECT status FROM results WHERE {_PLACE} = (?, ?)", key)
         if status is not None and status not in FAILURES:
             return False
-        # What older versions did not know is left out where there is none: a restored row is the
-        # one that was exported.
-        body = _RESULT.dump_json(result, exclude={"joules"} if result.joules is None else None)
         self._db.execute(
             "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, attempt, result.status.value, result.sha256, body),
+            (*key, attempt, result.status.value, result.sha256, result_json(result)),
         )
         return True
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from suite.errors import UnavailableError
-from suite.schema import FAILURES
+from suite.schema import FAILURES, Result
 
 # 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials; 4: hashes of
 # what attempts found; 5: editions of plans, and their sources; 6: joules of attempts.
@@ -141,6 +141,7 @@ def format_of(db: sqlite3.Connection, path: Path) -> int:
 
 FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
 
+_RESULT = TypeAdapter(Result)
 _Body = TypeVar("_Body")
 
 
@@ -229,6 +230,14 @@ def understood(adapter: TypeAdapter[_Body], body: bytes, path: Path) -> _Body:
             f"{path}: a row is damaged, or was written by another version of bakeoff "
             f"({error.title}: {error.error_count()} errors)."
         ) from error
+
+
+def result_json(result: Result) -> bytes:
+    """As a row holds it; what older versions did not know is left out where there is none.
+
+    So a row that they have exported stays the same byte for byte.
+    """
+    return _RESULT.dump_json(result, exclude={"joules"} if result.joules is None else None)
 
 
 def one(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Any:

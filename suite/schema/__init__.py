@@ -13,6 +13,8 @@ from typing import Literal
 
 from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
+from suite.schema.cost import Expense as Expense
+from suite.schema.cost import Price as Price
 from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
@@ -316,6 +318,8 @@ class About:
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
         editions: All that are known, the shown one among them, newest first.
+        costs: What the trials took, by variant; empty where none had a GPU.
+        price: Of the hours, where a user states one.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -342,6 +346,8 @@ class About:
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     editions: tuple[Edition, ...] = ()
+    costs: tuple[Expense, ...] = ()
+    price: Price | None = None
 
     @property
     def edition(self) -> int:
