@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from suite.journal.plans import parent_cells
-from suite.schema import FLOORS, Expense, Plan, Result
+from suite.schema import FLOORS, Expense, Plan, Result, Trial
 
 SEVERAL = "several variants"  # that share a trial, as a timing, of which none has a share alone
 _HOUR = 3600.0
 
 
 def costs_of(plan: Plan, results: Mapping[str, Sequence[Result]]) -> tuple[Expense, ...]:
-    """One for each variant, in the order of the page, then those of trials of no single variant.
-
-    Empty where no trial had a GPU: then frames are the same whenever they are made.
-    """
-    if not any(each.provenance.num_gpus for of_trial in results.values() for each in of_trial):
-        return ()
+    """One for each variant, in the order of the page, then those of trials of no single variant."""
     names = _names(plan)
-    held: dict[str, list[tuple[int, Result]]] = {}
+    held: dict[str, list[tuple[Trial, Result]]] = {}
     for trial in plan.trials:
-        of_trial = [(trial.num_workers, each) for each in results.get(trial.trial_id, ())]
-        held.setdefault(names[trial.trial_id], []).extend(of_trial)
-    order = [*dict.fromkeys((*plan.about.labels, *held))]
-    return tuple(_cost(name, held[name]) for name in order if held.get(name))
+        for result in results.get(trial.trial_id, ()):
+            held.setdefault(names[trial.trial_id], []).append((trial, result))
+    order = dict.fromkeys((*plan.about.labels, *held))
+    return tuple(_sum_of(name, held[name]) for name in order if name in held)
 
 
 def _names(plan: Plan) -> Mapping[str, str]:
@@ -36,13 +32,14 @@ def _names(plan: Plan) -> Mapping[str, str]:
     return found
 
 
-def _cost(name: str, held: Iterable[tuple[int, Result]]) -> Expense:
-    """Of results, each with the number of workers that it took."""
-    every = list(held)
-    told = [each.joules for _, each in every if each.joules is not None]
+def _sum_of(name: str, held: Sequence[tuple[Trial, Result]]) -> Expense:
+    cpu_seconds = gpu_seconds = 0.0
+    told = [result.joules for _, result in held if result.joules is not None]
+    for trial, result in held:
+        made, seconds = result.provenance, trial.num_workers * result.seconds
+        cpu_seconds += made.num_cpus * seconds
+        gpu_seconds += (math.ceil(made.num_gpus) if trial.is_timing else made.num_gpus) * seconds
     return Expense(
-        name=name, num_trials=len(every),
-        cpu_hours=sum(n * r.provenance.num_cpus * r.seconds for n, r in every) / _HOUR,
-        gpu_hours=sum(n * r.provenance.num_gpus * r.seconds for n, r in every) / _HOUR,
+        name=name, num_trials=len(held), cpu_hours=cpu_seconds / _HOUR, gpu_hours=gpu_seconds / _HOUR,
         joules=sum(told) if told else None, num_told=len(told),
     )  # fmt: skip

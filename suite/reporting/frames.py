@@ -52,7 +52,9 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
     from reports.results.frame import Sweep, curves_frame, results_frame
 
     found = results_frame(result_rows(plan, results))
-    about = replace(about_with_provenance(plan, results), costs=costs_of(plan, results))
+    about = about_with_provenance(plan, results)
+    if any(made.num_gpus for made in about.provenances.values()):
+        about = replace(about, costs=costs_of(plan, results))  # else the same whenever it is made
     return Sweep(
         about=_judged(about, found),
         results=found,

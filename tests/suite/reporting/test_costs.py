@@ -47,8 +47,12 @@ def test_a_variant_has_its_own_trials_and_what_several_share_stands_apart() -> N
         one = found[variant]
         assert (one.num_trials, one.cpu_hours, one.gpu_hours) == (2, 2.0, 1.0)
         assert (one.joules, one.num_told) == (5.0, 1)
-    assert (found[SEVERAL].gpu_hours, found[SEVERAL].joules) == (1.0, 8.0)
+    assert (found[SEVERAL].gpu_hours, found[SEVERAL].joules) == (2.0, 8.0)  # a whole card
     assert (found["floors"].gpu_hours, found["floors"].joules) == (0.25, None)
+    without = replace(planned, cells=tuple(c for c in planned.cells if c.probe == "quality"))
+    assert {each.name for each in costs_of(without, by_trial(results[:4]))} == {
+        *planned.about.variants
+    }  # as an earlier edition is judged
 
 
 def test_all_workers_of_a_trial_hold_what_it_asks_for() -> None:
@@ -92,5 +96,5 @@ def test_the_page_says_hours_energy_and_money(tmp_path: Path) -> None:
 
 def test_a_sweep_without_a_gpu_says_nothing_of_costs(tmp_path: Path) -> None:
     sweep = FinishedSweep("heads")
-    assert costs_of(sweep.plan, by_trial(sweep.results)) == ()
+    assert sweep_of(sweep.plan, by_trial(sweep.results)).about.costs == ()
     assert "What it cost" not in page_of(sweep.plan, sweep.results, None, tmp_path)
