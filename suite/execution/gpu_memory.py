@@ -16,7 +16,7 @@ def keep_to_share(resources: Resources) -> None:
 
     A trial that wants more then runs out of memory by itself, and not its neighbours.
     """
-    if resources.num_gpus and torch.cuda.is_available():
+    if torch.cuda.is_available():
         share = min(1.0, resources.num_gpus)
         of_context = BYTES_OF_A_CONTEXT / torch.cuda.get_device_properties(0).total_memory
         fraction = share if share == 1.0 else max(0.0, share - of_context)
@@ -24,11 +24,9 @@ def keep_to_share(resources: Resources) -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def most_bytes_taken(resources: Resources) -> int | None:
-    """By torch's allocator, what it keeps unused included; None without a GPU."""
-    if not resources.num_gpus or not torch.cuda.is_available():
-        return None
-    return torch.cuda.max_memory_reserved()
+def most_bytes_taken() -> int | None:
+    """By torch's allocator, what it keeps unused included; None where no GPU is found."""
+    return torch.cuda.max_memory_reserved() if torch.cuda.is_available() else None
 
 
 def wanted_more(resources: Resources) -> str:

@@ -45,8 +45,8 @@ class InlineExecutor:
 
     def execute(self, work: Assignments) -> Iterator[Event]:
         """Run the trials in the order given; first those on GPUs, where several have room."""
-        beside = beside_others(work)
-        if beside:
+        is_on_gpus = any(resources.num_gpus for _, resources in work)
+        if beside := beside_others(work) if is_on_gpus else []:
             yield from SideBySide(self._settings).execute(beside)
         yield from self._in_turn([item for item in work if item not in beside])
 

@@ -319,8 +319,10 @@ class _Sweep:
         if self.options.address is not None:
             return None
         asked = [plan.resources for plan in self.plans]
-        if self.options.executor == "inline" or any(each.num_gpus for each in asked):
+        if any(each.num_gpus for each in asked):
             return float(min(map(num_places, asked)))
+        if self.options.executor == "inline":
+            return 1.0
         return max(1.0, (os.cpu_count() or 1) // max(each.num_cpus for each in asked))
 
     def num_left(self) -> int:

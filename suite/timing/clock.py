@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import torch
 
-from suite.timing.gpu_state import gpu_state
+from suite.provenance import UNKNOWN
+from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
 
 _SLOWER = 1.08
@@ -176,21 +177,23 @@ class CudaClock(Clock):
     def why_slow(self) -> str:
         """Below three quarters of its clock, for whatever reason."""
         state = gpu_state(self.device)
-        if state is None or state.megahertz >= _LEAST_SHARE_OF_CLOCK * state.most_megahertz:
+        now, most = (state.megahertz, state.most_megahertz) if state else (None, None)
+        if state is None or now is None or most is None or now >= _LEAST_SHARE_OF_CLOCK * most:
             return ""
-        return (
-            f"the GPU ran at {state.megahertz} of {state.most_megahertz} MHz"
-            + (f" ({state.held_back_by})" if state.held_back_by else "")
-        )  # fmt: skip
+        reasons = f" ({state.held_back_by})" if state.held_back_by else ""
+        return f"the GPU ran at {now} of {most} MHz{reasons}"
 
     def conditions(self) -> Mapping[str, str]:
-        """Clock, what holds it back, and the size of the cache that is flushed."""
-        state, flushed = gpu_state(self.device), str(self._as_large_as_the_cache.numel())
-        clock = f"{state.megahertz} of {state.most_megahertz} MHz" if state else "unknown"
-        held_back_by = (state.held_back_by or "nothing") if state else "unknown"
+        """Clock, power, what holds it back, and the size of the cache that is flushed."""
+        state = gpu_state(self.device) or GpuState(None, None, None)
+        clock = f"{state.megahertz} of {state.most_megahertz} MHz"
+        held_back_by = UNKNOWN if state.held_back_by is None else state.held_back_by or "nothing"
         return {
-            "l2_flush_bytes": flushed, "gpu_clock": clock, "gpu_held_back_by": held_back_by,
-        }  # fmt: skip
+            "l2_flush_bytes": str(self._as_large_as_the_cache.numel()),
+            "gpu_clock": UNKNOWN if None in (state.megahertz, state.most_megahertz) else clock,
+            "gpu_power": UNKNOWN if state.watts is None else f"{state.watts:.0f} W",
+            "gpu_held_back_by": held_back_by,
+        }
 
     def _cold(self, one_pass: Call) -> Events:
         self._as_large_as_the_cache.zero_()

@@ -57,6 +57,21 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; about ")
 
 
+@pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
+def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], num: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(plan_command.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(plan_command, "_seconds", lambda *_: 1800.0)
+    show(
+        [own], scale="quick", seeds=3, out=tmp_path / "out", as_json=False, settings=settings,
+        card="h100", price="2.50 USD",
+    )  # fmt: skip
+    said = capsys.readouterr().out
+    assert f"; about 30 min 0 s and {num * 1.25:.2f} USD to run on {num} " in said
+
+
 def test_the_places_of_a_sweep_share_a_line(
     write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -178,9 +178,11 @@ def test_a_gpu_says_what_holds_it_back(
     gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert gpu_clock.conditions() == {
-        "l2_flush_bytes": str(L2_BYTES), "gpu_clock": "unknown", "gpu_held_back_by": "unknown",
+        "l2_flush_bytes": str(L2_BYTES), "gpu_clock": "unknown",
+        "gpu_power": "unknown", "gpu_held_back_by": "unknown",
     }  # fmt: skip
-    monkeypatch.setattr(clock, "gpu_state", lambda device: GpuState(1755, 1980, ""))
+    monkeypatch.setattr(clock, "gpu_state", lambda device: GpuState(1755, 1980, "", 412.5))
+    assert gpu_clock.conditions()["gpu_power"] == "412 W"
     assert gpu_clock.conditions()["gpu_clock"] == "1755 of 1980 MHz"
     assert gpu_clock.conditions()["gpu_held_back_by"] == "nothing"
 
