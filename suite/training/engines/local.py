@@ -9,7 +9,7 @@ always scored eagerly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.distillation import with_teacher
+from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.engine import (
     evaluate,
     in_evaluation_mode,
@@ -102,6 +103,8 @@ class LocalEngine:
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
         self._recorded = self._recording() if is_recorded else None
+        self._is_to_ask = is_recorded and self.model is self._eager
+        self.attention_kernels = ""
 
     def _recording(self) -> Any:
         from suite.training.engines.recording import RecordedSteps
@@ -120,7 +123,10 @@ class LocalEngine:
         batch = batch.to(self.device)
         if self._training.scheduled_sampling:
             batch = self._with_own_answers(batch)
-        loss: Tensor = (self._recorded or self._update)(batch, task)
+        with AttentionChoice() if self._is_to_ask else nullcontext() as choice:
+            loss: Tensor = (self._recorded or self._update)(batch, task)
+        if choice:
+            self.attention_kernels, self._is_to_ask = choice.said, False
         self.schedule.step()
         if self._average:
             self._average.update(self.schedule.last_epoch)
