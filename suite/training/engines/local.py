@@ -110,7 +110,9 @@ class LocalEngine:
         from suite.training.engines.recording import RecordedSteps
 
         models = [each for each in (self._eager, self._teacher) if each is not None]
-        return RecordedSteps(self._update, models, self.optimizer, self._training)
+        return RecordedSteps(
+            self._update, models, self.optimizer, self._training, device=self.device
+        )
 
     @property
     def how_steps_run(self) -> str:
@@ -120,9 +122,8 @@ class LocalEngine:
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
-        batch = batch.to(self.device)
         if self._training.scheduled_sampling:
-            batch = self._with_own_answers(batch)
+            batch = self._with_own_answers(batch.to(self.device))
         with AttentionChoice() if self._is_to_ask else nullcontext() as choice:
             loss: Tensor = (self._recorded or self._update)(batch, task)
         if choice:
@@ -136,7 +137,7 @@ class LocalEngine:
         """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
         losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
-            loss = self._loss(part, task)
+            loss = self._loss(part.to(self.device), task)
             loss = loss if share == 1.0 else loss * share
             if not losses:  # so late, since memory is measured
                 self.optimizer.zero_grad(set_to_none=True)
