@@ -7,6 +7,7 @@ it asks itself, by a private function: where that fails, nothing is said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
+
+from suite.events import Condition
 
 
 class AttentionChoice(TorchFunctionMode):
@@ -43,6 +46,11 @@ class AttentionChoice(TorchFunctionMode):
     def said(self) -> str:
         """All of them, as ``flash, math``."""
         return ", ".join(sorted(self.kernels))
+
+    def conditions(self) -> Iterator[Condition]:
+        """What a result keeps of it, if there was any attention."""
+        if self.said:
+            yield Condition("attention kernel", self.said)
 
 
 def _is_recorded(queries: Tensor) -> bool:

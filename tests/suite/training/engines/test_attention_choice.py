@@ -58,7 +58,8 @@ def test_what_cannot_be_asked_is_not_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_recorded_training_says_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "on_gpu", tape.recorded)
-    exercise = Exercise(task=build_task(TEXT, LENGTH), training=training(2), batch=4, seed=0)
+    asked = training(2, num_evaluations=0)
+    exercise = Exercise(task=build_task(TEXT, LENGTH), training=asked, batch=4, seed=0)
     engine = LocalEngine(built(), exercise.training, "cpu", is_recorded=True)
     assert Condition("attention kernel", "flash") in list(train_resuming(engine, exercise, None))
     monkeypatch.setattr(attention_choice, "_chosen", None)  # is asked in the first step alone
