@@ -279,6 +279,7 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         ),
         runtime=_runtime(model, scale),
     )  # fmt: skip
+    _refuse_elsewhere(spec, scale, is_masked=interface.is_padded)
     period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
@@ -286,6 +287,16 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
     ):
         raise Impossible(reason)
     return spec
+
+
+def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None:
+    """Refuse a mixer that could not run with these knobs where the scale runs it."""
+    for kind in load_mixers(spec.mixer).values():
+        config = kind.Config(**{k: v for k, v in spec.knobs.items() if k in knob_names(kind)})
+        if reason := kind.why_not_on(
+            config, on_gpu=bool(scale.gpus), precision=scale.precision, is_masked=is_masked
+        ):
+            raise Impossible(reason)
 
 
 def _position(name: str, architecture: str) -> str:

@@ -19,8 +19,8 @@ import torch
 
 from models import ModelSpec
 from suite.probes.decode import decode_step
-from suite.probes.probe import Probe, measurement, seconds
-from suite.schema import Measurement, Point, Status, Trial
+from suite.probes.probe import Probe, Said, measurement, seconds
+from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
@@ -58,7 +58,7 @@ class MixerTime(Probe):
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """The peaks first, which wake the device; then everything in rounds.
 
         With fewer CPUs than threads nothing is timed: it would be how the system divides them.
@@ -74,7 +74,7 @@ class MixerTime(Probe):
         for spec, subject in itertools.product(self.specs, range(len(trial.subjects))):
             yield measurement(spec, None, subject=subject, status=Status.SKIPPED, reason=reason)
 
-    def _measured(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def _measured(self, trial: Trial, device: str) -> Iterator[Said]:
         clock = clock_of(device)
         yield from _peaks(clock, device)
 
@@ -87,11 +87,13 @@ class MixerTime(Probe):
             decode = decode_step(spec, device, trial.seed, trial.batch)
             return {MAIN: forward_backward, FORWARD: forward, DECODE: decode}
 
-        yield from TimingComparison(
+        timed = TimingComparison(
             trial=trial, device=device, clock=clock, compared=(MAIN, FORWARD, DECODE),
             operations=operations, main_operation=lambda spec: subject(spec)[1],
             beside_first=kernels(trial.length, device), limits=self.limits,
-        ).measured()  # fmt: skip
+        )  # fmt: skip
+        yield from timed.measured()
+        yield from timed.attention_kernels()
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.probes.probe import ENDLESS, Probe, rate_of, seconds
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.probes.probe import ENDLESS, Probe, Said, rate_of, seconds
+from suite.schema import MetricSpec, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
@@ -45,7 +45,7 @@ class StepTime(Probe):
     specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())
     why_no_workers = "step_time times one process; data_parallel measures workers"
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """All subjects, with the controls of the training step beside the first."""
         task = build_task(trial.task, trial.length)
         batches = [
@@ -62,6 +62,7 @@ class StepTime(Probe):
             yield found
             if found.metric in _RATES:
                 yield rate_of(_RATES[found.metric], trial.batch * trial.length, found)
+        yield from timed.attention_kernels()
 
 
 @dataclass(frozen=True)

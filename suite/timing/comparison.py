@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from models import Mixer, ModelSpec
+from suite.events import Condition
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
 from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
@@ -19,6 +20,7 @@ from suite.timing.measurements import beside, measurements
 from suite.timing.passes import Key, Missing, Pass, built
 from suite.timing.rounds import Contest, out_of_memory
 from suite.timing.stopping import DEFAULT, Limits
+from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.runtimes import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
@@ -73,6 +75,18 @@ class TimingComparison:
         yield from measurements(
             timings, main=self.compared[0], compared=frozenset(self.compared), at=self.at
         )
+
+    def attention_kernels(self) -> Iterator[Condition]:
+        """Which kernels compute the attention of subjects on a GPU: each runs once, untimed.
+
+        What has failed as it was timed fails again, and is left out, as is a compiled model.
+        """
+        with AttentionChoice() as choice:
+            for spec in self.trial.subjects if self.device != "cpu" else ():
+                with suppress(Exception):
+                    if spec.runtime == "eager":
+                        self.main_operation(spec).run()
+        yield from choice.conditions()
 
     def _passes(self) -> dict[Key, Pass | Missing]:
         found: dict[Key, Pass | Missing] = {}

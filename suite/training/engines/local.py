@@ -9,7 +9,7 @@ always scored eagerly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.distillation import with_teacher
+from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.engine import (
     evaluate,
     in_evaluation_mode,
@@ -102,12 +103,16 @@ class LocalEngine:
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
         self._recorded = self._recording() if is_recorded else None
+        self._is_to_ask = is_recorded and self.model is self._eager
+        self.attention_kernels = ""
 
     def _recording(self) -> Any:
         from suite.training.engines.recording import RecordedSteps
 
         models = [each for each in (self._eager, self._teacher) if each is not None]
-        return RecordedSteps(self._update, models, self.optimizer, self._training)
+        return RecordedSteps(
+            self._update, models, self.optimizer, self._training, device=self.device
+        )
 
     @property
     def how_steps_run(self) -> str:
@@ -117,10 +122,12 @@ class LocalEngine:
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
-        batch = batch.to(self.device)
         if self._training.scheduled_sampling:
-            batch = self._with_own_answers(batch)
-        loss: Tensor = (self._recorded or self._update)(batch, task)
+            batch = self._with_own_answers(batch.to(self.device))
+        with AttentionChoice() if self._is_to_ask else nullcontext() as choice:
+            loss: Tensor = (self._recorded or self._update)(batch, task)
+        if choice:
+            self.attention_kernels, self._is_to_ask = choice.said, False
         self.schedule.step()
         if self._average:
             self._average.update(self.schedule.last_epoch)
@@ -130,7 +137,7 @@ class LocalEngine:
         """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
         losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
-            loss = self._loss(part, task)
+            loss = self._loss(part.to(self.device), task)
             loss = loss if share == 1.0 else loss * share
             if not losses:  # so late, since memory is measured
                 self.optimizer.zero_grad(set_to_none=True)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from models import ModelSpec
+from suite.events import Condition
 from suite.probes import mixer_time
 from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime, copy_peak, matrix_peak
 from suite.schema import CONTROLS, Measurement, Status, Trial
@@ -66,6 +67,9 @@ class Once:
     def measured(self) -> Iterator[Measurement]:
         for spec in self.trial.subjects:
             self.operations(spec)[FORWARD].run()  # type: ignore[index]
+        return iter(())
+
+    def attention_kernels(self) -> Iterator[Condition]:
         return iter(())
 
 
