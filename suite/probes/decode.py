@@ -9,7 +9,8 @@ again and again. A source that it writes about is as long as the task's may be, 
 1. With a beam a step reads a token of each hypothesis, looks for the best continuations and puts
 the states in their order; without one it ends with the logits. A rate counts the tokens that
 sequences become longer by: one of each in a step. The state is what there is after L tokens, of all
-hypotheses of all sequences, each tensor counted once.
+hypotheses of all sequences, each tensor counted once. At bf16 each step runs under autocast, as a
+training does: parameters stay in float32, and are cast in every step.
 
 All variants take turns in one process; see `suite.timing`.
 """
@@ -17,7 +18,7 @@ All variants take turns in one process; see `suite.timing`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -34,6 +35,7 @@ from suite.tasks.registry import task_class
 from suite.timing.clock import clock_of
 from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass, built, random_input
+from suite.training.recipes import autocast_of
 
 METRIC = "decode_token_seconds"
 _RATE = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
@@ -48,6 +50,7 @@ class Decode(Probe):
     grain = "comparison"
     is_at_length = True
     is_at_decoding = True
+    is_at_precision = True
     specs = (*seconds(METRIC), _RATE, _STATE)
     why_no_workers = "decode times one process, without DeepSpeed"
 
@@ -63,7 +66,9 @@ class Decode(Probe):
         """All subjects, with the controls beside the first; once for each batch and beam."""
         inputs = task_class(trial.task).interface(trial.length).inputs
         for batch, beam in ((1, 1), *trial.decoding):
-            yield from _measured(trial, device, Decoding(inputs, batch, beam, trial.seed))
+            yield from _measured(trial, device, Decoding(
+                inputs, batch, beam, trial.seed, trial.precision
+            ))  # fmt: skip
 
 
 class Decoding(NamedTuple):
@@ -74,12 +79,14 @@ class Decoding(NamedTuple):
         batch: Sequences at once.
         beam: Hypotheses of each.
         seed: Draws tokens and sources.
+        precision: Of a recipe.
     """
 
     inputs: Mapping[str, Input]
     batch: int = 1
     beam: int = 1
     seed: int = 0
+    precision: str = "float32"
 
     @property
     def at(self) -> str:
@@ -145,9 +152,29 @@ def _rate_and_state(
     yield measurement(_STATE, state_bytes, subject=timed.subject, at=timed.at, **why)
 
 
-@torch.no_grad()
 def next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep | Missing:
     """The step that reads the last token for which there is a place."""
+    return _at_precision(decoding.precision, device, lambda: _next_token(spec, device, decoding))
+
+
+def _at_precision(
+    precision: str, device: str, made: Callable[[], TokenStep | Missing]
+) -> TokenStep | Missing:
+    """The step, made and run at that precision."""
+    with autocast_of(precision, device):
+        found = made()
+    if isinstance(found, Missing) or precision != "bf16":
+        return found
+
+    def run() -> None:
+        with autocast_of(precision, device):
+            found.run()
+
+    return replace(found, run=run)
+
+
+@torch.no_grad()
+def _next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep | Missing:
     model: Any = built(spec, device, decoding.seed).eval()
     sources = decoding.sources(device)
     encoded = (model.encode(**sources),) if sources else ()
@@ -190,7 +217,9 @@ def bytes_of(state: Any) -> int:
     return sum(found.values())
 
 
-def decode_step(spec: ModelSpec, device: str, seed: int, batch: int = 1) -> Pass | Missing:
+def decode_step(
+    spec: ModelSpec, device: str, seed: int, batch: int = 1, precision: str = "float32"
+) -> Pass | Missing:
     """The step of a mixer alone, after `spec.length` tokens of each of so many sequences.
 
     It is built again, causal, with room for one token more.
@@ -206,7 +235,8 @@ def decode_step(spec: ModelSpec, device: str, seed: int, batch: int = 1) -> Pass
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randn(spec.length + 1, batch, spec.dim, generator=drawn).to(device)
-    return _step(cast("CausalMixerAlone", model).mixers[0], spec, tokens)
+    mixer = cast("CausalMixerAlone", model).mixers[0]
+    return _at_precision(precision, device, lambda: _step(mixer, spec, tokens))
 
 
 def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
@@ -218,7 +248,7 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 
 
 @torch.no_grad()
-def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> Pass | Missing:
+def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> TokenStep | Missing:
     """Of `[time, batch, dim]`."""
     last, state = _all_but_last(mixer, tokens, mixer.initial_state(tokens.shape[1]))
     before = [part.clone() for part in state]

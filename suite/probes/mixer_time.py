@@ -52,6 +52,7 @@ class MixerTime(Probe):
     grain = "comparison"
     is_swept = True
     is_batched = True
+    is_at_precision = True
     is_at_loads = True
     specs = seconds(FORWARD, MAIN, DECODE)  # controls are not of the variants
 
@@ -79,12 +80,13 @@ class MixerTime(Probe):
         yield from _peaks(clock, device)
 
         def subject(spec: ModelSpec) -> tuple[Pass, Pass]:
-            model = prepared(built(spec, device, trial.seed), spec.runtime, device)
+            made = built(spec, device, trial.seed)
+            model = prepared(made, spec.runtime, device, trial.precision)
             return over_vectors(model, spec, device, trial.seed, trial.batch)
 
         def operations(spec: ModelSpec) -> Operations:
             forward, forward_backward = subject(spec)
-            decode = decode_step(spec, device, trial.seed, trial.batch)
+            decode = decode_step(spec, device, trial.seed, trial.batch, trial.precision)
             return {MAIN: forward_backward, FORWARD: forward, DECODE: decode}
 
         yield from TimingComparison(

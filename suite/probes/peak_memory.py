@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.probes.probe import ENDLESS, Probe, initial_model, measurement
+from suite.probes.probe import Probe, endless, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.registry import build_task
@@ -23,6 +23,7 @@ class PeakMemory(Probe):
     version = 1
     grain = "variant"
     is_batched = True
+    is_at_precision = True
     is_at_length = True
     specs = (MetricSpec(name="peak_memory_bytes", unit="B", better="lower"),)
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"
@@ -42,4 +43,4 @@ class PeakMemory(Probe):
 
 
 def _engine(trial: Trial, device: str) -> LocalEngine:
-    return LocalEngine(initial_model(trial), ENDLESS, device)
+    return LocalEngine(initial_model(trial), endless(trial.precision), device)

@@ -27,6 +27,7 @@ from suite.schema import (
     MetricSpec,
     Parallel,
     Point,
+    Precision,
     Specimen,
     Training,
     Trial,
@@ -75,6 +76,7 @@ class Probe(ABC):
         trains: Whether the training settings move the number.
         reads_trained: Whether it looks at the model that `quality` has trained, with that seed.
         is_batched: Whether the batch size moves the number.
+        is_at_precision: Whether it measures at the recipe's precision, although it trains nothing.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
         is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
             meets no task, and the coordinate stands in the cells, not in its metrics.
@@ -93,6 +95,7 @@ class Probe(ABC):
     trains: ClassVar[bool] = False
     reads_trained: ClassVar[bool] = False
     is_batched: ClassVar[bool] = False
+    is_at_precision: ClassVar[bool] = False
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     may_start: ClassVar[bool] = False
@@ -229,10 +232,14 @@ class TrainedModelProbe(Probe):
 
 
 _TRAINING_OVER_FORWARD = 3.0
-# Of single steps that are measured: so many that the rate does not fall to nothing.
-ENDLESS = Training(
-    steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
-)
+
+
+def endless(precision: Precision) -> Training:
+    """Of single steps that are measured: so many that the rate does not fall to nothing."""
+    return Training(
+        steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1,
+        precision=precision,
+    )  # fmt: skip
 
 
 def initial_model(trial: Trial) -> Architecture:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.probes.probe import ENDLESS, Probe, rate_of, seconds
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.probes.probe import Probe, endless, rate_of, seconds
+from suite.schema import Measurement, MetricSpec, Point, Precision, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
@@ -40,6 +40,7 @@ class StepTime(Probe):
     version = 2
     grain = "comparison"
     is_batched = True
+    is_at_precision = True
     is_at_length = True
     # Controls are not of the variants.
     specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())
@@ -52,7 +53,7 @@ class StepTime(Probe):
             task.training_batch(step, trial.batch, trial.seed).to(device)
             for step in range(_NUM_BATCHES)
         ]
-        bench = _StepBench(task, batches, device, trial.seed)
+        bench = _StepBench(task, batches, device, trial.seed, trial.precision)
         timed = TimingComparison(
             trial=trial, device=device, clock=clock_of(device),
             compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
@@ -76,6 +77,7 @@ class _StepBench:
     batches: Sequence[Batch]
     device: str
     seed: int
+    precision: Precision
 
     def operations(self, spec: ModelSpec) -> Operations:
         """Three of one model, whose parameters move while it is timed."""
@@ -97,7 +99,8 @@ class _StepBench:
         return self._step(self._engine(spec))
 
     def _engine(self, spec: ModelSpec) -> LocalEngine:
-        return LocalEngine(built(spec, self.device, self.seed), ENDLESS, self.device)
+        model = built(spec, self.device, self.seed)
+        return LocalEngine(model, endless(self.precision), self.device)
 
     def _step(self, engine: LocalEngine) -> Pass:
         batches = self._again()

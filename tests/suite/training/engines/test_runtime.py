@@ -22,6 +22,7 @@ from suite.tasks.task import Task
 from suite.training.engines import runtimes
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.runtimes import NoRuntime, prepared
+from suite.training.recipes import at_precision
 from tests.suite.families import TASKS, family_ablation, hold_out_few
 from tests.suite.toy import Reader, training
 from tests.suite.writers import GruPair
@@ -74,14 +75,14 @@ def test_eager_is_the_model_itself() -> None:
 def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def noted(model: nn.Module, declared: str, device: str) -> nn.Module:
+    def noted(model: nn.Module, declared: str, device: str, precision: str) -> nn.Module:
         asked.append((declared, device))
         return model
 
-    monkeypatch.setattr("suite.training.engines.runtimes.prepared", noted)
+    monkeypatch.setattr("suite.training.engines.local.prepared", noted)
     engine("compiled")
     LocalEngine(Reader(), training(STEPS), "cpu")  # a user's own module has no spec
-    assert asked == [("compiled", "cpu")]
+    assert asked == [("compiled", "cpu"), ("eager", "cpu")]
 
 
 def test_a_missing_compiler_ends_a_trial_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +166,42 @@ def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) ->
     for _ in range(2):
         torch.testing.assert_close(batch.through(graphed), batch.through(model))
     assert [len(own) for *_, own in recorder.recorded] == [len(batch.inputs)]
+
+
+@pytest.mark.parametrize(("declared", "is_cached"), [("eager", True), ("cuda_graph", False)])
+def test_bf16_is_autocast_inside_what_is_recorded(
+    declared: Any, is_cached: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph that held casts of a cache would read freed memory: torch refuses to record it."""
+    seen: list[object] = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
+            return super().forward(x)
+
+    def on_a_cpu(model: nn.Module, precision: str, device: str, **how: bool) -> nn.Module:
+        return at_precision(model, precision, "cpu", **how)
+
+    monkeypatch.setattr(runtimes, "at_precision", on_a_cpu)
+    layer = Watched(3, 3)
+    run = prepared(layer, declared, "cuda", "bf16").eval()
+    assert not layer.training
+    assert run(torch.ones(2, 3)).dtype is torch.float32
+    assert seen == [(True, is_cached)]
+    assert not torch.is_autocast_enabled("cpu")
+    assert len(recorder.recorded) == (declared == "cuda_graph")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_bf16_is_compiled_with_the_model() -> None:
+    model, batch = GruPair(dim=8), Reversal(5).training_batch(0, 3, 0)
+    compiled = prepared(model, "compiled", "cpu", "bf16")
+    eager = prepared(model, "eager", "cpu", "bf16")
+    torch.testing.assert_close(
+        batch.through(compiled), batch.through(eager), rtol=2e-2, atol=2e-2
+    )  # fmt: skip
 
 
 @pytest.mark.slow
