@@ -5,13 +5,12 @@ et al. 2017 (arXiv:1706.03762) by measurement, and the length from which a linea
 than attention, with the fused kernel that people run and with the written-out matrix that papers
 compare with (Tay et al. 2020, arXiv:2011.04006, Table 2; Linformer, arXiv:2006.04768, Table 3;
 FNet, arXiv:2105.03824). First one layer by itself: by length, width, batch and number of threads.
-Then whole models: tokens a second in training, in reading a prompt and in writing. FNet and
-Linformer mix both directions, so they have no cell as a language model that writes.
+Then whole models: tokens a second in training, in reading a prompt and in writing; on a GPU also
+compiled, and as a CUDA graph. FNet and Linformer mix both directions, so they cannot write.
 Expected: the linear methods overtake attention within some hundred tokens; an LSTM later.
 
 Found at quick, forward and backward: Linformer is faster than fused attention from 75 tokens on,
 the Performer from 293, the LSTM from 333; convolutions and FNet at each length from 64.
-
 Cost: smoke 3 minutes and quick 35 on two cores; standard hours on one GPU; paper a day on a large
 one.
 """
@@ -28,6 +27,7 @@ ABLATION = Ablation(
             "separable_conv", "gated_conv", "linformer", "performer", "linear_transformer", "fnet",
             "mlp_mixer",
         ], quick=["lstm", "conv", "dilated_conv", "linformer", "performer", "fnet"]),
+        vary("runtime", ["eager", "compiled", "cuda_graph"], quick=[]),
     ],
     tasks=["shakespeare_characters", "shakespeare_masked"],
     probes=["parameters", "flops", "peak_memory", "step_time", "decode",

@@ -23,12 +23,12 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from models import ModelError
+from models import ModelError, ModelSpec
 from models.architectures.mixer_alone import MixerAlone
 from suite.errors import classified
 from suite.probes.probe import Probe, initial_model, measurement
 from suite.probes.tensor_bytes import growth_bytes
-from suite.schema import Measurement, MetricSpec, Point, Status, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.training.recipes import at_precision
 
 _SHORT = 256  # tokens; so many are tried at once, whatever the mixer
@@ -54,6 +54,12 @@ class MixerMemory(Probe):
     is_swept = True
     is_at_precision = True
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """Bytes are those of what torch is told step by step."""
+        if model.runtime != "eager":
+            return f"memory of a mixer alone is measured eagerly, not by runtime={model.runtime!r}"
+        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
