@@ -13,6 +13,12 @@ hypotheses of all sequences, each tensor counted once. At bf16 each step runs un
 training does: parameters stay in float32, and are cast in every step.
 
 All variants take turns in one process; see `suite.timing`.
+
+On a GPU the peak of copies is measured first, and its share that a step uses is given: the bytes
+that a step must read at least, of all parameters and of the state, over its seconds and over the
+bytes a second of a copy, which counts what it reads and what it writes. What a step writes is
+little and not counted. There is none where a source was read before: a step reads a part of the
+parameters then.
 """
 
 from __future__ import annotations
@@ -25,20 +31,31 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from models import Decoder, Input, Mixer, ModelError, ModelSpec, architecture_class, mixer_class
+from models import (
+    Decoder,
+    Input,
+    Mixer,
+    ModelError,
+    ModelSpec,
+    architecture_class,
+    build_shapes,
+    mixer_class,
+)
 from models.architectures.mixer_alone import CausalMixerAlone
 from models.decoding import Beams, map_state
 from models.interface import INPUTS
-from suite.probes.probe import Probe, at_length, measurement, rate_of, seconds
+from suite.probes.probe import Probe, at_length, measurement, rate_of, seconds, share_of
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import task_class
-from suite.timing.clock import clock_of
+from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass, built, random_input
+from suite.timing.peaks import are_wanted, peaks
 from suite.training.recipes import autocast_of
 
 METRIC = "decode_token_seconds"
 _RATE = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
+_SHARE = MetricSpec(name="decode_share_of_copy_peak", unit="% of peak", better="higher")
 _STATE = MetricSpec(name="decode_state_bytes", unit="B", better="lower")
 
 
@@ -65,8 +82,14 @@ class Decode(Probe):
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """All subjects, with the controls beside the first; once for each batch and beam."""
         inputs = task_class(trial.task).interface(trial.length).inputs
+        clock = clock_of(device)
+        copies = 0.0
+        if are_wanted(device) and len(inputs) == 1:
+            found = peaks(clock, device, trial.precision)
+            yield from found.rows(at_length(trial.length))
+            copies = found.copy
         for batch, beam in ((1, 1), *trial.decoding):
-            yield from _measured(trial, device, Decoding(
+            yield from _measured(trial, device, clock, copies, Decoding(
                 inputs, batch, beam, trial.seed, trial.precision
             ))  # fmt: skip
 
@@ -120,8 +143,10 @@ class TokenStep(Pass):
     state_bytes: int = 0
 
 
-def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measurement]:
-    """Of all subjects at one coordinate."""
+def _measured(
+    trial: Trial, device: str, clock: Clock, copies: float, decoding: Decoding
+) -> Iterator[Measurement]:
+    """Of all subjects at one coordinate; with their share of the copies, where these are known."""
     sizes: dict[str, int] = {}
 
     def step(spec: ModelSpec) -> Pass | Missing:
@@ -131,7 +156,7 @@ def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measure
         return found
 
     timed = TimingComparison(
-        trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
+        trial=trial, device=device, clock=clock, compared=(METRIC,),
         operations=lambda spec: {METRIC: step(spec)},
         main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too
         at=decoding.at,
@@ -139,8 +164,12 @@ def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measure
     for found in timed.measured():
         yield found
         if found.metric == METRIC:
-            size = sizes.get(trial.subjects[found.subject].spelling)
+            spec = trial.subjects[found.subject]
+            size = sizes.get(spec.spelling)
             yield from _rate_and_state(found, decoding.batch, size)
+            if copies:
+                read = (size or 0) + sum(p.nbytes for p in build_shapes(spec).parameters())
+                yield share_of(copies, _SHARE, read, found)
 
 
 def _rate_and_state(

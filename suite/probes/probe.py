@@ -7,7 +7,7 @@ twice the forward one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pkgutil import resolve_name
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 
-from models import Architecture, ModelError, build_model
+from models import Architecture, ModelError, build_model, build_shapes
 from models.interface import CONTEXT
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
@@ -193,6 +193,11 @@ def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
     )  # fmt: skip
 
 
+def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
+    """Percent of a peak that is used where `amount` takes as long as was timed."""
+    return rate_of(spec, 100.0 * amount / peak, timed)
+
+
 class SpreadProbe(Probe):
     """A probe whose trials may be spread; those that are not take `measure`."""
 
@@ -231,7 +236,7 @@ class TrainedModelProbe(Probe):
         """
 
 
-_TRAINING_OVER_FORWARD = 3.0
+TRAINING_OVER_FORWARD = 3.0
 
 
 def endless(precision: Precision) -> Training:
@@ -328,6 +333,14 @@ def lengths_of(trial: Trial) -> dict[str, int]:
     return {"length": trial.length, **context}
 
 
+def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> float | None:
+    """Of a pass of that model, by formula; None where a user's gives none."""
+    try:
+        return float(build_shapes(spec).flops(batch=batch, **lengths))
+    except ModelError:
+        return None
+
+
 def _flops_per_step(
     trial: Trial, model: Architecture, teacher: Architecture | None
 ) -> float | None:
@@ -336,7 +349,7 @@ def _flops_per_step(
     None where a user's mixer gives no formula.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
-    passes = [(model, _TRAINING_OVER_FORWARD + is_sampled)]
+    passes = [(model, TRAINING_OVER_FORWARD + is_sampled)]
     passes += [(teacher, 1.0)] if teacher else []
     lengths = lengths_of(trial)
     try:

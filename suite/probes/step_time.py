@@ -4,6 +4,11 @@ All variants take turns in one process, on batches of the task; see `suite.timin
 stand the tokens a second that follow from them: of training, and of the forward pass without
 gradients, by which a model reads a prompt at once (prefill; what fills a cache meanwhile is not in
 it). A batch has its sequences times the length of the trial in tokens.
+
+On a GPU the matrix peak is measured first, and its share that a training step uses is given: FLOPs
+by formula, three times those of a forward pass, over the seconds of the step and over the peak at
+the same precision. Chowdhery et al. 2022 (PaLM, arXiv:2204.02311, section 4.1) call it MFU, there
+of the peak that the maker states.
 """
 
 from __future__ import annotations
@@ -15,13 +20,25 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.probes.probe import Probe, endless, rate_of, seconds
-from suite.schema import Measurement, MetricSpec, Point, Precision, Trial
+from suite.probes.probe import (
+    TRAINING_OVER_FORWARD,
+    Probe,
+    at_length,
+    endless,
+    forward_flops,
+    lengths_of,
+    measurement,
+    rate_of,
+    seconds,
+    share_of,
+)
+from suite.schema import Measurement, MetricSpec, Point, Precision, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
 from suite.timing.comparison import Operations, TimingComparison
 from suite.timing.passes import Pass, built, forward, forward_backward
+from suite.timing.peaks import Peaks, are_wanted, peaks
 from suite.training.engines.local import LocalEngine
 
 METRIC = "training_step_seconds"
@@ -30,6 +47,7 @@ _RATES = {
     METRIC: MetricSpec(name="training_tokens_per_second", unit="tokens/s", better="higher"),
     _FORWARD: MetricSpec(name="prefill_tokens_per_second", unit="tokens/s", better="higher"),
 }
+_SHARE = MetricSpec(name="training_share_of_matrix_peak", unit="% of peak", better="higher")
 _NUM_BATCHES = 8
 
 
@@ -53,9 +71,13 @@ class StepTime(Probe):
             task.training_batch(step, trial.batch, trial.seed).to(device)
             for step in range(_NUM_BATCHES)
         ]
+        clock = clock_of(device)
+        found_peaks = peaks(clock, device, trial.precision) if are_wanted(device) else None
+        if found_peaks:
+            yield from found_peaks.rows(at_length(trial.length))
         bench = _StepBench(task, batches, device, trial.seed, trial.precision)
         timed = TimingComparison(
-            trial=trial, device=device, clock=clock_of(device),
+            trial=trial, device=device, clock=clock,
             compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
             main_operation=bench.training_step, at=f"length={trial.length}",
         )  # fmt: skip
@@ -63,6 +85,17 @@ class StepTime(Probe):
             yield found
             if found.metric in _RATES:
                 yield rate_of(_RATES[found.metric], trial.batch * trial.length, found)
+            if found_peaks and found.metric == METRIC:
+                yield _share(trial, found_peaks, found)
+
+
+def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:
+    """Of the matrix peak that a training step uses."""
+    flops = forward_flops(trial.subjects[step.subject], trial.batch, lengths_of(trial))
+    if flops is None:
+        why = {"status": Status.SKIPPED, "reason": "the model gives no formula of its FLOPs"}
+        return measurement(_SHARE, None, subject=step.subject, at=step.at, **why)
+    return share_of(found_peaks.matrix, _SHARE, TRAINING_OVER_FORWARD * flops, step)
 
 
 @dataclass(frozen=True)

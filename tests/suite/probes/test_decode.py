@@ -15,6 +15,7 @@ from models.mixer import State
 from models.mixers.attention import Attention
 from models.mixers.gru import GRU
 from suite.planning.plan import plan
+from suite.probes import decode
 from suite.probes.decode import METRIC, Decode, Decoding, TokenStep, decode_step, next_token
 from suite.probes.samples import mixers_of
 from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
@@ -61,6 +62,23 @@ def test_every_variant_has_a_time_and_the_first_has_controls(trial: Trial) -> No
     assert {each.metric for each in controls} <= CONTROLS
     ratios = {each.metric: each.subject for each in controls if each.metric.endswith("_ratio")}
     assert ratios == {"baseline_again_ratio": 0, "baseline_slowed_ratio": 0}
+
+
+@pytest.mark.usefixtures("brief")
+def test_on_a_gpu_each_step_has_its_share_of_the_copy_peak(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "are_wanted", lambda device: True)
+    found = by_subject(Decode().measure(trial, "cpu"))
+    assert found["copy_peak_bytes_per_second", 0].value == 7e9
+    for subject, spec in enumerate(trial.subjects):
+        seconds, state, said = (
+            found[name, subject]
+            for name in (METRIC, "decode_state_bytes", "decode_share_of_copy_peak")
+        )
+        read = sum(p.nbytes for p in build_model(spec).parameters()) + (state.value or 0.0)
+        assert said.value == pytest.approx(100 * read / 7e9 / (seconds.value or 0.0))
+        assert (said.unit, said.at, said.status) == ("% of peak", "length=8", seconds.status)
 
 
 @pytest.mark.usefixtures("brief")
