@@ -82,6 +82,33 @@ def test_on_a_gpu_each_step_has_its_share_of_the_copy_peak(
 
 
 @pytest.mark.usefixtures("brief")
+def test_a_batch_without_memory_costs_one_variant_that_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = GRU.step
+
+    def hungry(mixer: GRU, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        if len(x_t) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(mixer, x_t, state)
+
+    monkeypatch.setattr(GRU, "step", hungry)
+    ablation = make_ablation(
+        axes=[vary("mixer", ["attention", "gru"])], probes=["decode"],
+        scale={"decode_batches": [2, 4, 8]},
+    )  # fmt: skip
+    (trial,) = plan(ablation, seeds=1).trials
+    rows = [m for m in Decode().measure(trial, "cpu") if isinstance(m, Measurement)]
+    names = {spec.name for spec in Decode().specs}
+    lost = {
+        (m.metric, m.at, trial.subjects[m.subject].mixer, m.status)
+        for m in rows
+        if m.metric in names and m.value is None
+    }
+    assert lost == {(n, "length=8, batch=4", "gru", Status.OUT_OF_MEMORY) for n in names}
+
+
+@pytest.mark.usefixtures("brief")
 def test_a_translator_decodes_at_each_batch_and_beam() -> None:
     ablation = make_ablation(
         baseline=Model(mixer="attention"), axes=[vary("mixer", ["attention", "conv"])],
