@@ -44,8 +44,8 @@ from models import (
 from models.architectures.mixer_alone import CausalMixerAlone
 from models.decoding import Beams, map_state
 from models.interface import INPUTS
-from suite.probes.probe import Probe, at_length, measurement, rate_of, seconds, share_of
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.probes.probe import Probe, Said, at_length, measurement, rate_of, seconds, share_of
+from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
 from suite.tasks.registry import task_class
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import TimingComparison
@@ -79,7 +79,7 @@ class Decode(Probe):
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """All subjects, with the controls beside the first; once for each batch and beam."""
         inputs = task_class(trial.task).interface(trial.length).inputs
         clock = clock_of(device)
@@ -92,6 +92,7 @@ class Decode(Probe):
             yield from _measured(trial, device, clock, copies, Decoding(
                 inputs, batch, beam, trial.seed, trial.precision
             ))  # fmt: skip
+        yield from clock.conditions()
 
 
 class Decoding(NamedTuple):

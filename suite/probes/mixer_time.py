@@ -16,13 +16,13 @@ import torch
 
 from models import ModelSpec
 from suite.probes.decode import decode_step
-from suite.probes.probe import Probe, measurement, seconds
-from suite.schema import Measurement, Point, Status, Trial
+from suite.probes.probe import Probe, Said, measurement, seconds
+from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
 from suite.timing.machine_load import num_cpus
-from suite.timing.passes import Pass, built, over_vectors
+from suite.timing.passes import Missing, Pass, built, over_vectors
 from suite.timing.peaks import peaks
 from suite.timing.stopping import DEFAULT, Limits
 from suite.training.engines.runtimes import prepared
@@ -50,7 +50,7 @@ class MixerTime(Probe):
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """The peaks first, which wake the device; then everything in rounds.
 
         With fewer CPUs than threads nothing is timed: it would be how the system divides them.
@@ -66,7 +66,7 @@ class MixerTime(Probe):
         for spec, subject in itertools.product(self.specs, range(len(trial.subjects))):
             yield measurement(spec, None, subject=subject, status=Status.SKIPPED, reason=reason)
 
-    def _measured(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def _measured(self, trial: Trial, device: str) -> Iterator[Said]:
         clock = clock_of(device)
         with fixed_cpus(device):
             found = peaks(clock, device, trial.precision)
@@ -77,16 +77,23 @@ class MixerTime(Probe):
             model = prepared(made, spec.runtime, device, trial.precision)
             return over_vectors(model, spec, device, trial.seed, trial.batch)
 
+        def decode(spec: ModelSpec) -> Pass | Missing:
+            return decode_step(spec, device, trial.seed, trial.batch, trial.precision)
+
         def operations(spec: ModelSpec) -> Operations:
             forward, forward_backward = subject(spec)
-            decode = decode_step(spec, device, trial.seed, trial.batch, trial.precision)
-            return {MAIN: forward_backward, FORWARD: forward, DECODE: decode}
+            # What cannot decode, or has no memory for it, may still read.
+            return {
+                MAIN: forward_backward, FORWARD: forward, DECODE: timed.or_missing(decode, spec)
+            }  # fmt: skip
 
-        yield from TimingComparison(
+        timed = TimingComparison(
             trial=trial, device=device, clock=clock, compared=(MAIN, FORWARD, DECODE),
             operations=operations, main_operation=lambda spec: subject(spec)[1],
             beside_first=kernels(trial.length, device), limits=self.limits,
-        ).measured()  # fmt: skip
+        )  # fmt: skip
+        yield from timed.measured()
+        yield from clock.conditions()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from models import ModelSpec
 from suite.probes.probe import (
     TRAINING_OVER_FORWARD,
     Probe,
+    Said,
     at_length,
     endless,
     forward_flops,
@@ -32,7 +33,7 @@ from suite.probes.probe import (
     seconds,
     share_of,
 )
-from suite.schema import Measurement, MetricSpec, Point, Precision, Status, Trial
+from suite.schema import Measurement, MetricSpec, Precision, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
@@ -64,7 +65,7 @@ class StepTime(Probe):
     specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())
     why_no_workers = "step_time times one process; data_parallel measures workers"
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """All subjects, with the controls of the training step beside the first."""
         task = build_task(trial.task, trial.length)
         batches = [
@@ -87,6 +88,7 @@ class StepTime(Probe):
                 yield rate_of(_RATES[found.metric], trial.batch * trial.length, found)
             if found_peaks and found.metric == METRIC:
                 yield _share(trial, found_peaks, found)
+        yield from clock.conditions()
 
 
 def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:

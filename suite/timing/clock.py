@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import ClassVar
 
 import torch
 
-from suite.timing.gpu_state import gpu_state
+from suite.events import Condition
+from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
 
 _SLOWER = 1.08
@@ -97,9 +98,9 @@ class Clock(ABC):
         """What keeps the device below its speed just now; empty where nothing is known to."""
         return ""
 
-    def conditions(self) -> Mapping[str, str]:
-        """What the device says of its state."""
-        return {}
+    def conditions(self) -> Iterator[Condition]:
+        """What the device said of its state while it was timed."""
+        return iter(())
 
 
 class CpuClock(Clock):
@@ -150,6 +151,7 @@ class CudaClock(Clock):
         self.device = torch.device(device)
         cache = torch.cuda.get_device_properties(self.device).L2_cache_size
         self._as_large_as_the_cache = torch.empty(cache, dtype=torch.int8, device=self.device)
+        self._states: list[GpuState] = []
 
     def seconds(self, one_pass: Call, num_passes: int) -> float:
         """See `Clock.seconds`; the sum of what lies between the events, without the flushes."""
@@ -176,6 +178,7 @@ class CudaClock(Clock):
     def why_slow(self) -> str:
         """Below three quarters of its clock, for whatever reason."""
         state = gpu_state(self.device)
+        self._states += [state] if state else []
         if state is None or state.megahertz >= _LEAST_SHARE_OF_CLOCK * state.most_megahertz:
             return ""
         return (
@@ -183,14 +186,17 @@ class CudaClock(Clock):
             + (f" ({state.held_back_by})" if state.held_back_by else "")
         )  # fmt: skip
 
-    def conditions(self) -> Mapping[str, str]:
-        """Clock, what holds it back, and the size of the cache that is flushed."""
-        state, flushed = gpu_state(self.device), str(self._as_large_as_the_cache.numel())
-        clock = f"{state.megahertz} of {state.most_megahertz} MHz" if state else "unknown"
-        held_back_by = (state.held_back_by or "nothing") if state else "unknown"
-        return {
-            "l2_flush_bytes": flushed, "gpu_clock": clock, "gpu_held_back_by": held_back_by,
-        }  # fmt: skip
+    def conditions(self) -> Iterator[Condition]:
+        """The size of the cache that is flushed; the clocks, and what held them back."""
+        yield Condition("L2 flush", f"{self._as_large_as_the_cache.numel():,} bytes")
+        if not self._states:
+            yield Condition("GPU clock", "unknown")
+            return
+        clocks = sorted({state.megahertz for state in self._states})
+        most = self._states[-1].most_megahertz
+        yield Condition("GPU clock", f"{clocks[0]} to {clocks[-1]} of {most} MHz")
+        held_back_by = dict.fromkeys(s.held_back_by for s in self._states if s.held_back_by)
+        yield Condition("GPU held back by", "; ".join(held_back_by) or "nothing")
 
     def _cold(self, one_pass: Call) -> Events:
         self._as_large_as_the_cache.zero_()

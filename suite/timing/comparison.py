@@ -79,7 +79,7 @@ class TimingComparison:
     def _passes(self) -> dict[Key, Pass | Missing]:
         found: dict[Key, Pass | Missing] = {}
         for subject, spec in enumerate(self.trial.subjects):
-            operations = self._or_missing(self.operations, spec)
+            operations = self.or_missing(self.operations, spec)
             if isinstance(operations, Missing):
                 operations = dict.fromkeys(self.compared, operations)
             found |= {
@@ -87,7 +87,7 @@ class TimingComparison:
                 for metric in self.compared
             }
         first = self.trial.subjects[0]
-        again = self._declared(self._or_missing(self.main_operation, first), first)
+        again = self._declared(self.or_missing(self.main_operation, first), first)
         controls = {**beside(again, self.clock), **self.beside_first}
         return found | {Key(metric, 0): control for metric, control in controls.items()}
 
@@ -101,9 +101,7 @@ class TimingComparison:
         usual = {"runtime": ("eager",), "precision": ("float32", "tf32")}
         return ", ".join(f"{k}={each!r}" for k, each in asked.items() if each not in usual[k])
 
-    def _or_missing(
-        self, build: Callable[[ModelSpec], _Built], spec: ModelSpec
-    ) -> _Built | Missing:
+    def or_missing(self, build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
         """Missing is what this machine has no memory for, or cannot run as declared."""
         try:
             return build(spec)

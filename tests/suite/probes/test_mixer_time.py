@@ -60,6 +60,9 @@ class Once:
     def __init__(self, *, trial: Trial, operations: Callable[..., object], **_: object) -> None:
         self.trial, self.operations = trial, operations
 
+    def or_missing(self, build: Callable[[ModelSpec], object], spec: ModelSpec) -> object:
+        return build(spec)
+
     def measured(self) -> Iterator[Measurement]:
         for spec in self.trial.subjects:
             self.operations(spec)[FORWARD].run()  # type: ignore[index]

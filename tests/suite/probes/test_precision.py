@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from models.mixers.attention import Attention
+from suite.events import Condition
 from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.probes.decode import decode_step
 from suite.probes.probe import probe
 from suite.schema import Resources, Status, Trial
 from suite.spec import vary
+from suite.timing.clock import CpuClock
 from suite.timing.passes import Pass
 from tests.suite.probes.conftest import by_subject
 from tests.suite.probes.test_decode import STEPPING
@@ -128,6 +130,27 @@ def test_who_cannot_compute_so_is_a_row_with_the_reason(
             "it cannot be run with precision='bf16': RuntimeError: no kernel for BFloat16"
         )
         assert rows[spec.name, 1 - wrong].value
+
+
+def test_who_cannot_decode_so_may_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    (trial,) = trials("mixer_time", precision="bf16")
+
+    def refuse(*given: Any) -> Any:
+        raise RuntimeError("no kernel for BFloat16")
+
+    monkeypatch.setattr(Attention, "step", refuse)
+    rows = by_subject(probe("mixer_time").measure(trial, "cpu"))
+    fates = {name: rows[f"{name}_seconds", 0].status for name in ("forward", "decode_token")}
+    assert fates == {"forward": Status.OK, "decode_token": Status.SKIPPED}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_what_the_device_says_of_its_clock_is_kept_with_the_times(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = Condition("GPU held back by", "power cap")
+    monkeypatch.setattr(CpuClock, "conditions", lambda clock: iter([said]))
+    assert list(probe(name).measure(trials(name)[0], "cpu"))[-1] == said
 
 
 @pytest.mark.parametrize("mixer", STEPPING)
