@@ -8,16 +8,16 @@ it). A batch has its sequences times the length of the trial in tokens.
 On a GPU the matrix peak is measured first, and its share that a training step uses is given: FLOPs
 by formula, three times those of a forward pass, over the seconds of the step and over the peak at
 the same precision. Chowdhery et al. 2022 (PaLM, arXiv:2204.02311, section 4.1) call it MFU, there
-of the peak that the maker states.
+of the peak that the maker states. And there the forward pass is timed of one sequence too.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from models import ModelSpec
 from suite.probes.probe import (
@@ -36,7 +36,7 @@ from suite.probes.probe import (
 from suite.schema import Measurement, MetricSpec, Precision, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
-from suite.timing.clock import clock_of
+from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison
 from suite.timing.passes import Pass, built, forward, forward_backward
 from suite.timing.peaks import Peaks, are_wanted, peaks
@@ -88,7 +88,25 @@ class StepTime(Probe):
                 yield rate_of(_RATES[found.metric], trial.batch * trial.length, found)
             if found_peaks and found.metric == METRIC:
                 yield _share(trial, found_peaks, found)
+        if found_peaks and trial.batch > 1:
+            yield from _of_one_sequence(trial, device, clock, bench)
         yield from clock.conditions()
+
+
+def _of_one_sequence(
+    trial: Trial, device: str, clock: Clock, bench: _StepBench
+) -> Iterator[Measurement]:
+    """How fast a prompt is read where nobody else's is there."""
+    one = replace(bench, batches=[batch.rows(slice(1)) for batch in bench.batches])
+    timed = TimingComparison(
+        trial=trial, device=device, clock=clock, compared=(_FORWARD,),
+        operations=lambda spec: {_FORWARD: one.reading(spec)}, main_operation=one.reading,
+        at=f"length={trial.length}, batch=1",
+    )  # fmt: skip
+    for found in timed.measured():
+        yield found
+        if found.metric == _FORWARD:
+            yield rate_of(_RATES[_FORWARD], trial.length, found)
 
 
 def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:
@@ -117,7 +135,7 @@ class _StepBench:
     def operations(self, spec: ModelSpec) -> Operations:
         """Three of one model, whose parameters move while it is timed."""
         engine = self._engine(spec)
-        model, inputs, graded = engine.model, self._again(), self._again()
+        model, graded = engine.model, self._again()
 
         def loss() -> Tensor:
             batch = next(graded)
@@ -125,9 +143,17 @@ class _StepBench:
 
         return {
             METRIC: self._step(engine),
-            _FORWARD: forward(model, lambda: next(inputs).through(model)),
+            _FORWARD: self._reading(model),
             _FORWARD_BACKWARD: forward_backward(model, loss, inputs=None, gradient=None),
         }
+
+    def reading(self, spec: ModelSpec) -> Pass:
+        """The forward pass of a model of its own."""
+        return self._reading(self._engine(spec).model)
+
+    def _reading(self, model: nn.Module) -> Pass:
+        inputs = self._again()
+        return forward(model, lambda: next(inputs).through(model))
 
     def training_step(self, spec: ModelSpec) -> Pass:
         """Of a model of its own."""
