@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,7 +95,8 @@ def _ablations() -> list[dict[str, Any]]:
 def _size(work: PlannedWork) -> str:
     """As ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
     cores = os.cpu_count() or 1
-    where = f"{work.num_gpus:g} GPU" if work.num_gpus else f"this machine's {cores} cores"
+    num_gpus = math.ceil(work.num_gpus)
+    where = f"{num_gpus} GPU" if num_gpus else f"this machine's {cores} cores"
     return f"{work.num_trials} trials, about {in_words(work.seconds(cores))} on {where}"
 
 

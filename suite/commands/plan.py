@@ -17,10 +17,11 @@ from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.cards import Card, card_named
 from suite.planning.plan import plans_of
-from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Trial
+from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
 from suite.sweep.pending import is_done
-from suite.text import in_words, some_of
+from suite.text import in_money, in_words, price_in, some_of
 
+_CORES = "cores of a machine like this"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
@@ -33,47 +34,55 @@ def show(
     as_json: bool,
     settings: Sequence[str] = (),
     card: str | None = None,
+    price: str | None = None,
 ) -> None:
     """Print the plan of each ablation, changed by `settings`; times are on that kind of GPU.
 
+    A price is of an hour of a GPU, or of a core where the trials take no GPU.
+
     Raises:
-        UsageError: for a card that is not known, and for what `plans_of` refuses.
+        UsageError: for a card that is not known, no price, and for what `plans_of` refuses.
     """
-    on = card_named(card)
+    on, stated = card_named(card), price_in(price)
     plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
     states = {p.key: trial_states(p, out) for p in plans}
     if as_json:
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
         return
     for p in plans:
-        _show_plan(p, states[p.key], _power(p, out), on)
+        _show_plan(p, states[p.key], (_power(p, out), _share(p, out, on)), on, stated)
 
 
-def _show_plan(p: Plan, states: Sequence[TrialState], power: str, card: Card) -> None:
+def _show_plan(
+    p: Plan, states: Sequence[TrialState], said: Sequence[str], card: Card, price: Price | None
+) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
-    if power:
-        print(f"  {power}")
+    for sentence in filter(None, said):
+        print(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} trials: {counts}; {_left(p, states, card)}\n")
+    print(f"{len(states)} trials: {counts}; {_left(p, states, card, price)}\n")
 
 
-def _left(p: Plan, states: Sequence[TrialState], card: Card) -> str:
-    """About how long the rest takes on this machine."""
+def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None) -> str:
+    """About how long the rest takes on this machine, and what all of it costs for so long."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
     gpus = p.resources.num_gpus
-    where = f"{os.cpu_count()} cores of a machine like this"
-    if gpus:
-        where = f"{math.ceil(gpus)} {card.title}"
-    seconds = in_words(_seconds(p, trials, card))
-    return f"about {seconds} to run on {where}{_of_parents(p, trials, card)}"
+    num, what = (math.ceil(gpus), card.title) if gpus else (os.cpu_count() or 1, _CORES)
+    if 0 < gpus <= 0.5:
+        what += f", of which {int(1 / gpus)} trainings share one"
+    seconds = _seconds(p, trials, card)
+    taken = in_words(seconds)
+    if price:
+        taken += f" and {in_money(price.amount * num * seconds / 3600, price.currency)}"
+    return f"about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
 
 
 def _of_parents(p: Plan, trials: Sequence[Trial], card: Card) -> str:
@@ -170,6 +179,22 @@ def _power(plan: Plan, out: Path) -> str:
         return power_of(plan, journal)
 
 
+def _share(plan: Plan, out: Path, card: Card) -> str:
+    """How much of a GPU its trainings took so far, and which share holds them; empty before any."""
+    if not plan.resources.num_gpus or not os.path.isfile(journal_in(out)):
+        return ""
+    with Journal(journal_in(out), read_only=True) as journal:
+        taken = journal.gpu_bytes()
+    of_trainings = [taken[t.trial_id] for t in plan.trials if t.training and t.trial_id in taken]
+    if not of_trainings:
+        return ""
+    most = max(of_trainings)
+    return (
+        f"trainings took at most {most / 2**30:.3g} GiB of a GPU: gpus={card.share_for(most):g} "
+        f"holds one of them on {card.title}; planned is {plan.resources.num_gpus:g}"
+    )
+
+
 def trial_states(plan: Plan, out: Path) -> list[TrialState]:
     """Of every trial, and every impossible cell; the folder is only read."""
     if not os.path.isfile(journal_in(out)):  # nothing was ever run
@@ -199,7 +224,7 @@ def _states(
         state: State = "missing"
         if trial_id not in trials:
             state = "skipped"
-        elif is_done(trials[trial_id], plan.resources, done):
+        elif is_done(trials[trial_id], plan.resources.for_trial(trials[trial_id]), done):
             state = "done"
         elif trial_id in failures:
             state = "failed"

@@ -1,17 +1,18 @@
 """Compute what sweeps have cost and how fast they run; pure.
 
-A trial costs the CPUs and GPUs that it asks for, as long as it holds them; what a timing that has
-its node to itself keeps idle is not counted.
+A trial costs the CPUs and GPUs that it asks for, as long as it holds them, and a timing whole GPUs;
+what a timing that has its node to itself keeps idle is not counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from suite.commands.time_left import History, Span, time_left
+from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import End
 from suite.schema import FAILURES, Resources, Trial
 
@@ -28,16 +29,23 @@ def resource_usage(history: History) -> dict[str, Any]:
     num_lost, at_most = _lost(history)
     hours: dict[str, float | None] = {}
     for kind in ("cpu", "gpu"):
-        of = attrgetter(f"num_{kind}s")
-        held = [(s, of(s.held) * s.trial.num_workers * s.seconds / _HOUR) for s in history.spans]
-        left = [of(trial) * trial.num_workers * s / _HOUR for trial, s in history.left]
+        held = [(s, _hours(kind, s.held, s.trial, s.seconds)) for s in history.spans]
+        left = [_hours(kind, trial, trial, seconds) for trial, seconds in history.left]
         hours[f"{kind}_hours_spent"] = sum(hours for _, hours in held)
         hours[f"{kind}_hours_wasted"] = sum(hours for span, hours in held if _is_wasted(span))
         hours[f"{kind}_hours_left"] = sum(left) if history.has_basis else None
+    told = [end.joules for end in history.ends if end.joules is not None]
     return {
+        "joules_spent": sum(told) if told else None,
         "throughput_per_minute": _throughput(history), "eta_seconds": time_left(history),
         "num_lost": num_lost, "lost_cpu_hours_at_most": at_most, **hours,
     }  # fmt: skip
+
+
+def _hours(kind: str, held: Listed | End, trial: Listed, seconds: float) -> float:
+    """Of all workers of the trial; a timing shares no GPU."""
+    num: float = getattr(held, f"num_{kind}s")
+    return (math.ceil(num) if trial.is_alone else num) * trial.num_workers * seconds / _HOUR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +54,9 @@ class PlannedWork:
 
     Attributes:
         num_cpus: That one worker asks for; so is `num_gpus`.
-        packed_seconds: Of all workers of the trials that share a machine, one after the other.
-        longest_seconds: Of the longest of these trials.
+        packed_seconds: Of all workers of the trials that share a machine, one after the other; of
+            those that share a GPU, as much of them as the GPU is theirs.
+        longest_seconds: Of the longest of these trials, if nothing else runs.
         alone_seconds: Of the trials that have a machine to themselves.
     """
 
@@ -63,7 +72,7 @@ class PlannedWork:
 
         Trials that ask for a GPU have one card, or as many as one asks for.
         """
-        slots = max(1, int(1 / self.num_gpus) if self.num_gpus else num_cpus // self.num_cpus)
+        slots = 1 if self.num_gpus else max(1, num_cpus // self.num_cpus)
         packed = max(self.packed_seconds / slots, self.longest_seconds)
         return _SECONDS_TO_START + packed + self.alone_seconds
 
@@ -75,12 +84,14 @@ def planned_work(
     from suite.planning.estimate import H100, seconds_of  # takes torch: `status` does without
 
     gpu = card.flops_per_second if card else H100
-    packed = [(t, seconds_of(t, resources, gpu)) for t in trials if not t.is_timing]
+    asked = [(trial, resources.for_trial(trial)) for trial in trials]
+    timed = [(trial, own, seconds_of(trial, own, gpu)) for trial, own in asked]
+    packed = [(trial, own, seconds) for trial, own, seconds in timed if not trial.is_timing]
     return PlannedWork(
         num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
-        packed_seconds=sum(seconds * t.num_workers for t, seconds in packed),
-        longest_seconds=max((seconds for _, seconds in packed), default=0.0),
-        alone_seconds=sum(seconds_of(t, resources, gpu) for t in trials if t.is_timing),
+        packed_seconds=sum(s * t.num_workers * own.share for t, own, s in packed),
+        longest_seconds=max((seconds_of(t, own.alone, gpu) for t, own, _ in packed), default=0.0),
+        alone_seconds=sum(seconds for trial, _, seconds in timed if trial.is_timing),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
 from suite.journal.status_message import SweepStatus, is_status_line, last_status
 from suite.schema import FAILURES, Plan
+from suite.sweep.pending import distinct_work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
     nodes = jobs.node_shapes(url)
     if not nodes:  # an autoscaler may start others: the driver asks it
         return
-    asked = {(plan.resources, trial.num_workers) for plan in plans for trial in plan.trials}
+    asked = {(resources, trial.num_workers) for trial, resources in distinct_work(plans)}
     for resources, num_workers in asked:
         if reason := why_never(resources, num_workers, nodes):
             raise Unavailable(f"--address {url}: {reason}")

@@ -1,7 +1,7 @@
-"""Runs trials one after the other on this machine, without Ray or MLflow.
+"""Runs trials on this machine without Ray or MLflow, one after the other or sharing its GPUs.
 
-Training trials run in this process; timing trials, and those with code of the user's, each in a
-process of its own.
+Training trials run in this process; timing trials, those with code of the user's, and those that
+share GPUs with others, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from suite.events import (
 )
 from suite.execution.global_state import GlobalState
 from suite.execution.process_template import ProcessTemplate
+from suite.execution.side_by_side import SideBySide, beside_others
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.trial import run_trial
 from suite.provenance import provenance
@@ -36,14 +37,20 @@ _GIB = 2**30
 
 
 class InlineExecutor:
-    """Runs trials one at a time, so that a timing is always alone."""
+    """Runs trials one at a time, but for those that share GPUs; a timing is always alone."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         sys.path[:0] = [path for path in settings.source_paths if path not in sys.path]
         self._settings = settings
 
     def execute(self, work: Assignments) -> Iterator[Event]:
-        """Run the trials in the order given."""
+        """Run the trials in the order given; first those on GPUs, where several have room."""
+        is_on_gpus = any(resources.num_gpus for _, resources in work)
+        if beside := beside_others(work) if is_on_gpus else []:
+            yield from SideBySide(self._settings).execute(beside)
+        yield from self._in_turn([item for item in work if item not in beside])
+
+    def _in_turn(self, work: Assignments) -> Iterator[Event]:
         templates: dict[Resources, ProcessTemplate] = {}
         with ExitStack() as ending:
             for trial, resources in work:

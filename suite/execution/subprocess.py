@@ -48,13 +48,17 @@ def run_in_subprocess(
     trial_seconds: float | None = None,
     checkpoints: Checkpoints | None = None,
     template: ProcessTemplate | None = None,
+    *,
+    is_stopped: threading.Event | None = None,
 ) -> Iterator[Event]:
     """Run one trial in a process of its own; however the process ends, a result comes last.
 
     The process and all that it has started are killed when this ends or is closed, and
     `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself. With a template it
-    is forked and not started: no timing is, since its memory would lie as another's did.
+    is forked and not started: no timing is, since its memory would lie as another's did. Soon after
+    `is_stopped` is set, by another thread, this ends without a result.
     """
+    is_stopped = is_stopped or threading.Event()
     with (
         _output_file() as errors,
         _process(resources, errors, template) as process,
@@ -62,7 +66,7 @@ def run_in_subprocess(
     ):
         asked: dict[str, Any] = {"trial_seconds": trial_seconds, "checkpoints": checkpoints}
         _ask(process, TrialRequest(trial=trial, resources=resources, **asked))
-        for line in _lines(process):
+        for line in _lines(process, is_stopped):
             try:
                 event = EVENT.validate_json(line)
             except ValidationError:  # such as a line that was cut short
@@ -70,6 +74,8 @@ def run_in_subprocess(
             yield with_output(event, errors.fileno())
             if isinstance(event, Finished):
                 return
+        if is_stopped.is_set():
+            return
         reason = timeout_reason(trial_seconds) if trial_seconds and is_late.is_set() else ""
         status = Status.TIMEOUT if reason else Status.CRASHED
         reason, said = reason or _how_it_ended(process), end_of(errors.fileno())
@@ -95,23 +101,23 @@ def _output_file() -> Iterator[IO[bytes]]:
         yield file
 
 
-def _lines(process: _Process) -> Iterator[bytes]:
+def _lines(process: _Process, is_stopped: threading.Event) -> Iterator[bytes]:
     """What the process writes, until it ends: a process that it forked may hold the pipe open."""
     assert process.stdout is not None, "it is a pipe"
     rest = b""
-    for output in _chunks(process, process.stdout.fileno()):
+    for output in _chunks(process, process.stdout.fileno(), is_stopped):
         *lines, rest = (rest + output).split(b"\n")
         yield from lines
     if rest:
         yield rest
 
 
-def _chunks(process: _Process, pipe: int) -> Iterator[bytes]:
+def _chunks(process: _Process, pipe: int, is_stopped: threading.Event) -> Iterator[bytes]:
     """What is in the pipe, until it is closed, or is empty although the process had ended."""
     has_ended = False
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
-        while True:
+        while not is_stopped.is_set():
             if selector.select(_POLL_SECONDS):
                 output = os.read(pipe, _BYTES_PER_READ)
                 if not output:

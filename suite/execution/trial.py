@@ -32,6 +32,7 @@ from suite.events import (
     runs_own_code,
     writable_event,
 )
+from suite.execution.gpu_memory import keep_to_share, most_bytes_taken, wanted_more
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import (
@@ -44,6 +45,7 @@ from suite.schema import (
     Status,
     Trial,
 )
+from suite.timing.gpu_state import joules_since
 from suite.training.checkpoint import Checkpointer
 from suite.training.recipes import float32_products
 
@@ -120,10 +122,12 @@ def run_measuring(
     precision = trial.settled_precision
     here = _with_products(provenance(resources), precision, resources)
     yield Started(trial.trial_id, place, here)
-    start = time.perf_counter()
+    start, joules = time.perf_counter(), _joules_from_now(trial, resources)
     collected, status, reason, trace = _Collected(), Status.OK, "", ""
     try:
         torch.set_num_threads(resources.num_threads)
+        if resources.num_gpus:
+            keep_to_share(resources)
         with float32_products(precision) if resources.num_gpus else nullcontext():
             yield from _events(trial.trial_id, measure(), collected)
     except BaseException as error:  # a mixer may raise anything
@@ -131,6 +135,7 @@ def run_measuring(
             raise
         status, reason = classified(error)
         reason += own_frame(error) if runs_own_code(trial) else ""
+        reason += wanted_more(resources) if status is Status.OUT_OF_MEMORY else ""
         trace = "".join(traceback.format_exception(error))
     is_ok = status is Status.OK
     result = Result(
@@ -140,8 +145,22 @@ def run_measuring(
         points=tuple(collected.points),
         specimens=tuple(collected.specimens) if is_ok else (),
         state_sha256=collected.state_sha256 if is_ok else "",
+        gpu_bytes=most_bytes_taken() if resources.num_gpus else None, joules=joules(),
     )  # fmt: skip
     yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
+
+
+def _joules_from_now(trial: Trial, resources: Resources) -> Callable[[], float | None]:
+    """What the trial's GPU takes, once the trial has ended; None without a GPU.
+
+    The counter is the card's. A trial that asks for a part of a card is given that part of the
+    card's joules, whatever its neighbours did; a timing has its card to itself. Of a trial of
+    several workers nothing is said, since the first one sees its own card alone.
+    """
+    if not resources.num_gpus or trial.num_workers > 1:
+        return lambda: None
+    share = 1.0 if trial.is_timing else min(1.0, resources.num_gpus)
+    return joules_since(torch.device("cuda"), share)
 
 
 def _with_products(made: Provenance, precision: str, resources: Resources) -> Provenance:

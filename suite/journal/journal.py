@@ -28,6 +28,7 @@ from suite.journal.sqlite_schema import (
     marks,
     one,
     opened,
+    result_json,
     understood,
 )
 from suite.schema import FAILURES, Result, Status
@@ -230,6 +231,12 @@ class Journal(JournalPlans):
         query = f"SELECT trial_id FROM results WHERE status IN ({FAILED})"
         return {trial_id for (trial_id,) in self._db.execute(query)}
 
+    def gpu_bytes(self) -> dict[str, int]:
+        """trial_id -> the most of a GPU's memory that it took, of those that had one."""
+        taken = "json_extract(CAST(result AS TEXT), '$.gpu_bytes')"
+        query = f"SELECT trial_id, {taken} FROM results WHERE json_valid(CAST(result AS TEXT))"
+        return {trial_id: taken for trial_id, taken in self._db.execute(query) if taken}
+
     def driver_started(self) -> float:
         """When the newest driver began, in seconds since 1970; 0 where that is not known."""
         if self._format < 3:
@@ -269,7 +276,7 @@ class Journal(JournalPlans):
             return False
         self._db.execute(
             "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, attempt, result.status.value, result.sha256, _RESULT.dump_json(result)),
+            (*key, attempt, result.status.value, result.sha256, result_json(result)),
         )
         return True
 
@@ -286,7 +293,7 @@ class Journal(JournalPlans):
         end = End(
             result.trial_id, made.environment_id, attempt, result.status.value, result.seconds,
             made.num_cpus, made.num_gpus, ended_seconds, result.reason, is_kept,
-            result.finding_sha256 if result.status is Status.OK else "",
+            result.finding_sha256 if result.status is Status.OK else "", result.joules,
         )  # fmt: skip
         clash = "REPLACE" if is_kept else "IGNORE"
         self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({marks(end)})", end)

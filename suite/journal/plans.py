@@ -160,8 +160,8 @@ class Listed(NamedTuple):
 def listed(plan: Plan) -> Iterator[Listed]:
     """The plan's trials, in its order."""
     labels = labels_of(plan)
-    asked = plan.resources
     for trial in plan.trials:
+        asked = plan.resources.for_trial(trial)
         yield Listed(
             *plan.key, trial.trial_id, trial.probe, labels.get(trial.trial_id, trial.trial_id),
             trial.num_workers, float(asked.num_cpus), asked.num_gpus, trial.is_timing,

@@ -14,7 +14,8 @@ from functools import cache
 
 import torch
 
-from models import ModelError, ModelSpec, build_shapes
+from models import ModelError, ModelSpec, build_shapes, mixer_class
+from models.registry import mixer_pattern
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
 from suite.schema import LEARNING_RATE, Resources, Trial
@@ -24,13 +25,14 @@ _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
 # FLOPs per second of a GPU's matrix products, by the precision of a recipe; NVIDIA's data sheet of
 # the H100 SXM, without sparsity. `suite.planning.cards` has others.
 H100: Mapping[str, float] = {"float32": 67e12, "tf32": 494.5e12, "bf16": 989.5e12}
-_SHARE_OF_A_GPU = 0.3  # of what it does in large products; not measured yet
+_SHARE_OF_A_GPU = 0.15  # of what it does in large products; a guess for models of width 256
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
 _SECONDS_OF_A_LOOK = 1.0  # at a model that another trial has trained
 _SECONDS_OF_A_STEP = 2e-3  # that no FLOPs account for: Python, the optimiser, the data
 _SECONDS_OF_A_REPLAY = 1e-3  # the same on a GPU: kernels too small to fill it
+_SECONDS_OF_A_TOKEN = 1.5e-5  # of a recurrence on a GPU, forward and backward, in each block
 _SECONDS_OF_FLOORS = 0.3
 _SECONDS_OF_LONG_FLOORS = 4.0  # counts of n-grams, a linear classifier
 _SHORT_FLOORS = frozenset({"uniform", "majority", "shown_answers"})
@@ -70,7 +72,15 @@ def _seconds_of_a_step(trial: Trial, resources: Resources, gpu: Mapping[str, flo
     if not resources.num_gpus:
         return flops / (_FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads) + _SECONDS_OF_A_STEP
     rate = _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
-    return flops / rate + _SECONDS_OF_A_REPLAY
+    one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
+    return flops / rate + _SECONDS_OF_A_REPLAY + _SECONDS_OF_A_TOKEN * one_by_one
+
+
+def _num_recurrent_blocks(spec: ModelSpec) -> float:
+    """In which tokens wait for one another, however many the GPU could do at once."""
+    mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
+    recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
+    return spec.depth * len(recurrent) / max(1, len(mixers))
 
 
 def kinds_of(trial: Trial) -> tuple[Hashable, ...]:

@@ -6,18 +6,21 @@ Frozen values and the standard library only, so that reports and workers can bot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
 from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
+from suite.schema.cost import Expense as Expense
+from suite.schema.cost import Price as Price
 from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
 from suite.schema.training import without_idle
 from suite.schema.trial import LEARNING_RATE as LEARNING_RATE
+from suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
 from suite.schema.trial import PRETRAINING as PRETRAINING
 from suite.schema.trial import SEARCH as SEARCH
 from suite.schema.trial import TEACHER as TEACHER
@@ -150,6 +153,9 @@ class Result:
         reason: One sentence where the status is not ok.
         traceback: Of what was raised; `output` is the end of what a failed trial printed.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
+        gpu_bytes: The most that torch took of a GPU's memory; None without one.
+        joules: What its GPU took meanwhile, or its share of that; see `suite.execution.trial`.
+            None without a GPU, or where NVML does not tell.
     """
 
     trial_id: str
@@ -163,11 +169,15 @@ class Result:
     specimens: tuple[Specimen, ...] = ()
     state_sha256: str = ""
     output: str = ""
+    gpu_bytes: int | None = None
+    joules: float | None = None
 
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that it has: where it is the same, the result is the same."""
-        content = without_idle(asdict(self), specimens=(), state_sha256="", output="")
+        content = without_idle(
+            asdict(self), specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
+        )
         content["provenance"] = without_idle(content["provenance"], conditions={})
         return content_hash(content)
 
@@ -313,6 +323,8 @@ class About:
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
         editions: All that are known, the shown one among them, newest first.
+        costs: What the trials took, by variant; empty where none had a GPU.
+        price: Of the hours, where a user states one.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -339,6 +351,8 @@ class About:
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     editions: tuple[Edition, ...] = ()
+    costs: tuple[Expense, ...] = ()
+    price: Price | None = None
 
     @property
     def edition(self) -> int:
@@ -357,12 +371,17 @@ class About:
         return tuple(dict.fromkeys((*self.variants, *floors)))
 
 
+# Of a process on a GPU, beside torch's allocator: CUDA, cuBLAS and cuDNN take 0.3 to 0.7 GiB.
+BYTES_OF_A_CONTEXT = 2**30
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resources:
     """What one worker of a trial may use; recorded with its result, never part of its id.
 
-    Below 1 it shares a GPU. Its model is as Ray names it (``A100``, ``L4``); empty takes any.
-    `memory_bytes` is the room that a node must have to spare; 0 asks for none.
+    Below 1 it shares a GPU, of whose memory it may take that share. The model of the GPU is as Ray
+    names it (``A100``, ``L4``); empty takes any. `memory_bytes` is the room that a node must have
+    to spare; 0 asks for none.
     """
 
     num_cpus: int = 1
@@ -370,6 +389,26 @@ class Resources:
     num_gpus: float = 0.0
     memory_bytes: int = 0
     gpu_model: str = ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may compute on its GPU meanwhile."""
+        return 0 < self.num_gpus < 1
+
+    @property
+    def share(self) -> float:
+        """Of the GPU that it shares, or 1."""
+        return self.num_gpus if self.is_shared else 1.0
+
+    @property
+    def alone(self) -> Resources:
+        """The same, with the whole of a GPU that it would share."""
+        return replace(self, num_gpus=1.0) if self.is_shared else self
+
+    def for_trial(self, trial: Trial) -> Resources:
+        """The same; alone where others on its GPU would move the number."""
+        is_moved = trial.is_timing or trial.probe in MEMORY_PROBES
+        return self.alone if is_moved else self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from models.model_spec import ModelSpec, content_hash
 from suite.schema.training import Parallel, Precision, Training, without_idle
 
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
+MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # which look at what is free
 LEARNING_RATE = "learning_rate"  # the probe that searches for the rate that trainings take
 # What a trial is to one that it runs before.
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"

@@ -28,6 +28,7 @@ from suite.events import (
 )
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.execution.process_cleanup import process_cleanup
+from suite.execution.side_by_side import num_places
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
@@ -314,12 +315,14 @@ class _Sweep:
             return self._taken(events, display)
 
     def _num_places(self) -> float | None:
-        """Of this machine, on CPUs; those of a cluster come and go."""
+        """Of this machine; those of a cluster come and go."""
+        if self.options.address is not None:
+            return None
+        asked = [plan.resources for plan in self.plans]
+        if any(each.num_gpus for each in asked):
+            return float(min(map(num_places, asked)))
         if self.options.executor == "inline":
             return 1.0
-        asked = [plan.resources for plan in self.plans]
-        if self.options.address is not None or any(each.num_gpus for each in asked):
-            return None
         return max(1.0, (os.cpu_count() or 1) // max(each.num_cpus for each in asked))
 
     def num_left(self) -> int:

@@ -138,18 +138,15 @@ def seconds_of_past(plans: Iterable[Plan], ends: Iterable[End]) -> Mapping[str, 
 
 def distinct_work(plans: Iterable[Plan]) -> list[Work]:
     """Every trial of the plans with its resources, each once, in the plans' order."""
-    work = {trial.trial_id: (trial, plan.resources) for plan in plans for trial in plan.trials}
-    return list(work.values())
+    found = ((trial, plan.resources.for_trial(trial)) for plan in plans for trial in plan.trials)
+    return list({trial.trial_id: (trial, resources) for trial, resources in found}.values())
 
 
 def _work_by_environment(plans: Iterable[Plan]) -> list[Work]:
     """As `distinct_work`, but a timing as often as plans give it different resources."""
-    work = {
-        (trial.trial_id, trial.is_timing and plan.resources): (trial, plan.resources)
-        for plan in plans
-        for trial in plan.trials
-    }
-    return list(work.values())
+    found = ((trial, plan.resources.for_trial(trial)) for plan in plans for trial in plan.trials)
+    keyed = {(work[0].trial_id, work[0].is_timing and work[1]): work for work in found}
+    return list(keyed.values())
 
 
 def is_done(trial: Trial, resources: Resources, done: Done, where: Where = here) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import ClassVar
 
 import torch
 
 from suite.events import Condition
+from suite.provenance import UNKNOWN
 from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
 
@@ -179,24 +180,21 @@ class CudaClock(Clock):
         """Below three quarters of its clock, for whatever reason."""
         state = gpu_state(self.device)
         self._states += [state] if state else []
-        if state is None or state.megahertz >= _LEAST_SHARE_OF_CLOCK * state.most_megahertz:
+        now, most = (state.megahertz, state.most_megahertz) if state else (None, None)
+        if state is None or now is None or most is None or now >= _LEAST_SHARE_OF_CLOCK * most:
             return ""
-        return (
-            f"the GPU ran at {state.megahertz} of {state.most_megahertz} MHz"
-            + (f" ({state.held_back_by})" if state.held_back_by else "")
-        )  # fmt: skip
+        reasons = f" ({state.held_back_by})" if state.held_back_by else ""
+        return f"the GPU ran at {now} of {most} MHz{reasons}"
 
     def conditions(self) -> Iterator[Condition]:
-        """The size of the cache that is flushed; the clocks, and what held them back."""
+        """The size of the cache that is flushed; clock, power, and what held the GPU back."""
         yield Condition("L2 flush", f"{self._as_large_as_the_cache.numel():,} bytes")
-        if not self._states:
-            yield Condition("GPU clock", "unknown")
-            return
-        clocks = sorted({state.megahertz for state in self._states})
-        most = self._states[-1].most_megahertz
-        yield Condition("GPU clock", f"{clocks[0]} to {clocks[-1]} of {most} MHz")
-        held_back_by = dict.fromkeys(s.held_back_by for s in self._states if s.held_back_by)
-        yield Condition("GPU held back by", "; ".join(held_back_by) or "nothing")
+        most = next((f" of {s.most_megahertz}" for s in self._states if s.most_megahertz), "")
+        yield Condition("GPU clock", _range([s.megahertz for s in self._states], f"{most} MHz"))
+        yield Condition("GPU power", _range([s.watts for s in self._states], " W"))
+        reasons = [s.held_back_by for s in self._states if s.held_back_by is not None]
+        held_back_by = "; ".join(dict.fromkeys(filter(None, reasons))) or "nothing"
+        yield Condition("GPU held back by", held_back_by if reasons else UNKNOWN)
 
     def _cold(self, one_pass: Call) -> Events:
         self._as_large_as_the_cache.zero_()
@@ -245,6 +243,12 @@ def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
     """Between two events that the device has come to."""
     milliseconds: float = begun.elapsed_time(ended)
     return milliseconds / 1e3
+
+
+def _range(values: Sequence[float | None], unit: str) -> str:
+    """As ``1410 to 1755 MHz``; `UNKNOWN` where no value is known."""
+    known = [value for value in values if value is not None]
+    return f"{min(known):.0f} to {max(known):.0f}{unit}" if known else UNKNOWN
 
 
 def clock_of(device: str) -> Clock:

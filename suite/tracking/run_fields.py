@@ -170,7 +170,10 @@ def result_rows(
             name = _measurement_key(measurement, labels)
             name = f"final/{name}" if name in curves else name
             rows[name] = MetricRow(name, float(measurement.value), start_ms, 0)
-    rows["trial_seconds"] = MetricRow("trial_seconds", float(result.seconds), start_ms, 0)
+    taken = {"trial_seconds": result.seconds, "trial_joules": result.joules}
+    for name, value in taken.items():
+        if value is not None:
+            rows[name] = MetricRow(name, float(value), start_ms, 0)
     return [*point_rows(result.points, start_ms), *rows.values()]
 
 

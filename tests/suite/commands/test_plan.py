@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,21 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; about ")
 
 
+@pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
+def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], num: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(plan_command.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(plan_command, "_seconds", lambda *_: 1800.0)
+    show(
+        [own], scale="quick", seeds=3, out=tmp_path / "out", as_json=False, settings=settings,
+        card="h100", price="2.50 USD",
+    )  # fmt: skip
+    said = capsys.readouterr().out
+    assert f"; about 30 min 0 s and {num * 1.25:.2f} USD to run on {num} " in said
+
+
 def test_the_places_of_a_sweep_share_a_line(
     write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,10 +96,12 @@ def planned() -> Plan:
     return plan(make_ablation(axes=axes, probes=["quality", "step_time"]), seeds=2)
 
 
-def _commit(out: Path, plan: Plan, trial: Trial, status: Status, reason: str = "") -> None:
+def _commit(
+    out: Path, plan: Plan, trial: Trial, status: Status, reason: str = "", **more: Any
+) -> None:
     result = Result(
         trial_id=trial.trial_id, status=status, provenance=provenance(plan.resources),
-        seconds=1.0, reason=reason,
+        seconds=1.0, reason=reason, **more,
     )  # fmt: skip
     with Journal(out / "journal.db") as journal:
         journal.commit(result, journal.begin(trial.trial_id, "here"))
@@ -163,3 +181,23 @@ def test_the_smallest_effect_that_the_seeds_can_find_is_said(
         said = capsys.readouterr().out
         assert f"{planned.num_seeds} seeds find a difference of " in said
         assert "by the spread of 3 earlier pairs" in said
+
+
+def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
+    write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scale = "Scale(dim=16, depth=1, length=8, steps=4, batch=2, gpus=0.5)"
+    path = str(write_ablation(probes='["quality"]', scales=f'{{"quick": {scale}}}'))
+
+    def said(card: str) -> str:
+        show([path], scale="quick", seeds=1, out=tmp_path, as_json=False, card=card)
+        return capsys.readouterr().out
+
+    assert "2 trainings share one" in said("h100")
+    assert "took at most" not in said("h100")
+    shared = plan(path, seeds=1)
+    for trial, gib in zip(shared.trials, (1, 3), strict=True):
+        _commit(tmp_path, shared, trial, Status.OK, gpu_bytes=gib * 2**30)
+    sentence = "trainings took at most 3 GiB of a GPU: gpus={} holds one of them on {}; planned"
+    assert sentence.format(0.0625, "H100 SXM") in said("h100")
+    assert sentence.format(0.25, "L4") in said("l4")

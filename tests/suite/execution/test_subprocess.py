@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,9 +220,9 @@ def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_
     monkeypatch.setattr(trial_subprocess, "_START", "import sys; sys.exit(3)")
     lines = trial_subprocess._lines
 
-    def late(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    def late(process: subprocess.Popen[bytes], is_stopped: threading.Event) -> Iterator[bytes]:
         time.sleep(3.0)  # who takes the events is busy
-        return lines(process)
+        return lines(process, is_stopped)
 
     monkeypatch.setattr(trial_subprocess, "_lines", late)
     result = ended(list(run_in_subprocess(trial(work, "fresh_mixers:Prints"), Resources(), 2.0)))

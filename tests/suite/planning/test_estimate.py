@@ -13,7 +13,7 @@ from suite.planning import estimate
 from suite.planning.cards import CARDS
 from suite.planning.estimate import seconds_of, slowness_of_this_machine
 from suite.planning.plan import plan
-from suite.schema import Parallel, Plan, Resources
+from suite.schema import Parallel, Plan, Resources, Trial
 from suite.spec import vary
 from tests.suite.small_ablation import make_ablation
 
@@ -116,9 +116,31 @@ def test_a_faster_card_takes_less_and_one_card_takes_one_trial_at_a_time(planned
     assert t4 > 2 * a100
     one_cpu = planned_work(long, whole, CARDS["a100"]).seconds(1)
     assert a100 == one_cpu  # however many cores there are
-    apart, start = planned_work(long, whole, CARDS["a100"]), planned_work([], whole).seconds(1)
-    packed = replace(apart, num_gpus=0.5).seconds(1)
-    assert packed - start == pytest.approx((a100 - start) / 2)
+
+
+def test_packing_saves_what_no_flops_account_for(planned: Plan) -> None:
+    """Half of a GPU computes half as fast: only what leaves it idle is done at the same time."""
+    training = [t for t in planned.trials if t.probe == "quality"]
+    long = [replace(t, batch=1_000_000) for t in training]
+    whole, half = (Resources(num_gpus=share) for share in (1.0, 0.5))
+    start = planned_work([], whole).seconds(1)
+
+    def ratio(trials: list[Trial]) -> float:
+        packed, apart = (planned_work(trials, each).seconds(1) - start for each in (half, whole))
+        return packed / apart
+
+    assert ratio(long) == pytest.approx(1.0, abs=0.05)
+    assert ratio(training) == pytest.approx(0.5, abs=0.02)
+
+
+def test_timings_and_measurements_of_memory_have_a_whole_gpu(planned: Plan) -> None:
+    eighth = Resources(num_gpus=0.125)
+    found = {t.probe: eighth.for_trial(t).num_gpus for t in planned.trials}
+    assert found["quality"] == 0.125
+    assert found["step_time"] == 1.0
+    memory = replace(planned.trials[0], probe="peak_memory")
+    assert eighth.for_trial(memory).num_gpus == 1.0
+    assert Resources().for_trial(memory).num_gpus == 0.0
 
 
 def test_precision_counts_on_a_card(planned: Plan) -> None:

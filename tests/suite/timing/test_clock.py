@@ -181,14 +181,18 @@ def test_a_gpu_says_what_holds_it_back(
         return {each.name: each.text for each in gpu_clock.conditions()}
 
     gpu_clock.why_slow()  # no NVML
-    assert said() == {"L2 flush": "4,096 bytes", "GPU clock": "unknown"}
-    states = [GpuState(1755, 1980, ""), GpuState(1410, 1980, "power cap"),
-              GpuState(1500, 1980, "power cap")]  # fmt: skip
+    assert said() == {
+        "L2 flush": "4,096 bytes", "GPU clock": "unknown", "GPU power": "unknown",
+        "GPU held back by": "unknown",
+    }  # fmt: skip
+    states = [GpuState(1755, 1980, "", 412.5), GpuState(1410, 1980, "power cap", 700.2),
+              GpuState(None, None, None, None)]  # fmt: skip
     for state, held_back_by in zip(states, ("nothing", "power cap", "power cap"), strict=True):
         monkeypatch.setattr(clock, "gpu_state", lambda device, state=state: state)
         gpu_clock.why_slow()
         assert said()["GPU held back by"] == held_back_by
     assert said()["GPU clock"] == "1410 to 1755 of 1980 MHz"
+    assert said()["GPU power"] == "412 to 700 W"
 
 
 @pytest.mark.gpu

@@ -1,0 +1,70 @@
+"""The standard scale is for one GPU: as long as a break, and many trainings on it at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import ablations
+from models import build_model
+from suite.commands.list import OVERVIEW
+from suite.commands.resource_usage import PlannedWork
+from suite.planning.cards import CARDS
+from suite.planning.plan import plan
+from suite.probes.tensor_bytes import NewTensors, peak_bytes
+from suite.schema import Trial
+from suite.tasks.registry import build_task
+from suite.training.engines.local import LocalEngine
+
+KNOWN = json.loads((Path(ablations.__path__[0]) / OVERVIEW).read_text())
+SHARED = sorted(n for n, each in KNOWN.items() if 0 < each["scales"]["standard"]["num_gpus"] < 1)
+_MINUTES = 25
+_ROOM = 2.0  # a recorded step keeps memory of its own, beside what eager steps have left
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_it_is_planned_to_end_within_25_minutes_on_one_h100(name: str) -> None:
+    work = PlannedWork(**KNOWN[name]["scales"]["standard"])
+    assert work.seconds(num_cpus=16) < _MINUTES * 60
+
+
+def test_all_trainings_share_a_gpu() -> None:
+    assert set(KNOWN) - set(SHARED) == {"complexity", "data_parallel"}  # which train nothing
+
+
+@pytest.mark.parametrize(
+    "name", ["recall", *(pytest.param(n, marks=pytest.mark.slow) for n in SHARED if n != "recall")]
+)
+def test_the_largest_training_fits_into_its_share_by_measured_memory(name: str) -> None:
+    planned = plan(name, scale="standard")
+    trainings = [trial for trial in planned.trials if trial.training is not None]
+    by_size = {_size(trial): trial for trial in trainings}
+    taken = _bytes_of_a_step(by_size[max(by_size)])
+    assert CARDS["h100"].share_for(round(_ROOM * taken)) <= planned.resources.num_gpus
+
+
+def _size(trial: Trial) -> int:
+    """Numbers that layers hand on, roughly."""
+    (model,) = trial.subjects
+    return trial.batch * trial.length * model.dim * model.depth
+
+
+def _bytes_of_a_step(trial: Trial) -> int:
+    """Of its batch, from steps of one sequence and of two: what a sequence adds, each adds."""
+    one, two = (_peak(trial, batch) for batch in (1, 2))
+    return one + (trial.batch - 1) * (two - one)
+
+
+def _peak(trial: Trial, batch: int) -> int:
+    assert trial.training is not None
+    task = build_task(trial.task, trial.length)
+    batches = [task.training_batch(step, batch, 0) for step in range(2)]
+    torch.manual_seed(0)
+    new = NewTensors()
+    engine = LocalEngine(build_model(trial.subjects[0]), trial.training, "cpu")
+    engine.step(batches[0], task)
+    engine.optimizer.zero_grad(set_to_none=True)
+    return peak_bytes(lambda: engine.step(batches[1], task), "cpu", new)
