@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from suite.timing import peaks
-from suite.timing.clock import CpuClock
+from suite.timing.clock import CpuClock, clock_of
 from suite.timing.passes import Call
 from suite.timing.peaks import copy_peak, matrix_peak
 from tests.suite.timing.scripted import ScriptedClock
@@ -80,3 +80,12 @@ def test_a_gpu_has_time_to_raise_its_clock() -> None:
 
     assert peaks._best(clock, "cuda", product) == pytest.approx(0.005)
     assert peaks._best(clock, "cpu", product) == pytest.approx(0.005)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_a_real_gpu_multiplies_faster_with_less_precision() -> None:
+    clock = clock_of("cuda")
+    exact, tf32, bf16 = (matrix_peak(clock, "cuda", p) for p in ("float32", "tf32", "bf16"))
+    assert 1e12 < exact < tf32 < bf16 < 1e16
+    assert 1e10 < copy_peak(clock, "cuda") < 1e14

@@ -40,9 +40,9 @@ def spec(declared: Any, mixer: str = "attention") -> ModelSpec:
     )  # fmt: skip
 
 
-def engine(declared: Any, device: str = "cpu") -> LocalEngine:
+def engine(declared: Any, device: str = "cpu", **recipe: Any) -> LocalEngine:
     torch.manual_seed(0)
-    return LocalEngine(build_model(spec(declared)), training(STEPS), device)
+    return LocalEngine(build_model(spec(declared)), training(STEPS, **recipe), device)
 
 
 def losses(found: LocalEngine, task: Task) -> list[float]:
@@ -262,12 +262,13 @@ def test_a_gpu_records_named_inputs_and_auxiliary_tensors() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("bf16", 1e-2)])
 @pytest.mark.parametrize("declared", ["cuda_graph", "compiled"])
-def test_a_gpu_runs_it_as_declared(declared: str) -> None:
+def test_a_gpu_runs_it_as_declared(declared: str, precision: str, tolerance: float) -> None:
     task = build_task(TEXT, LENGTH)
-    found, eager = engine(declared, "cuda"), engine("eager", "cuda")
-    assert losses(found, task) == pytest.approx(losses(eager, task), rel=1e-4)
+    found, eager = (engine(how, "cuda", precision=precision) for how in (declared, "eager"))
+    assert losses(found, task) == pytest.approx(losses(eager, task), rel=tolerance)
     assert found.evaluate(task, "validation", 64) == pytest.approx(
-        eager.evaluate(task, "validation", 64), rel=1e-3
+        eager.evaluate(task, "validation", 64), rel=10 * tolerance
     )
     assert replace(spec(declared), runtime="eager") == spec("eager")
