@@ -119,7 +119,7 @@ def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
     """What `measure` yields for the trial, as events; whatever it raises is in the result."""
-    precision = trial.training.precision if trial.training else "float32"
+    precision = trial.settled_precision
     here = _with_products(provenance(resources), precision, resources)
     yield Started(trial.trial_id, place, here)
     start, joules = time.perf_counter(), _joules_from_now(trial, resources)

@@ -102,6 +102,8 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
         recipe = {**asdict(trial.training), "start": trial.start.task if trial.start else "none"}
         told = {**trial.training.hashed, "label_smoothing": trial.training.label_smoothing}
         params |= {f"training.{name}": value for name, value in told.items()}
+    if trial.precision != Trial.precision:
+        params["precision"] = trial.precision
     if trial.parallel is not None:
         params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
     if trial.start is not None:

@@ -30,9 +30,11 @@ from suite.training.engines.engine import (
     shares_of,
     weights_of,
 )
+from suite.training.engines.runtimes import prepared
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
+    at_precision,
     optimizer_of,
     schedule_of,
     why_other_state,
@@ -49,14 +51,12 @@ from suite.training.tensor_io import (
 )
 
 
-def _run_as_declared(model: nn.Module, device: str) -> nn.Module:
+def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module:
     """By the runtime of its spec; a module of a user's own, without a spec, is run eagerly."""
     spec = getattr(model, "spec", None)
-    if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
-        return model
-    from suite.training.engines.runtimes import prepared
-
-    return prepared(model, spec.runtime, device)
+    return prepared(
+        model, spec.runtime if isinstance(spec, ModelSpec) else "eager", device, precision
+    )
 
 
 # Files of a checkpoint: the model, the averages of its weights, the rates; and `STATE_OF`.
@@ -67,7 +67,7 @@ class LocalEngine:
     """One model on one device, and its optimiser; see `Engine`.
 
     Attributes:
-        model: What steps go through: the model, run as its spec declares.
+        model: What steps go through: the model at its precision, run as its spec declares.
     """
 
     rank, num_workers = 0, 1
@@ -98,7 +98,7 @@ class LocalEngine:
         self.device, self._training, self._seed = device, training, seed
         self._teacher = teacher.to(device).eval() if teacher else None
         self._eager = model.to(device).train()
-        self.model = _run_as_declared(self._eager, device)
+        self.model = _run_as_declared(self._eager, device, training.precision)
         self.optimizer = optimizer_of(model, training, is_recorded=is_recorded)
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
@@ -150,7 +150,7 @@ class LocalEngine:
 
     def _loss(self, batch: Batch, task: Task) -> Tensor:
         """Mean loss of a part of the batch, in float32."""
-        outputs = self._outputs(self.model, batch)
+        outputs = batch.through(self.model)
         loss = task.loss(outputs, batch, self._training.label_smoothing)
         if self._teacher is None:
             return loss
@@ -159,12 +159,8 @@ class LocalEngine:
         return with_teacher(loss, outputs, taught, batch, self._training)
 
     def _outputs(self, model: nn.Module, batch: Batch) -> Outputs:
-        """In float32; at bf16 the model runs under autocast."""
-        if self._training.precision != "bf16":
-            return batch.through(model)
-        with torch.autocast(torch.device(self.device).type, torch.bfloat16):
-            outputs = batch.through(model)
-        return outputs.map(Tensor.float)
+        """Of a model that is run eagerly, in float32."""
+        return batch.through(at_precision(model, self._training.precision, self.device))
 
     def _with_own_answers(self, batch: Batch) -> Batch:
         """See `suite.training.sampling`; the step is that which the schedule comes to."""

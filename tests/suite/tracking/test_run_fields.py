@@ -102,6 +102,8 @@ def test_of_several_models_only_what_they_share_is_a_parameter() -> None:
     assert "mixer.heads" not in params
     assert params["mixer.dropout"] == "0.0"
     assert not [name for name in params if name.startswith("training.")]
+    assert "precision" not in params
+    assert trial_params(replace(trial, precision="bf16"), ())["precision"] == "bf16"
 
 
 def test_points_are_stamped_by_their_step() -> None:
