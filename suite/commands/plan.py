@@ -75,7 +75,8 @@ def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None
     if not trials:
         return "nothing to run"
     gpus = p.resources.num_gpus
-    num, what = (math.ceil(gpus), card.title) if gpus else (os.cpu_count() or 1, _CORES)
+    cards = math.ceil(gpus * max(trial.num_workers for trial in trials)) if gpus >= 1 else 1
+    num, what = (cards, card.title) if gpus else (os.cpu_count() or 1, _CORES)
     if 0 < gpus <= 0.5:
         what += f", of which {int(1 / gpus)} trainings share one"
     seconds = _seconds(p, trials, card)

@@ -190,7 +190,7 @@ def run_plans(
     plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = Display
 ) -> SweepOutcome:
     """Run what is missing; every result is in the journal before anything else gets it."""
-    _refuse_what_cannot_run(plans, options)
+    refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
         _meet_store(plans, options, journal, console)
@@ -260,10 +260,14 @@ def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
     return sync
 
 
-def _refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
+def refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
     """Refuse missing or altered data, and what this machine can never run.
 
     What a cluster can run is checked once it has been joined.
+
+    Raises:
+        TaskError: for the data.
+        Unavailable: for the machine.
     """
     for task in {task for plan in plans for task in plan.about.data_sets}:
         refuse_damaged(task_class(task).source)
