@@ -145,10 +145,11 @@ def plan(
     """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
-    plan_command.show(
-        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or (),
-        card=card, price=price,
-    )  # fmt: skip
+    asked = plan_command.Asked(names, scale, seeds, settings or ())
+    if json:
+        plan_command.show_as_json(asked, out)
+    else:
+        plan_command.show(asked, out, card=card, price=price)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
@@ -25,32 +25,45 @@ _CORES = "cores of a machine like this"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
-def show(
-    names: Sequence[str],
-    *,
-    scale: str,
-    seeds: int | None,
-    out: Path,
-    as_json: bool,
-    settings: Sequence[str] = (),
-    card: str | None = None,
-    price: str | None = None,
-) -> None:
-    """Print the plan of each ablation, changed by `settings`; times are on that kind of GPU.
+class Asked(NamedTuple):
+    """What is planned: names, at a scale, with so many seeds, changed by `--set` options."""
+
+    names: Sequence[str]
+    scale: str
+    seeds: int | None = None
+    settings: Sequence[str] = ()
+
+    def plans(self) -> list[Plan]:
+        """The plans.
+
+        Raises:
+            SpecError: as `plans_of`.
+        """
+        return plans_of(self.names, scale=self.scale, seeds=self.seeds, options=self.settings)
+
+
+def show(asked: Asked, out: Path, *, card: str | None = None, price: str | None = None) -> None:
+    """Print each plan; times are on that kind of GPU.
 
     A price is of an hour of a GPU, or of a core where the trials take no GPU.
 
     Raises:
-        UsageError: for a card that is not known, no price, and for what `plans_of` refuses.
+        UsageError: for a card that is not known, no price, and for what is asked.
     """
     on, stated = card_named(card), price_in(price)
-    plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
-    states = {p.key: trial_states(p, out) for p in plans}
-    if as_json:
-        print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
-        return
-    for p in plans:
-        _show_plan(p, states[p.key], (_power(p, out), _share(p, out, on)), on, stated)
+    for p in asked.plans():
+        said = (_power(p, out), _share(p, out, on))
+        _show_plan(p, trial_states(p, out), said, on, stated)
+
+
+def show_as_json(asked: Asked, out: Path) -> None:
+    """Print one object a trial.
+
+    Raises:
+        UsageError: for what is asked.
+    """
+    states = [state for p in asked.plans() for state in trial_states(p, out)]
+    print(json.dumps([asdict(state) for state in states], indent=1))
 
 
 def _show_plan(

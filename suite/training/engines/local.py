@@ -8,8 +8,8 @@ always scored eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.distillation import with_teacher
-from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.engine import (
     evaluate,
     in_evaluation_mode,
@@ -30,7 +29,6 @@ from suite.training.engines.engine import (
     shares_of,
     weights_of,
 )
-from suite.training.engines.runtimes import prepared
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
@@ -54,9 +52,11 @@ from suite.training.tensor_io import (
 def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module:
     """By the runtime of its spec; a module of a user's own, without a spec, is run eagerly."""
     spec = getattr(model, "spec", None)
-    return prepared(
-        model, spec.runtime if isinstance(spec, ModelSpec) else "eager", device, precision
-    )
+    if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
+        return at_precision(model, precision, device)
+    from suite.training.engines.runtimes import prepared
+
+    return prepared(model, spec.runtime, device, precision)
 
 
 # Files of a checkpoint: the model, the averages of its weights, the rates; and `STATE_OF`.
@@ -124,14 +124,24 @@ class LocalEngine:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
         if self._training.scheduled_sampling:
             batch = self._with_own_answers(batch.to(self.device))
-        with AttentionChoice() if self._is_to_ask else nullcontext() as choice:
-            loss: Tensor = (self._recorded or self._update)(batch, task)
-        if choice:
-            self.attention_kernels, self._is_to_ask = choice.said, False
+        step = self._recorded or self._update
+        loss: Tensor = self._asked(step)(batch, task) if self._is_to_ask else step(batch, task)
         self.schedule.step()
         if self._average:
             self._average.update(self.schedule.last_epoch)
         return loss
+
+    def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
+        """The step, in which torch is asked once for its choice; see `attention_choice`."""
+        from suite.training.engines.attention_choice import AttentionChoice
+
+        def first(batch: Batch, task: Task) -> Tensor:
+            with AttentionChoice() as choice:
+                loss = step(batch, task)
+            self.attention_kernels, self._is_to_ask = choice.said, False
+            return loss
+
+        return first
 
     def _update(self, batch: Batch, task: Task) -> Tensor:
         """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""

@@ -79,10 +79,10 @@ def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.Monkey
         asked.append((declared, device))
         return model
 
-    monkeypatch.setattr("suite.training.engines.local.prepared", noted)
+    monkeypatch.setattr(runtimes, "prepared", noted)
     engine("compiled")
     LocalEngine(Reader(), training(STEPS), "cpu")  # a user's own module has no spec
-    assert asked == [("compiled", "cpu"), ("eager", "cpu")]
+    assert asked == [("compiled", "cpu")]
 
 
 def test_a_missing_compiler_ends_a_trial_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
