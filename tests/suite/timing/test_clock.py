@@ -23,14 +23,15 @@ def wait(seconds: float) -> None:
 
 
 def test_a_sample_is_the_mean_of_its_passes() -> None:
+    """The least of several: whatever disturbs makes it longer."""
     calls: list[int] = []
 
     def one_pass() -> None:
         calls.append(1)
         wait(0.002)
 
-    seconds = CpuClock().seconds(one_pass, 5)
-    assert len(calls) == 5
+    seconds = min(CpuClock().seconds(one_pass, 5) for _ in range(10))
+    assert len(calls) == 50
     assert 0.002 <= seconds < 0.01
 
 
