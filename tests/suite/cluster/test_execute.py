@@ -114,6 +114,7 @@ def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: W
     assert first != second
 
 
+@pytest.mark.cluster
 def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None:
     planned = plan(mixers.ablation(values=[1e-3 * n for n in range(1, 31)], seeds=1, steps=1,
                                    probes=["quality"]))  # fmt: skip
@@ -180,7 +181,12 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
 
 
 @pytest.mark.parametrize(
-    "fault", ["Hangs", "HangsInC", pytest.param("Stops", marks=pytest.mark.slow)]
+    "fault",
+    [
+        "Hangs",
+        pytest.param("HangsInC", marks=pytest.mark.cluster),
+        pytest.param("Stops", marks=pytest.mark.slow),
+    ],
 )
 def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
