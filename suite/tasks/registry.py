@@ -34,6 +34,9 @@ TASKS: dict[str, str] = {
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
+    # translation
+    "bible_en_de": "suite.tasks.bible:BibleEnDe",
+    "bible_en_fr": "suite.tasks.bible:BibleEnFr",
     # generated: a source to be rewritten
     "reversal": "suite.tasks.digits:Reversal",
     "sorting": "suite.tasks.digits:Sorting",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
+from suite.tasks import bible, data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.movie_reviews import MovieReviews
 from suite.tasks.shakespeare_characters import ShakespeareCharacters, ShakespeareTragedies
@@ -44,6 +44,8 @@ REMEMBERED = [
     WikipediaBytes.read,
     MovieReviews.data,
     WordnetGlosses.data,
+    bible._pairs,
+    bible._padded,
 ]
 ON_SHIPPED_FILES = [
     name
