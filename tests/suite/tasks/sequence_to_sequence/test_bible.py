@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.tasks import bible
 from suite.tasks.bases.subwords import END, PADDING, START
-from suite.tasks.bible import LANGUAGES, BibleEnDe, read_parts, split_of
+from suite.tasks.sequence_to_sequence import bible
+from suite.tasks.sequence_to_sequence.bible import LANGUAGES, BibleEnDe, read_parts, split_of
 from suite.tasks.task import UNSCORED, TaskError
 
 LENGTH = 48
@@ -19,7 +19,7 @@ def task() -> BibleEnDe:
 
 
 def test_subwords_give_every_verse_back_and_none_is_unknown_in_training(task: BibleEnDe) -> None:
-    places, english, german, french = read_parts()[2:]
+    places, english, german, _ = read_parts()[2:]
     assert len(places) == 31_101
     pairs = task.pairs()
     texts = {*english, *german}
@@ -52,7 +52,8 @@ def test_a_batch_asks_for_the_verse_and_its_end(task: BibleEnDe) -> None:
     inputs, targets = batch.inputs["inputs"], batch.targets
     for read, asked, mask in zip(inputs, targets, batch.inputs["mask"], strict=True):
         verse = asked[asked != UNSCORED].tolist()
-        assert verse[-1] == END and END not in verse[:-1]
+        assert verse[-1] == END
+        assert END not in verse[:-1]
         assert read[mask].tolist() == [START, *verse[:-1]]
         assert mask.tolist() == (asked != UNSCORED).tolist()
         assert set(read[~mask].tolist()) <= {PADDING}
@@ -89,7 +90,7 @@ def test_damage_inside_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     few = b"a\nb\tc\n\f\n" * 2
     for content in (b"\xff", few, few + b"1.1.1\n\f\none\n\f\neins\nzwei\n\f\nun\n\f\n"):
         monkeypatch.setattr(bible, "read_content", lambda source, content=content: content)
-        with pytest.raises(TaskError, match="bible.txt.xz is malformed"):
+        with pytest.raises(TaskError, match=r"bible\.txt\.xz is malformed"):
             read_parts()
 
 
