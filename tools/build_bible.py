@@ -102,9 +102,8 @@ def merges_of(texts: Sequence[str]) -> str:
     ours = Subwords(characters, merges)
     for text in texts:
         theirs = tokenizer.encode(f" {text}").tokens
-        assert [ours.decoded([s]) for s in ours.encoded(text)] == [
-            t.removeprefix(" ") for t in theirs
-        ]
+        found = [ours.decoded([symbol]) for symbol in ours.encoded(text)]
+        assert found == [piece.removeprefix(" ") for piece in theirs], text
     return "".join(f"{line}\n" for line in (characters, *map("\t".join, merges)))
 
 
