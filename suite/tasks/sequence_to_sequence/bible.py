@@ -107,7 +107,7 @@ class Bible(Task):
     token_name = "subwords"
     input_size = NUM_SYMBOLS
     output_size = NUM_SYMBOLS
-    floors = ("copied_source",)
+    floors = ("copied_source", "word_by_word", "likeliest_sequence")
     language: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
