@@ -1,4 +1,4 @@
-"""Write the commonest target of the training examples, whatever the source; of several the first."""
+"""Write the commonest target of training for each source; of several as common the first."""
 
 from __future__ import annotations
 
