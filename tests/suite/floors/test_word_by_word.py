@@ -24,14 +24,11 @@ TEST = [([4, 3], [8, 7]), ([3, 6], [7, 6]), ([5], [9])]  # 6 was never seen
 
 
 def batch_of(pairs: Sequence[tuple[list[int], list[int]]]) -> Batch:
-    context, targets = (
-        torch.zeros(len(pairs), 2, dtype=torch.long),
-        torch.full((len(pairs), 3), -100),
-    )
+    context = torch.zeros(len(pairs), 2, dtype=torch.long)
+    targets = torch.full((len(pairs), 3), UNSCORED)
     for row, (source, target) in enumerate(pairs):
         context[row, : len(source)] = torch.tensor(source)
         targets[row, : len(target) + 1] = torch.tensor([*target, END])
-    assert UNSCORED == -100
     return Batch(inputs={"context": context, "context_mask": context != 0}, targets=targets)
 
 
