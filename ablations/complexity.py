@@ -5,13 +5,12 @@ et al. 2017 (arXiv:1706.03762) by measurement, and the length from which a linea
 than attention, with the fused kernel that people run and with the written-out matrix that papers
 compare with (Tay et al. 2020, arXiv:2011.04006, Table 2; Linformer, arXiv:2006.04768, Table 3;
 FNet, arXiv:2105.03824). First one layer by itself: by length, width, batch and number of threads.
-Then whole models: tokens a second in training, in reading a prompt and in writing. FNet and
-Linformer mix both directions, so they have no cell as a language model that writes.
+Then whole models: tokens a second in training, in reading a prompt and in writing; on a GPU also
+compiled, and as a CUDA graph. FNet and Linformer mix both directions, so they cannot write.
 Expected: the linear methods overtake attention within some hundred tokens; an LSTM later.
 
 Found at quick, forward and backward: Linformer is faster than fused attention from 75 tokens on,
 the Performer from 293, the LSTM from 333; convolutions and FNet at each length from 64.
-
 Cost: smoke 3 minutes and quick 35 on two cores; standard 25 on one H100, as planned; paper a
 day on a large GPU.
 """
@@ -28,6 +27,7 @@ ABLATION = Ablation(
             "separable_conv", "gated_conv", "linformer", "performer", "linear_transformer", "fnet",
             "mlp_mixer",
         ], quick=["lstm", "conv", "dilated_conv", "linformer", "performer", "fnet"]),
+        vary("runtime", ["eager", "compiled", "cuda_graph"], quick=[]),
     ],
     tasks=["shakespeare_characters", "shakespeare_masked"],
     probes=["parameters", "flops", "peak_memory", "step_time", "decode",
@@ -47,8 +47,8 @@ ABLATION = Ablation(
             batches=[1, 8], thread_counts=[1, 2], dims_length=1024,
         ),
         "standard": Scale(
-            dim=256, depth=6, length=2048, steps=1, batch=16, decode_batches=[64], gpus=1.0,
-            lengths=[64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
+            dim=256, depth=6, length=2048, steps=1, batch=16, decode_batches=[64, 256, 1024],
+            precision="bf16", gpus=1.0, lengths=[64, 256, 1024, 2048, 4096, 8192, 16384, 65536],
             dims=[64, 128, 256, 512, 1024], batches=[1, 16], dims_length=4096,
         ),
         "paper": Scale(

@@ -51,8 +51,7 @@ ABLATION = Ablation(
             dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=5
         ),
         "standard": Scale(
-            dim=256, depth=4, length=128, steps=5_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256, depth=4, length=128, steps=5_000, batch=64, precision="bf16", gpus=0.125
         ),
         "paper": Scale(
             dim=512, depth=6, length=128, steps=50_000, batch=64, warmup_steps=4_000, gpus=1.0

@@ -128,6 +128,18 @@ class Mixer(nn.Module, ABC):
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
 
     @classmethod
+    def why_not_on(cls, config: Any, *, on_gpu: bool, precision: str, is_masked: bool) -> str:
+        """Why a mixer with this `Config` cannot run there; empty, as by default, where it can.
+
+        Args:
+            config: Its knobs, checked.
+            on_gpu: Whether there is one.
+            precision: Of products in training: `float32`, `tf32` or `bf16`.
+            is_masked: Whether sequences are padded.
+        """
+        return ""
+
+    @classmethod
     def is_proven(cls) -> bool:
         """Whether it has a slow reference that the fast form can be held against."""
         has_own = cls.reference is not Mixer.reference

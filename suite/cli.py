@@ -64,6 +64,13 @@ Card = Annotated[
         "here, else for an H100.",
     ),
 ]
+Price = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PRICE",
+        help="Of an hour of a GPU (where no trial takes one, of a core), as 2.50 or '2.50 USD'.",
+    ),
+]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
 Executor = Annotated[
     Literal["ray", "inline"],
@@ -133,14 +140,16 @@ def plan(
     out: Out = OUT,
     json: Json = False,
     card: Card = None,
+    price: Price = None,
 ) -> None:
     """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
-    plan_command.show(
-        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or (),
-        card=card,
-    )  # fmt: skip
+    asked = plan_command.Asked(names, scale, seeds, settings or ())
+    if json:
+        plan_command.show_as_json(asked, out)
+    else:
+        plan_command.show(asked, out, card=card, price=price)
 
 
 @app.command()
@@ -264,11 +273,14 @@ def status(
     ] = None,
     json: Json = False,
     follow: Annotated[bool, typer.Option("--follow", help="Until nothing runs any more.")] = False,
+    price: Price = None,
 ) -> None:
     """Count trials by state; show what runs where, what waits or failed and why, the time left."""
     if follow and json:
         raise typer.BadParameter("--follow is for people; ask again and again with --json.")
     if address is not None:
+        if price:
+            raise typer.BadParameter("--price needs hours, which --address does not show.")
         from suite.commands.cluster_status import follow_cluster_status, show_cluster_status
 
         if follow:
@@ -278,8 +290,8 @@ def status(
     from suite.commands.status import follow_status, show_status
 
     if follow:
-        raise typer.Exit(follow_status(out))
-    show_status(out, as_json=json)
+        raise typer.Exit(follow_status(out, price))
+    show_status(out, as_json=json, price=price)
 
 
 @app.command()
@@ -315,6 +327,7 @@ def report(
         bool,
         typer.Option("--editions", help="Print every edition (version of the plan) with results."),
     ] = False,
+    price: Price = None,
 ) -> None:
     """Regenerate the reports from what MLflow holds, or compare two sets of results."""
     from suite.commands import report as report_command
@@ -325,8 +338,12 @@ def report(
         if compare is not None:
             raise typer.BadParameter("--editions and --compare cannot be given together.")
         raise typer.Exit(report_command.print_editions(names, open_store, scale))
+    if price is not None and compare is not None:
+        raise typer.BadParameter("--price is for the page of an ablation, which --compare is not.")
     folder = out / "reports"
-    raise typer.Exit(report_command.report(names, open_store, folder, scale=scale, compare=compare))
+    raise typer.Exit(
+        report_command.report(names, open_store, folder, scale=scale, compare=compare, price=price)
+    )
 
 
 @app.command()

@@ -1,13 +1,15 @@
-"""Formats durations and lists of names, parses durations, removes passwords from text."""
+"""Formats durations, energy and lists of names, parses durations and prices, removes passwords."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from suite.schema import Price
 from suite.spec import SpecError
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([smh]?)")
+_PRICE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([^\W\d_]{1,12}|[$€£¥]|)")
 _SECONDS_PER_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
 _SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
@@ -47,6 +49,36 @@ def seconds_in(text: str, option: str) -> float:
     if not seconds:
         raise SpecError(f"{option} {text!r}: give seconds above 0, or minutes or hours as 30m, 2h.")
     return seconds
+
+
+def price_in(text: str | None) -> Price | None:
+    """Parse ``--price``, as ``2.50`` or ``2.50 USD`` an hour; None where it is not given.
+
+    Raises:
+        SpecError: for anything else, and for a price of 0.
+    """
+    if text is None:
+        return None
+    found = _PRICE.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise SpecError(
+            f"--price {text!r}: give the price of an hour above 0, and a currency if you like, "
+            "as '2.50 USD'."
+        )
+    return Price(amount=float(found[1]), currency=found[2])
+
+
+def energy_in_words(joules: float) -> str:
+    """Format an energy, as ``3.21 kWh``, ``45.2 kJ`` or ``7.5 J``."""
+    units = ((3.6e5, 3.6e6, "kWh"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J"))  # from so much on
+    worth, unit = next((worth, unit) for least, worth, unit in units if joules >= least)
+    return f"{joules / worth:.3g} {unit}"
+
+
+def in_money(amount: float, currency: str) -> str:
+    """Format a sum of money, as ``30.75 USD``; never 0 for a positive one."""
+    text = "less than 0.01" if 0 < amount < 0.01 else f"{amount:,.2f}"
+    return f"{text} {currency}".rstrip()
 
 
 def redact(text: str) -> str:

@@ -26,7 +26,7 @@ HEAVY = ("torch", "ray", "mlflow", "pandas", "numpy", "scipy", "matplotlib", "py
 # Called with options by name, by people.
 COMMANDS = frozenset(
     {
-        ("suite/cli.py", "run"), ("suite/cli.py", "submit"),
+        ("suite/cli.py", "plan"), ("suite/cli.py", "run"), ("suite/cli.py", "submit"),
         ("suite/execution/run_task.py", "run_task"),
     }
 )  # fmt: skip
@@ -232,7 +232,7 @@ others = {"num_evaluations": 1, "task": "parity", "probes": ["quality"], "claim"
 planned = plan("heads", seeds=1, settings={**sizes, **others})
 from suite.events import Checkpoints, ExecutorSettings
 from suite.execution.inline import InlineExecutor
-executor = InlineExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=Path())))
+executor = InlineExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=Path(sys.argv[1]))))
 *_, last = executor.execute([(planned.trials[0], planned.resources)])
 assert last.result.status == "ok", last.result.reason
 for module in list(sys.modules.values()):
@@ -241,9 +241,10 @@ for module in list(sys.modules.values()):
 MOST_FILES = 90
 
 
-def test_one_trial_can_be_followed_through_few_files() -> None:
+def test_one_trial_can_be_followed_through_few_files(tmp_path: Path) -> None:
     """From an ablation to a result; without what only a sweep, a store or a metric needs."""
-    done = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", TRIAL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     ours = {file for name, file in loaded.items() if name.partition(".")[0] in OURS}
     assert 50 < len(ours) <= MOST_FILES

@@ -70,8 +70,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the causal flag does not reach the fused kernel",
         "kernels/softmax_attention.py",
-        "queries, keys, values, is_causal=visible.is_causal, scale=scale",
-        "queries, keys, values, scale=scale",
+        "queries, keys, values, is_causal=is_causal, scale=scale)",
+        "queries, keys, values, scale=scale)",
         "attention",
     ),
     Mutant(

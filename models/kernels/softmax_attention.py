@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from models.kernels.attention_kernels import Kernel, attended
 from models.mixer import Context, Mask
 
 
@@ -75,8 +75,11 @@ def fused_attention(
     *,
     scale: float,
     bias: Tensor | None = None,
+    kernel: Kernel = "fused",
 ) -> Tensor:
     """softmax(scale q k + bias) v by `scaled_dot_product_attention`.
+
+    A mask is made only where more is hidden than by the causal rule: not every kernel takes one.
 
     Args:
         queries: `[batch, heads, time, width]`.
@@ -85,15 +88,16 @@ def fused_attention(
         visible: Who may see whom.
         scale: What products are multiplied by.
         bias: Broadcasts to `[batch, heads, time, time2]`; None for nothing.
+        kernel: See `models.kernels.attention_kernels`.
 
     Returns:
         `[batch, heads, time, width2]`; zeros for a query that may see nothing.
     """
     if visible.real is None and visible.window is None and bias is None:
-        return functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=visible.is_causal, scale=scale
-        )
-    return masked_attention(queries, keys, values, visible.mask(), scale=scale, bias=bias)
+        is_causal = visible.is_causal
+        return attended(kernel, queries, keys, values, is_causal=is_causal, scale=scale)
+    allowed = visible.mask()
+    return masked_attention(queries, keys, values, allowed, scale=scale, bias=bias, kernel=kernel)
 
 
 def masked_attention(
@@ -104,15 +108,14 @@ def masked_attention(
     *,
     scale: float,
     bias: Tensor | None = None,
+    kernel: Kernel = "fused",
 ) -> Tensor:
     """As `fused_attention`, with True in `allowed` where a key may be seen."""
     # Kernels differ in a softmax over nothing: such a row looks everywhere, then is zeroed.
     sees_nothing = ~allowed.any(dim=-1, keepdim=True)
     shown = allowed | sees_nothing
     mask = shown if bias is None else bias.masked_fill(~shown, -torch.inf)
-    heads = functional.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=mask, scale=scale
-    )
+    heads = attended(kernel, queries, keys, values, attn_mask=mask, scale=scale)
     return heads.masked_fill(sees_nothing, 0.0)
 
 

@@ -10,10 +10,9 @@ Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are
     the weights is left out. A query that may see nothing takes zeros from every head (the paper's
     softmax is undefined). Between two sequences, distances mean nothing: there a relative position
     is left out, as in T5.
-Kernels: `fused` is `scaled_dot_product_attention`, which never writes the weights to memory where
-    a fused kernel exists; `materialised` writes the n x n matrix, so that its cost can be
-    measured. Additive scores and Shaw's positions have no fused kernel. A learned bias (t5) is
-    given to the fused one, which then writes the bias at least.
+Kernels: torch's (`models.kernels.attention_kernels`), most of which never write the weights to
+    memory, and `materialised`, which does, so that its cost can be measured: it alone knows
+    additive scores and Shaw's positions. A bias (alibi, t5) is a mask, which is written.
 Fast form: `step` appends to a cache of keys and values by copying it.
 """
 
@@ -27,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.kernels.attention_kernels import Kernel, checked_kernel, why_no_kernel
 from models.kernels.scores import SCORES
 from models.kernels.softmax_attention import (
     Visibility,
@@ -83,7 +83,8 @@ class Attention(Mixer):
             key_dim: Width of a head's queries and keys; None is dim / heads.
             value_dim: Width of a head's values; None is dim / heads.
             has_tied_values: Whether keys serve as values too, without a projection of their own.
-            kernel: `fused` or `materialised`; None is fused where a fused kernel exists.
+            kernel: `fused` (torch chooses), `flash`, `cudnn`, `efficient` or `math` (it may not),
+                `materialised`; None is fused where it can be.
             bias: Whether the projections have biases; the paper's have none.
         """
 
@@ -94,17 +95,17 @@ class Attention(Mixer):
         key_dim: int | None = None
         value_dim: int | None = None
         has_tied_values: bool = False
-        kernel: Literal["fused", "materialised"] | None = field(
-            default=None, metadata={"cost_only": True}
-        )
+        kernel: Kernel | None = field(default=None, metadata={"cost_only": True})
         bias: bool = False
 
     def __init__(self, *, position: RelativeKind = None, **given: Any) -> None:
         super().__init__(**given)
         self.position = self._placed(self.config, position)
-        is_fusible = self.score.is_product and not isinstance(self.position, ShawPosition)
-        kernel = self.config.kernel
-        self.is_fused = is_fusible if kernel is None else kernel == "fused"
+        self.kernel = checked_kernel(
+            self.config.kernel, self.position, score=self.config.score,
+            is_product=self.score.is_product, widths=(self.key_dim, self.value_dim),
+        )  # fmt: skip
+        self.is_fused = self.kernel != "materialised"
 
     def make_parameters(self, config: Config) -> None:
         """Projections, score and scale."""
@@ -126,7 +127,7 @@ class Attention(Mixer):
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse widths that do not fit, and a fused kernel where there is none."""
+        """Refuse widths that do not fit, and temperatures that are none."""
         is_split = config.key_dim is None or config.value_dim is None
         if config.heads < 1 or (is_split and dim % config.heads != 0):
             raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
@@ -143,8 +144,11 @@ class Attention(Mixer):
                 f"{cls.name}: keys of width {widths[0]} cannot serve as values of width "
                 f"{widths[1]}; has_tied_values=True needs key_dim = value_dim"
             )
-        if config.kernel == "fused" and config.score == "additive":
-            raise ModelError(f"{cls.name}: score='additive' has no fused kernel")
+
+    @classmethod
+    def why_not_on(cls, config: Config, **where: Any) -> str:
+        """As far as the kernel is concerned."""
+        return why_no_kernel(config.kernel, **where)
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -235,8 +239,9 @@ class Attention(Mixer):
             raise ModelError(
                 f"{self.name} gives no formula for its bytes with {self.position.name}"
             )
-        if self.is_fused and self.key_dim != self.value_dim:  # torch then writes the weights
-            raise ModelError(f"{self.name} gives no formula for the bytes of unequal widths, fused")
+        is_even = self.key_dim == self.value_dim  # else torch writes the weights
+        if self.is_fused and not (is_even and self.kernel in ("fused", "flash")):
+            raise ModelError(f"{self.name} gives no formula for such heads by kernel={self.kernel}")
         is_plain = self.is_fused and self.config.score == "dot" and self.log_temperature is None
         if context_length is not None and not is_plain:
             raise ModelError(f"{self.name} gives no formula for these scores over a context")
@@ -354,20 +359,13 @@ class Attention(Mixer):
             return None
         if issubclass(position, RotaryPosition) and config.score == "additive":
             raise ModelError("rope turns products of queries and keys; score='additive' has none")
-        if issubclass(position, ShawPosition):
-            self._check_shaw(config)
-        return position(heads=self.heads, head_dim=self.key_dim, is_causal=self.is_causal)
-
-    def _check_shaw(self, config: Config) -> None:
-        if config.score not in ("dot", "general"):
+        is_shaw, widths = issubclass(position, ShawPosition), (self.key_dim, self.value_dim)
+        if is_shaw and config.score not in ("dot", "general"):
             raise ModelError(f"shaw adds to products with keys; score={config.score!r} has none")
-        if self.key_dim != self.value_dim:
-            raise ModelError(
-                f"shaw adds vectors of one width to keys and values, "
-                f"not of {self.key_dim} and {self.value_dim}"
-            )
-        if config.kernel == "fused":
-            raise ModelError("shaw has no fused kernel: leave kernel='fused' out")
+        if is_shaw and widths[0] != widths[1]:
+            said = "shaw adds vectors of one width to keys and values"
+            raise ModelError(f"{said}, not of {widths[0]} and {widths[1]}")
+        return position(heads=self.heads, head_dim=self.key_dim, is_causal=self.is_causal)
 
     def _project(
         self, x: Tensor, mask: Mask, context: Context, context_mask: Mask
@@ -397,7 +395,8 @@ class Attention(Mixer):
             queries, keys = self._prepare(queries, keys, visible, position)
             queries = self._learned_scaled(queries)
             bias = None if position is None else position.bias(visible.distance(), queries.dtype)
-            heads = fused_attention(queries, keys, values, visible, scale=self.scale, bias=bias)
+            how: dict[str, Any] = {"scale": self.scale, "bias": bias, "kernel": self.kernel}
+            heads = fused_attention(queries, keys, values, visible, **how)
         else:
             weights = self._weights(queries, keys, visible, position)
             heads = weights @ values

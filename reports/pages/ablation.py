@@ -15,6 +15,7 @@ from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
+from reports.pages.costs import costs_section
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
@@ -305,5 +306,7 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
+    if about.costs:
+        yield costs_section(about)
     if len(about.editions_with_results) > 1:
         yield editions_section(about)

@@ -19,6 +19,7 @@ from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.controls import controls_table, describe_controls, instruments
 from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
+from reports.tables.largest import failures_in_words, largest_table
 from reports.tables.length_sweep import (
     costs_table,
     crossover_table,
@@ -53,6 +54,9 @@ _TABLE_ONE = (
 _CROSSOVER = (
     "The length from which on a mixer is faster, with its 95 % interval; “not below” where it is "
     "not at any length that was measured."
+)
+_LARGEST = (
+    "Of the lengths and batches that the scale names; what is timed together is in memory together."
 )
 _DEFINITION = (
     "A mixer alone is one layer on one sequence of vectors, without causality. Its exponent in n "
@@ -147,6 +151,7 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
     yield from _crossover(case)
     yield from _figures(case)
     yield from _costs(case)
+    yield from _largest(case)
     used = utilisation_table(case.about, case.growths, case.environment_id)
     if used:
         peaks = peaks_in_words(case.growths, case.environment_id)
@@ -226,6 +231,14 @@ def _other_costs(case: _Case) -> Iterator[Table]:
     made = [ratios_table(case.about, time, _RATIOS)] if time else []
     made += [costs_table(case.about, growth, title) for growth, title in others if growth]
     yield from filter(None, made)
+
+
+def _largest(case: _Case) -> Iterator[Exhibit]:
+    given = (case.about, case.results, case.environment_id)
+    table = largest_table(*given)
+    if table:
+        said = _said(failures_in_words(*given), _LARGEST)
+        yield Exhibit(title=table.title, sentences=said, tables=(table,))
 
 
 def _controls(case: _Case) -> Iterator[Exhibit]:

@@ -144,8 +144,9 @@ def about_to_json(about: About) -> str:
 
 def _to_json(about: About, clean: Callable[[str], str]) -> str:
     content = _cleaned(_ABOUT.dump_python(about, mode="json"), clean)
-    if not about.editions:  # a file from before there were any stays as it is
-        del content["editions"]
+    for name in ("editions", "costs", "price"):  # a file from before there were any stays as it is
+        if not getattr(about, name):
+            del content[name]
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
 
 

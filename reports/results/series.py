@@ -28,7 +28,7 @@ from suite.schema import (
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
-_BOUND_UNITS = frozenset({"s", "B", "bytes"})
+_BOUND_UNITS = frozenset({"s", "B", "bytes", "% of peak"})
 FLOOR_NOTE = "floor"  # of its row
 FLOORS_FOOTNOTE = (
     "Floors need no architecture: they are computed once, without seeds, from the same training "

@@ -174,6 +174,8 @@ _TITLES = {
     "prefill_tokens_per_second": "prefilled tokens",
     "decode_tokens_per_second": "decoded tokens",
     "decode_state_bytes": "state of a decoder",
+    "training_share_of_matrix_peak": "training, of the matrix peak",
+    "decode_share_of_copy_peak": "decoding, of the copy peak",
     "peak_memory_bytes": "peak memory of a training step",
 }
 

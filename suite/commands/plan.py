@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
@@ -17,39 +17,58 @@ from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.cards import Card, card_named
 from suite.planning.plan import plans_of
-from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Trial
+from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
 from suite.sweep.pending import is_done
-from suite.text import in_words, some_of
+from suite.text import in_money, in_words, price_in, some_of
 
+_CORES = "cores of a machine like this"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
-def show(
-    names: Sequence[str],
-    *,
-    scale: str,
-    seeds: int | None,
-    out: Path,
-    as_json: bool,
-    settings: Sequence[str] = (),
-    card: str | None = None,
-) -> None:
-    """Print the plan of each ablation, changed by `settings`; times are on that kind of GPU.
+class Asked(NamedTuple):
+    """What is planned: names, at a scale, with so many seeds, changed by `--set` options."""
+
+    names: Sequence[str]
+    scale: str
+    seeds: int | None = None
+    settings: Sequence[str] = ()
+
+    def plans(self) -> list[Plan]:
+        """The plans.
+
+        Raises:
+            SpecError: as `plans_of`.
+        """
+        return plans_of(self.names, scale=self.scale, seeds=self.seeds, options=self.settings)
+
+
+def show(asked: Asked, out: Path, *, card: str | None = None, price: str | None = None) -> None:
+    """Print each plan; times are on that kind of GPU.
+
+    A price is of an hour of a GPU, or of a core where the trials take no GPU.
 
     Raises:
-        UsageError: for a card that is not known, and for what `plans_of` refuses.
+        UsageError: for a card that is not known, no price, and for what is asked.
     """
-    on = card_named(card)
-    plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
-    states = {p.key: trial_states(p, out) for p in plans}
-    if as_json:
-        print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
-        return
-    for p in plans:
-        _show_plan(p, states[p.key], (_power(p, out), _share(p, out, on)), on)
+    on, stated = card_named(card), price_in(price)
+    for p in asked.plans():
+        said = (_power(p, out), _share(p, out, on))
+        _show_plan(p, trial_states(p, out), said, on, stated)
 
 
-def _show_plan(p: Plan, states: Sequence[TrialState], said: Sequence[str], card: Card) -> None:
+def show_as_json(asked: Asked, out: Path) -> None:
+    """Print one object a trial.
+
+    Raises:
+        UsageError: for what is asked.
+    """
+    states = [state for p in asked.plans() for state in trial_states(p, out)]
+    print(json.dumps([asdict(state) for state in states], indent=1))
+
+
+def _show_plan(
+    p: Plan, states: Sequence[TrialState], said: Sequence[str], card: Card, price: Price | None
+) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
@@ -59,22 +78,25 @@ def _show_plan(p: Plan, states: Sequence[TrialState], said: Sequence[str], card:
     for sentence in filter(None, said):
         print(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} trials: {counts}; {_left(p, states, card)}\n")
+    print(f"{len(states)} trials: {counts}; {_left(p, states, card, price)}\n")
 
 
-def _left(p: Plan, states: Sequence[TrialState], card: Card) -> str:
-    """About how long the rest takes on this machine."""
+def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None) -> str:
+    """About how long the rest takes on this machine, and what all of it costs for so long."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
     gpus = p.resources.num_gpus
-    where = f"{os.cpu_count()} cores of a machine like this"
-    if gpus:
-        where = f"{math.ceil(gpus)} {card.title}"
-        where += f", of which {int(1 / gpus)} trainings share one" if gpus <= 0.5 else ""
-    seconds = in_words(_seconds(p, trials, card))
-    return f"about {seconds} to run on {where}{_of_parents(p, trials, card)}"
+    cards = math.ceil(gpus * max(trial.num_workers for trial in trials)) if gpus >= 1 else 1
+    num, what = (cards, card.title) if gpus else (os.cpu_count() or 1, _CORES)
+    if 0 < gpus <= 0.5:
+        what += f", of which {int(1 / gpus)} trainings share one"
+    seconds = _seconds(p, trials, card)
+    taken = in_words(seconds)
+    if price:
+        taken += f" and {in_money(price.amount * num * seconds / 3600, price.currency)}"
+    return f"about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
 
 
 def _of_parents(p: Plan, trials: Sequence[Trial], card: Card) -> str:

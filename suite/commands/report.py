@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from suite.errors import DONE
 from suite.planning.loader import name_of
-from suite.reporting.build import reports_of, sweeps_in
+from suite.reporting.build import at_price, reports_of, sweeps_in
 from suite.reporting.compare import compare as compare_selections
 from suite.reporting.stored_editions import editions_side_by_side
+from suite.text import price_in
 from suite.tracking.location import Store
+
+_NO_COSTS = (
+    "no trial took a GPU, so its page has no table of costs; `bakeoff status --price` says what "
+    "its CPU-hours cost."
+)
 
 
 def report(
@@ -20,20 +27,27 @@ def report(
     *,
     scale: str | None,
     compare: tuple[str, str] | None,
+    price: str | None = None,
 ) -> int:
     """Write the pages and print their paths; returns the exit code.
 
     `open_store` finds the store of the output folder, which two others are compared without.
-    `scale` is the largest that has results by default; `compare` names two selections.
+    `scale` is the largest that has results by default; `compare` names two selections. A price of
+    an hour of a GPU is for the table of costs.
 
     Raises:
-        SpecError: for what is not recorded, or two names of `--compare` that cannot be compared.
+        SpecError: for what is not recorded, no price, or two names of `--compare` that cannot be
+            compared.
         StoreUnavailable: if a store cannot be reached.
     """
+    stated = price_in(price)
     if compare is None:
-        held = sweeps_in(open_store())
-        for page in reports_of(map(name_of, names), held, folder, scale):
+        held, known = sweeps_in(open_store()), [name_of(name) for name in names]
+        for page in reports_of(known, at_price(held, stated) if stated else held, folder, scale):
             print(page, flush=True)
+        for name in known if stated else ():
+            if not any(sweep.about.costs for sweep in held[name]):
+                print(f"{name}: {_NO_COSTS}", file=sys.stderr)
         return DONE
     for name in dict.fromkeys(map(name_of, names)):
         headline, page = compare_selections(compare, name, open_store, folder, scale)

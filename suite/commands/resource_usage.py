@@ -1,17 +1,18 @@
 """Compute what sweeps have cost and how fast they run; pure.
 
-A trial costs the CPUs and GPUs that it asks for, as long as it holds them; what a timing that has
-its node to itself keeps idle is not counted.
+A trial costs the CPUs and GPUs that it asks for, as long as it holds them, and a timing whole GPUs;
+what a timing that has its node to itself keeps idle is not counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from suite.commands.time_left import History, Span, time_left
+from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import End
 from suite.schema import FAILURES, Resources, Trial
 
@@ -28,16 +29,23 @@ def resource_usage(history: History) -> dict[str, Any]:
     num_lost, at_most = _lost(history)
     hours: dict[str, float | None] = {}
     for kind in ("cpu", "gpu"):
-        of = attrgetter(f"num_{kind}s")
-        held = [(s, of(s.held) * s.trial.num_workers * s.seconds / _HOUR) for s in history.spans]
-        left = [of(trial) * trial.num_workers * s / _HOUR for trial, s in history.left]
+        held = [(s, _hours(kind, s.held, s.trial, s.seconds)) for s in history.spans]
+        left = [_hours(kind, trial, trial, seconds) for trial, seconds in history.left]
         hours[f"{kind}_hours_spent"] = sum(hours for _, hours in held)
         hours[f"{kind}_hours_wasted"] = sum(hours for span, hours in held if _is_wasted(span))
         hours[f"{kind}_hours_left"] = sum(left) if history.has_basis else None
+    told = [end.joules for end in history.ends if end.joules is not None]
     return {
+        "joules_spent": sum(told) if told else None,
         "throughput_per_minute": _throughput(history), "eta_seconds": time_left(history),
         "num_lost": num_lost, "lost_cpu_hours_at_most": at_most, **hours,
     }  # fmt: skip
+
+
+def _hours(kind: str, held: Listed | End, trial: Listed, seconds: float) -> float:
+    """Of all workers of the trial; a timing shares no GPU."""
+    num: float = getattr(held, f"num_{kind}s")
+    return (math.ceil(num) if trial.is_alone else num) * trial.num_workers * seconds / _HOUR
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,14 @@ from rich.console import Console
 from suite.commands.progress import display_for, has_status_lines
 from suite.commands.status import status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.events import Unavailable
 from suite.journal.status_message import SweepStatus, line_of
+from suite.planning.loader import ALL
 from suite.planning.plan import plans_of
 from suite.reporting.literature import refuse_broken_literature
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.sweep.driver import Options, record_journal, run_plans
+from suite.sweep.driver import Options, record_journal, refuse_what_cannot_run, run_plans
 from suite.sweep.finish import SweepOutcome
 from suite.sweep.folder_lock import is_held
 from suite.sweep.pending import distinct_work
@@ -43,6 +45,8 @@ def run(
     console = Console(stderr=True)
     _check(options)
     plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
+    if list(names) == [ALL]:
+        plans = _possible(plans, options, console)
     if options.is_patient and is_held(options.out):
         _report_waiting(plans, options, console)
     try:
@@ -54,6 +58,26 @@ def run(
     if has_status_lines():
         print(line_of(status_of_plans(plans, options.out)), flush=True)
     return _report_outcome(outcome, options, console)
+
+
+def _possible(plans: Sequence[Plan], options: Options, console: Console) -> list[Plan]:
+    """Those that can run here; of each other one a sentence says why not.
+
+    Raises:
+        Unavailable: if none of them can.
+    """
+    reasons: dict[str, Unavailable] = {}
+    for plan in plans:
+        try:
+            refuse_what_cannot_run([plan], options)
+        except Unavailable as error:
+            reasons[plan.about.ablation] = error
+    if len(reasons) == len(plans):
+        raise next(iter(reasons.values()))
+    for name, reason in reasons.items():
+        said = f"leaves out {name}: {reason}"
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    return [plan for plan in plans if plan.about.ablation not in reasons]
 
 
 def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:

@@ -28,10 +28,10 @@ from suite.journal.journal import Journal
 from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import Attempt, End, journal_in
 from suite.journal.status_message import SweepStatus
-from suite.schema import FAILURES, Plan
+from suite.schema import FAILURES, Plan, Price
 from suite.spec import SpecError
 from suite.sweep.folder_lock import is_held
-from suite.text import in_words, short, some_of
+from suite.text import energy_in_words, in_money, in_words, price_in, short, some_of
 
 _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
@@ -43,14 +43,14 @@ _LOGS = "`bakeoff logs TRIAL` prints the traceback and the output of a failed tr
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def show_status(out: Path, *, as_json: bool) -> None:
-    """Print the status of all sweeps of the folder.
+def show_status(out: Path, *, as_json: bool, price: str | None = None) -> None:
+    """Print the status of all sweeps of the folder, with what it cost at this price of an hour.
 
     Raises:
-        SpecError: if there is no such folder, unless it is the default one.
+        SpecError: if there is no such folder, unless it is the default one; or no such price.
     """
     _refuse_missing(out)
-    found = status_of(out)
+    found = with_money(status_of(out), price_in(price))
     if as_json:
         print(json.dumps(asdict(found), indent=1))
         return
@@ -70,17 +70,18 @@ def _lines(found: SweepStatus) -> list[Text]:
     return [Text(one_line(line), style=style) for line, style in lines]
 
 
-def follow_status(out: Path) -> int:
+def follow_status(out: Path, price: str | None = None) -> int:
     """Show the status until no driver works in the folder; returns the exit code.
 
     Raises:
         SpecError: as `show_status`.
     """
     _refuse_missing(out)
+    stated = price_in(price)
 
     def look() -> tuple[Sequence[Text], bool]:
         goes_on = is_held(out)  # asked first: what is shown last is how it ended
-        return _lines(status_of(out)), goes_on
+        return _lines(with_money(status_of(out), stated)), goes_on
 
     return follow(look)
 
@@ -114,6 +115,16 @@ def status_of(out: Path) -> SweepStatus:
     if not os.path.isfile(journal_in(out)):
         return SweepStatus(out=str(out.resolve()))
     return _status(out, None, is_driven=is_held(out))
+
+
+def with_money(status: SweepStatus, price: Price | None) -> SweepStatus:
+    """With what its hours cost: those of GPUs, or those of CPUs where no GPU is used."""
+    if price is None:
+        return status
+    kind = "gpu" if status.gpu_hours_spent or status.gpu_hours_left else "cpu"
+    hours = (getattr(status, f"{kind}_hours_{what}") for what in ("spent", "left"))
+    spent, left = (h if h is None else round(price.amount * h, _DIGITS) for h in hours)
+    return replace(status, money_spent=spent, money_left=left, currency=price.currency)
 
 
 def status_of_plans(plans: Sequence[Plan], out: Path) -> SweepStatus:
@@ -299,6 +310,12 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
             to_come = f"; {_hours(left)} still to come" if is_open and left is not None else ""
             waste = f", {_hours(wasted)} of them on failures and retries" if wasted else ""
             yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}", "dim"
+    if status.joules_spent is not None:
+        yield f"{energy_in_words(status.joules_spent)} taken by GPUs", "dim"
+    if status.money_spent is not None:
+        left = status.money_left
+        to_come = f"; {in_money(left, status.currency)} still to come" if is_open and left else ""
+        yield f"{in_money(status.money_spent, status.currency)} spent{to_come}", "dim"
     if status.num_lost:
         at_most, number = status.lost_cpu_hours_at_most, status.num_lost
         bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"

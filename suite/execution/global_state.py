@@ -20,7 +20,7 @@ from torch import nn
 _MOST_NAMED = 4
 # What torch itself changes when its compiler is imported, as the first optimiser does.
 _COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_compile.py"))
-_VARIABLES_OF_COMPILER = ("TORCHINDUCTOR_", "TRITON_")
+_VARIABLES_OF_COMPILER = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
 _HOLDERS: Mapping[str, Any] = {
     "torch": torch, "torch.nn.functional": nn.functional, "torch.nn.init": nn.init,
     "torch.Tensor": torch.Tensor, "torch.nn.Module": nn.Module,

@@ -25,7 +25,6 @@ from suite.events import (
 )
 from suite.execution.global_state import GlobalState
 from suite.execution.process_template import ProcessTemplate
-from suite.execution.side_by_side import SideBySide, beside_others
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.trial import run_trial
 from suite.provenance import provenance
@@ -45,9 +44,12 @@ class InlineExecutor:
 
     def execute(self, work: Assignments) -> Iterator[Event]:
         """Run the trials in the order given; first those on GPUs, where several have room."""
-        beside = beside_others(work)
-        if beside:
-            yield from SideBySide(self._settings).execute(beside)
+        beside: Assignments = []
+        if any(resources.num_gpus for _, resources in work):
+            from suite.execution.side_by_side import SideBySide, beside_others
+
+            if beside := beside_others(work):
+                yield from SideBySide(self._settings).execute(beside)
         yield from self._in_turn([item for item in work if item not in beside])
 
     def _in_turn(self, work: Assignments) -> Iterator[Event]:

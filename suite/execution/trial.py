@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,7 +33,6 @@ from suite.events import (
     runs_own_code,
     writable_event,
 )
-from suite.execution.gpu_memory import keep_to_share, most_bytes_taken, wanted_more
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import (
@@ -118,14 +118,15 @@ def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
     """What `measure` yields for the trial, as events; whatever it raises is in the result."""
-    precision = trial.training.precision if trial.training else "float32"
+    precision = trial.settled_precision
     here = _with_products(provenance(resources), precision, resources)
     yield Started(trial.trial_id, place, here)
     start = time.perf_counter()
+    use: Callable[[], dict[str, Any]] = dict
     collected, status, reason, trace = _Collected(), Status.OK, "", ""
     try:
         torch.set_num_threads(resources.num_threads)
-        keep_to_share(resources)
+        use = _gpu_use(trial, resources)
         with float32_products(precision) if resources.num_gpus else nullcontext():
             yield from _events(trial.trial_id, measure(), collected)
     except BaseException as error:  # a mixer may raise anything
@@ -133,7 +134,7 @@ def run_measuring(
             raise
         status, reason = classified(error)
         reason += own_frame(error) if runs_own_code(trial) else ""
-        reason += wanted_more(resources) if status is Status.OUT_OF_MEMORY else ""
+        reason += _wanted_more(resources) if status is Status.OUT_OF_MEMORY else ""
         trace = "".join(traceback.format_exception(error))
     is_ok = status is Status.OK
     result = Result(
@@ -143,9 +144,26 @@ def run_measuring(
         points=tuple(collected.points),
         specimens=tuple(collected.specimens) if is_ok else (),
         state_sha256=collected.state_sha256 if is_ok else "",
-        gpu_bytes=most_bytes_taken(resources),
+        **use(),
     )  # fmt: skip
     yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
+
+
+def _gpu_use(trial: Trial, resources: Resources) -> Callable[[], dict[str, Any]]:
+    """What it takes of a GPU from now on, as fields of a result; of none nothing."""
+    if not resources.num_gpus:
+        return dict
+    from suite.execution.gpu_use import gpu_use
+
+    return gpu_use(trial, resources)
+
+
+def _wanted_more(resources: Resources) -> str:
+    """What to say, behind the reason, of a trial on part of a GPU that ran out of memory."""
+    if not resources.is_shared:
+        return ""
+    more = min(1.0, 2 * resources.num_gpus)
+    return f" It had {resources.num_gpus:.3g} of a GPU; --set gpus={more:g} gives it more."
 
 
 def _with_products(made: Provenance, precision: str, resources: Resources) -> Provenance:

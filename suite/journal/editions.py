@@ -112,8 +112,8 @@ def edition_settings(about: About) -> dict[str, Knob]:
 
 def bare_json(plan: Plan) -> bytes:
     """The plan as JSON, without what the journal itself says of it."""
-    bare = replace(plan, about=replace(plan.about, registration=None, editions=()))
-    return _PLAN.dump_json(bare, exclude={"about": {"editions"}})
+    bare = replace(plan, about=replace(plan.about, registration=None))
+    return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price"}})
 
 
 def parsed_plan(body: str | bytes, path: Path) -> Plan:

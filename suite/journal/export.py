@@ -19,7 +19,7 @@ from models.model_spec import canonical_json, in_present_words
 from suite.journal.editions import KeptEdition, Sources, bare_json
 from suite.journal.journal import Journal
 from suite.journal.plans import Statement
-from suite.journal.sqlite_schema import Kept
+from suite.journal.sqlite_schema import Kept, result_json
 from suite.schema import Plan, Result
 from suite.text import redact
 
@@ -141,4 +141,4 @@ def _without_secrets(kept: Kept) -> Kept:
     )  # fmt: skip
     if plain == result:
         return kept
-    return kept._replace(sha256=plain.sha256, body=_RESULT.dump_json(plain))
+    return kept._replace(sha256=plain.sha256, body=result_json(plain))

@@ -28,6 +28,7 @@ from suite.journal.sqlite_schema import (
     marks,
     one,
     opened,
+    result_json,
     understood,
 )
 from suite.schema import FAILURES, Result, Status
@@ -275,7 +276,7 @@ class Journal(JournalPlans):
             return False
         self._db.execute(
             "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, attempt, result.status.value, result.sha256, _RESULT.dump_json(result)),
+            (*key, attempt, result.status.value, result.sha256, result_json(result)),
         )
         return True
 
@@ -292,7 +293,7 @@ class Journal(JournalPlans):
         end = End(
             result.trial_id, made.environment_id, attempt, result.status.value, result.seconds,
             made.num_cpus, made.num_gpus, ended_seconds, result.reason, is_kept,
-            result.finding_sha256 if result.status is Status.OK else "",
+            result.finding_sha256 if result.status is Status.OK else "", result.joules,
         )  # fmt: skip
         clash = "REPLACE" if is_kept else "IGNORE"
         self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({marks(end)})", end)

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from suite.errors import UnavailableError
-from suite.schema import FAILURES
+from suite.schema import FAILURES, Result
 
 # 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials; 4: hashes of
-# what attempts found; 5: editions of plans, and their sources.
-FORMAT = 5
+# what attempts found; 5: editions of plans, and their sources; 6: joules of attempts.
+FORMAT = 6
 
 # What results said before their ends were kept apart. Of the time only the start was written down.
 ENDS_OF_RESULTS = """
@@ -28,7 +28,7 @@ SELECT r.trial_id, r.environment_id, r.attempt, r.status,
        COALESCE(json_extract(CAST(r.result AS TEXT), '$.provenance.num_cpus'), 0.0),
        COALESCE(json_extract(CAST(r.result AS TEXT), '$.provenance.num_gpus'), 0.0),
        a.started_seconds + json_extract(CAST(r.result AS TEXT), '$.seconds'),
-       COALESCE(json_extract(CAST(r.result AS TEXT), '$.reason'), ''), 1, ''
+       COALESCE(json_extract(CAST(r.result AS TEXT), '$.reason'), ''), 1, '', NULL
 FROM results AS r LEFT JOIN attempts AS a ON (a.trial_id, a.attempt) = (r.trial_id, r.attempt)
 WHERE json_valid(CAST(r.result AS TEXT))
 """
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS ends (
     trial_id TEXT NOT NULL, environment_id TEXT NOT NULL, attempt INTEGER NOT NULL,
     status TEXT NOT NULL, seconds REAL NOT NULL, num_cpus REAL NOT NULL, num_gpus REAL NOT NULL,
     ended_seconds REAL, reason TEXT NOT NULL, is_kept INTEGER NOT NULL,
-    finding_sha256 TEXT NOT NULL DEFAULT '',
+    finding_sha256 TEXT NOT NULL DEFAULT '', joules REAL,
     PRIMARY KEY (trial_id, environment_id, attempt)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS trials (
@@ -80,7 +80,8 @@ CREATE TABLE IF NOT EXISTS driver (
     only INTEGER PRIMARY KEY CHECK (only = 1), started_seconds REAL NOT NULL
 );
 """
-_SINCE_FORMAT_3 = "ALTER TABLE ends ADD COLUMN finding_sha256 TEXT NOT NULL DEFAULT '';"
+# Columns of `ends`, by the last format that had the table without them, in their order.
+_NEW_COLUMNS = {3: "finding_sha256 TEXT NOT NULL DEFAULT ''", 5: "joules REAL"}
 
 
 class JournalError(UnavailableError):
@@ -115,7 +116,8 @@ def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     if found < FORMAT:
-        altered = _SINCE_FORMAT_3 if found == 3 else ""
+        lacking = [column for last, column in _NEW_COLUMNS.items() if 3 <= found <= last]
+        altered = "".join(f"ALTER TABLE ends ADD COLUMN {column};" for column in lacking)
         db.executescript(  # all of it or nothing
             f"BEGIN; {_TABLES} {altered} INSERT OR IGNORE INTO ends {ENDS_OF_RESULTS}; "
             f"PRAGMA user_version = {FORMAT}; COMMIT;"
@@ -139,6 +141,7 @@ def format_of(db: sqlite3.Connection, path: Path) -> int:
 
 FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
 
+_RESULT = TypeAdapter(Result)
 _Body = TypeVar("_Body")
 
 
@@ -172,6 +175,7 @@ class End(NamedTuple):
         is_kept: Whether its result was taken; a late one was not.
         finding_sha256: See `Result.finding_sha256`; empty where it found nothing, and in journals
             of format 3 and older.
+        joules: See `Result.joules`; None in journals of format 5 and older.
     """
 
     trial_id: str
@@ -185,6 +189,7 @@ class End(NamedTuple):
     reason: str
     is_kept: bool
     finding_sha256: str = ""
+    joules: float | None = None
 
 
 class Kept(NamedTuple):
@@ -225,6 +230,14 @@ def understood(adapter: TypeAdapter[_Body], body: bytes, path: Path) -> _Body:
             f"{path}: a row is damaged, or was written by another version of bakeoff "
             f"({error.title}: {error.error_count()} errors)."
         ) from error
+
+
+def result_json(result: Result) -> bytes:
+    """As a row holds it; what older versions did not know is left out where there is none.
+
+    So a row that they have exported stays the same byte for byte.
+    """
+    return _RESULT.dump_json(result, exclude={"joules"} if result.joules is None else None)
 
 
 def one(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Any:

@@ -41,6 +41,9 @@ class SweepStatus:
         cpu_hours_spent: All that is known, what runs now included.
         cpu_hours_wasted: The part of it that went into failures and results that came too late.
         cpu_hours_left: None where it cannot be estimated yet.
+        joules_spent: Of GPUs, by the attempts that have ended; None where none of them told.
+        money_spent: What the hours of GPUs cost at a stated price, or those of CPUs where no GPU
+            is used; so is `money_left`. None without a price, which may name a `currency`.
         num_lost: Attempts that ended with their driver or node and left no time: they are in none
             of the hours.
         lost_cpu_hours_at_most: What those can have taken, since each had ended when the next
@@ -63,6 +66,10 @@ class SweepStatus:
     gpu_hours_spent: float | None = None
     gpu_hours_wasted: float | None = None
     gpu_hours_left: float | None = None
+    joules_spent: float | None = None
+    money_spent: float | None = None
+    money_left: float | None = None
+    currency: str = ""
     num_lost: int = 0
     lost_cpu_hours_at_most: float | None = None
 

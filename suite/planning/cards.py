@@ -7,8 +7,7 @@ to. A training reaches a share of them: `suite.planning.estimate` has it.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,8 +16,9 @@ import torch
 from suite.errors import UsageError, unknown_name
 from suite.planning.estimate import H100
 from suite.schema import BYTES_OF_A_CONTEXT
+from suite.timing.clock import clock_of
+from suite.timing.peaks import matrix_peak
 
-_SIDE, _PRODUCTS = 8192, 10  # of the product that is measured: a tenth of a second on a large GPU
 _TERA = 1e12
 
 
@@ -79,23 +79,7 @@ def card_named(name: str | None) -> Card:
 @cache
 def card_here() -> Card:
     """The first GPU of this machine, as measured."""
-    found = {precision: matrix_peak(precision) for precision in CARDS[USUAL].flops_per_second}
+    clock, precisions = clock_of("cuda"), CARDS[USUAL].flops_per_second
+    found = {precision: matrix_peak(clock, "cuda", precision) for precision in precisions}
     num_bytes: int = torch.cuda.get_device_properties(0).total_memory
     return Card(title=torch.cuda.get_device_name(0), flops_per_second=found, memory_bytes=num_bytes)
-
-
-def matrix_peak(precision: str, device: str = "cuda", side: int = _SIDE) -> float:
-    """FLOPs per second of a product of square matrices of that side, at a recipe's precision."""
-    from suite.training.recipes import float32_products
-
-    wait: Callable[[], None] = torch.cuda.synchronize if device != "cpu" else lambda: None
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    matrix = torch.ones(side, side, dtype=dtype, device=device)
-    with float32_products(precision):
-        _ = matrix @ matrix
-        wait()
-        start = time.perf_counter()
-        for _ in range(_PRODUCTS):
-            _ = matrix @ matrix
-        wait()
-    return _PRODUCTS * 2 * side**3 / (time.perf_counter() - start)

@@ -18,7 +18,16 @@ from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
-from suite.schema import LEARNING_RATE, MIXER_ALONE, QUALITY, Cell, MetricSpec, Parallel, Trial
+from suite.schema import (
+    LEARNING_RATE,
+    MIXER_ALONE,
+    QUALITY,
+    Cell,
+    MetricSpec,
+    Parallel,
+    Precision,
+    Trial,
+)
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training import loop as training
@@ -107,14 +116,15 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
 
 
 def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
-    """Variants that meet the same data at the same length and batch take turns in one trial."""
+    """Variants on the same data, at the same length, batch and precision, take turns in a trial."""
     for process in range(num_processes):
-        together: dict[tuple[int, int, str], dict[str, Subject]] = {}
+        together: dict[tuple[int, int, str, str], dict[str, Subject]] = {}
         for label, subject in table.items():
             if isinstance(subject, Impossible):
                 yield maker.skipped(label, process, str(subject)), None
             else:
-                footing = (subject.length, subject.batch, _task_name(subject))
+                precision = _precision(maker.probe, subject)
+                footing = (subject.length, subject.batch, _task_name(subject), precision)
                 together.setdefault(footing, {})[label] = subject
         for subjects in together.values():
             trial = trial_of(maker.probe, _baseline_first(subjects, maker.group.baseline), process)
@@ -158,7 +168,14 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         start=_parent(first.start, seed) if probe.may_start else None,
         teacher=_parent(first.teacher, seed) if probe.may_start else None,
         trained=_parent(first, seed) if probe.reads_trained else None,
+        precision=_precision(probe, first),
     )
+
+
+def _precision(probe: Probe, subject: Subject) -> Precision:
+    """Of what is measured without a training; with DeepSpeed it is in `Parallel`."""
+    is_its_own = probe.is_at_precision and subject.parallel is None
+    return subject.precision if is_its_own else "float32"
 
 
 def _parent(subject: Subject | None, seed: int) -> Trial | None:

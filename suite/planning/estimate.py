@@ -71,8 +71,7 @@ def _seconds_of_a_step(trial: Trial, resources: Resources, gpu: Mapping[str, flo
     flops = trial.batch * _flops_of_training(trial)
     if not resources.num_gpus:
         return flops / (_FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads) + _SECONDS_OF_A_STEP
-    precision = trial.training.precision if trial.training else "float32"
-    rate = _SHARE_OF_A_GPU * gpu[precision] * resources.num_gpus
+    rate = _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
     one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
     return flops / rate + _SECONDS_OF_A_REPLAY + _SECONDS_OF_A_TOKEN * one_by_one
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from suite.planning.knobs import Impossible
 from suite.planning.variants import Baseline, Variant
-from suite.schema import Training
+from suite.schema import Precision, Training
 from suite.spec import MODEL_FIELDS, TEACHER, WHOLE_MODEL, Model, Scale
 from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.task import Task
@@ -28,12 +28,22 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
     """
     if is_spread:
         _refuse_on_workers(scale)
-    if scale.precision == "tf32" and not scale.gpus:
-        raise Impossible("precision='tf32' needs a GPU, and the scale has gpus=0")
+    checked_precision(scale)
     if scale.scheduled_sampling and (why := why_no_sampling(task)):
         raise Impossible(f"scheduled_sampling={scale.scheduled_sampling} is impossible: {why}")
     in_parallel = ("precision", "accumulation") if is_spread else ()
     return {k: value for k, value in scale.in_training().items() if k not in in_parallel}
+
+
+def checked_precision(scale: Scale) -> Precision:
+    """The scale's.
+
+    Raises:
+        Impossible: it is one of GPUs, and there is none.
+    """
+    if scale.precision == "tf32" and not scale.gpus:
+        raise Impossible("precision='tf32' needs a GPU, and the scale has gpus=0")
+    return scale.precision
 
 
 def _refuse_on_workers(scale: Scale) -> None:

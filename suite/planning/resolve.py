@@ -35,6 +35,7 @@ from suite.planning.knobs import (
 )
 from suite.planning.loader import tried
 from suite.planning.recipes import (
+    checked_precision,
     checked_recipe,
     first_rate,
     pretraining_of,
@@ -42,7 +43,7 @@ from suite.planning.recipes import (
     teaching_of,
 )
 from suite.planning.variants import Baseline, Coordinate, Variant
-from suite.schema import Parallel, Training
+from suite.schema import Parallel, Precision, Training
 from suite.spec import SMOKE, TUNED, Model, Scale, SpecError
 from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.task import Task, TaskError
@@ -66,6 +67,7 @@ class Subject:
     search: Subject | None = None  # the trainings that find its learning rate
     decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
     threads: int | None = None  # likewise
+    precision: Precision = "float32"  # of what is measured of it without a training
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -90,7 +92,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         task=task, model=spec, training=training, length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
         start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
-        decoding=_decoding(scale),
+        decoding=_decoding(scale), precision=scale.precision,
     )  # fmt: skip
     if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
         return found
@@ -168,6 +170,7 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
         training=None, length=scale.length, batch=coordinate.changes.get("batch", 1),
         parallel=None, threads=None if threads == usual else threads,
+        precision=checked_precision(scale),
     )  # fmt: skip
 
 
@@ -279,6 +282,7 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         ),
         runtime=_runtime(model, scale),
     )  # fmt: skip
+    _refuse_elsewhere(spec, scale, is_masked=interface.is_padded)
     period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
@@ -286,6 +290,16 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
     ):
         raise Impossible(reason)
     return spec
+
+
+def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None:
+    """Refuse a mixer that could not run with these knobs where the scale runs it."""
+    for kind in load_mixers(spec.mixer).values():
+        config = kind.Config(**{k: v for k, v in spec.knobs.items() if k in knob_names(kind)})
+        if reason := kind.why_not_on(
+            config, on_gpu=bool(scale.gpus), precision=scale.precision, is_masked=is_masked
+        ):
+            raise Impossible(reason)
 
 
 def _position(name: str, architecture: str) -> str:
@@ -305,8 +319,6 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
     if runtime == "cuda_graph" and not scale.gpus:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
-    if runtime == "cuda_graph" and scale.precision == "bf16":
-        raise Impossible(f"runtime={name!r} records no autocast, and precision is 'bf16'")
     architecture = str(model.architecture)
     draws = [architecture] if load_architecture(architecture).is_stochastic else []
     mixers = load_mixers(model.mixer or "")

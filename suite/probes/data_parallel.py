@@ -24,7 +24,7 @@ import torch
 
 from models import ModelSpec
 from suite.errors import classified
-from suite.probes.probe import ENDLESS, SpreadProbe, initial_model, measurement
+from suite.probes.probe import SpreadProbe, endless, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
@@ -109,7 +109,9 @@ class _WorkerBench:
         assert trial.parallel is not None, "a trial of several workers says how it is spread"
         self.trial, self.device = trial, device
         self.tensors = NewTensors()
-        self.engine = ShardedEngine(initial_model(trial), ENDLESS, trial.parallel, device)
+        self.engine = ShardedEngine(
+            initial_model(trial), endless("float32"), trial.parallel, device
+        )
         self.task = build_task(trial.task, trial.length)
 
     def memory(self) -> tuple[float, float]:
@@ -166,15 +168,10 @@ class _WorkerBench:
 
     def _lone_step(self) -> Callable[[Batch], object]:
         """The same step, of the whole batch, in this process alone."""
-        engine = LocalEngine(initial_model(self.trial), ENDLESS, self.device)
         assert self.trial.parallel is not None, "see `__init__`"
-        is_bf16 = self.trial.parallel.precision == "bf16"
-
-        def step(batch: Batch) -> object:
-            with torch.autocast(self.device, torch.bfloat16, enabled=is_bf16):
-                return engine.step(batch, self.task)
-
-        return step
+        training = endless(self.trial.parallel.precision)
+        engine = LocalEngine(initial_model(self.trial), training, self.device)
+        return lambda batch: engine.step(batch, self.task)
 
     def _batch(self, step: int) -> Batch:
         return self.task.training_batch(step, self.trial.batch, self.trial.seed)

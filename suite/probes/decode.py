@@ -9,34 +9,53 @@ again and again. A source that it writes about is as long as the task's may be, 
 1. With a beam a step reads a token of each hypothesis, looks for the best continuations and puts
 the states in their order; without one it ends with the logits. A rate counts the tokens that
 sequences become longer by: one of each in a step. The state is what there is after L tokens, of all
-hypotheses of all sequences, each tensor counted once.
+hypotheses of all sequences, each tensor counted once. At bf16 each step runs under autocast, as a
+training does: parameters stay in float32, and are cast in every step.
 
 All variants take turns in one process; see `suite.timing`.
+
+On a GPU the peak of copies is measured first, and its share that a step uses is given: the bytes
+that a step must read at least, of all parameters and of the state, over its seconds and over the
+bytes a second of a copy, which counts what it reads and what it writes. What a step writes is
+little and not counted. There is none where a source was read before: a step reads a part of the
+parameters then.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from models import Decoder, Input, Mixer, ModelError, ModelSpec, architecture_class, mixer_class
+from models import (
+    Decoder,
+    Input,
+    Mixer,
+    ModelError,
+    ModelSpec,
+    architecture_class,
+    build_shapes,
+    mixer_class,
+)
 from models.architectures.mixer_alone import CausalMixerAlone
 from models.decoding import Beams, map_state
 from models.interface import INPUTS
-from suite.probes.probe import Probe, at_length, measurement, rate_of, seconds
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.probes.probe import Probe, Said, at_length, measurement, rate_of, seconds, share_of
+from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
 from suite.tasks.registry import task_class
-from suite.timing.clock import clock_of
+from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass, built, random_input
+from suite.timing.peaks import are_wanted, peaks
+from suite.training.recipes import autocast_of
 
 METRIC = "decode_token_seconds"
 _RATE = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
+_SHARE = MetricSpec(name="decode_share_of_copy_peak", unit="% of peak", better="higher")
 _STATE = MetricSpec(name="decode_state_bytes", unit="B", better="lower")
 
 
@@ -48,6 +67,7 @@ class Decode(Probe):
     grain = "comparison"
     is_at_length = True
     is_at_decoding = True
+    is_at_precision = True
     specs = (*seconds(METRIC), _RATE, _STATE)
     why_no_workers = "decode times one process, without DeepSpeed"
 
@@ -59,11 +79,20 @@ class Decode(Probe):
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """All subjects, with the controls beside the first; once for each batch and beam."""
         inputs = task_class(trial.task).interface(trial.length).inputs
+        clock = clock_of(device)
+        copies = 0.0
+        if are_wanted(device) and len(inputs) == 1:
+            found = peaks(clock, device, trial.precision)
+            yield from found.rows(at_length(trial.length))
+            copies = found.copy
         for batch, beam in ((1, 1), *trial.decoding):
-            yield from _measured(trial, device, Decoding(inputs, batch, beam, trial.seed))
+            yield from _measured(trial, device, clock, copies, Decoding(
+                inputs, batch, beam, trial.seed, trial.precision
+            ))  # fmt: skip
+        yield from clock.conditions()
 
 
 class Decoding(NamedTuple):
@@ -74,12 +103,14 @@ class Decoding(NamedTuple):
         batch: Sequences at once.
         beam: Hypotheses of each.
         seed: Draws tokens and sources.
+        precision: Of a recipe.
     """
 
     inputs: Mapping[str, Input]
     batch: int = 1
     beam: int = 1
     seed: int = 0
+    precision: str = "float32"
 
     @property
     def at(self) -> str:
@@ -113,8 +144,10 @@ class TokenStep(Pass):
     state_bytes: int = 0
 
 
-def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measurement]:
-    """Of all subjects at one coordinate."""
+def _measured(
+    trial: Trial, device: str, clock: Clock, copies: float, decoding: Decoding
+) -> Iterator[Measurement]:
+    """Of all subjects at one coordinate; with their share of the copies, where these are known."""
     sizes: dict[str, int] = {}
 
     def step(spec: ModelSpec) -> Pass | Missing:
@@ -124,7 +157,7 @@ def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measure
         return found
 
     timed = TimingComparison(
-        trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
+        trial=trial, device=device, clock=clock, compared=(METRIC,),
         operations=lambda spec: {METRIC: step(spec)},
         main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too
         at=decoding.at,
@@ -132,8 +165,12 @@ def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measure
     for found in timed.measured():
         yield found
         if found.metric == METRIC:
-            size = sizes.get(trial.subjects[found.subject].spelling)
+            spec = trial.subjects[found.subject]
+            size = sizes.get(spec.spelling)
             yield from _rate_and_state(found, decoding.batch, size)
+            if copies:
+                read = (size or 0) + sum(p.nbytes for p in build_shapes(spec).parameters())
+                yield share_of(copies, _SHARE, read, found)
 
 
 def _rate_and_state(
@@ -145,9 +182,29 @@ def _rate_and_state(
     yield measurement(_STATE, state_bytes, subject=timed.subject, at=timed.at, **why)
 
 
-@torch.no_grad()
 def next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep | Missing:
     """The step that reads the last token for which there is a place."""
+    return _at_precision(decoding.precision, device, lambda: _next_token(spec, device, decoding))
+
+
+def _at_precision(
+    precision: str, device: str, made: Callable[[], TokenStep | Missing]
+) -> TokenStep | Missing:
+    """The step, made and run at that precision."""
+    with autocast_of(precision, device):
+        found = made()
+    if isinstance(found, Missing) or precision != "bf16":
+        return found
+
+    def run() -> None:
+        with autocast_of(precision, device):
+            found.run()
+
+    return replace(found, run=run)
+
+
+@torch.no_grad()
+def _next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep | Missing:
     model: Any = built(spec, device, decoding.seed).eval()
     sources = decoding.sources(device)
     encoded = (model.encode(**sources),) if sources else ()
@@ -190,7 +247,9 @@ def bytes_of(state: Any) -> int:
     return sum(found.values())
 
 
-def decode_step(spec: ModelSpec, device: str, seed: int, batch: int = 1) -> Pass | Missing:
+def decode_step(
+    spec: ModelSpec, device: str, seed: int, batch: int = 1, precision: str = "float32"
+) -> Pass | Missing:
     """The step of a mixer alone, after `spec.length` tokens of each of so many sequences.
 
     It is built again, causal, with room for one token more.
@@ -206,7 +265,8 @@ def decode_step(spec: ModelSpec, device: str, seed: int, batch: int = 1) -> Pass
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randn(spec.length + 1, batch, spec.dim, generator=drawn).to(device)
-    return _step(cast("CausalMixerAlone", model).mixers[0], spec, tokens)
+    mixer = cast("CausalMixerAlone", model).mixers[0]
+    return _at_precision(precision, device, lambda: _step(mixer, spec, tokens))
 
 
 def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
@@ -218,7 +278,7 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 
 
 @torch.no_grad()
-def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> Pass | Missing:
+def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> TokenStep | Missing:
     """Of `[time, batch, dim]`."""
     last, state = _all_but_last(mixer, tokens, mixer.initial_state(tokens.shape[1]))
     before = [part.clone() for part in state]

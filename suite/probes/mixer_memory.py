@@ -5,10 +5,12 @@ it is the peak beyond parameters, tables and the input; of forward and backward 
 gradient to the input and to every parameter, the peak beyond parameters and the input. Those
 gradients are in it, and so is the one that comes from above.
 
+At bf16 the mixer runs under autocast, as in a training: what it casts parameters to is in the peak.
+
 A run that could not fit is not tried. By the formula a forward pass is known beforehand, and
 forward and backward fit where six times as much does. Where that is not enough to say, or there is
 no formula, half the length is measured first (and before that a quarter, ...): nothing here grows
-faster than the square of the length.
+faster than the square of the length. Formulas are of float32, and say nothing at bf16.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from models import ModelError
+from models import ModelError, ModelSpec
 from models.architectures.mixer_alone import MixerAlone
 from suite.errors import classified
 from suite.probes.probe import Probe, initial_model, measurement
 from suite.probes.tensor_bytes import growth_bytes
-from suite.schema import Measurement, MetricSpec, Point, Status, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.training.recipes import at_precision
 
 _SHORT = 256  # tokens; so many are tried at once, whatever the mixer
 _SHARE = 0.8  # of what is free
@@ -49,7 +52,14 @@ class MixerMemory(Probe):
     version = 1
     grain = "variant"
     is_swept = True
+    is_at_precision = True
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """Bytes are those of what torch is told step by step."""
+        if model.runtime != "eager":
+            return f"memory of a mixer alone is measured eagerly, not by runtime={model.runtime!r}"
+        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
@@ -78,13 +88,17 @@ class _MemoryBench:
 
     def __init__(self, trial: Trial, device: str) -> None:
         self.model, self.device = cast("MixerAlone", initial_model(trial).to(device)), device
+        self._called = at_precision(self.model, trial.precision, device)
+        self._has_formula = trial.precision != "bf16"
         self._training_step(min(trial.length, _SHORT) // 4 or 1)()
 
     def formula(self, length: int) -> float | None:
-        """Bytes of a forward pass; None where the mixer, or this form of it, has no formula.
+        """Bytes of a forward pass; None where the mixer has no formula of this form or precision.
 
         Layers come one after the other: what one leaves is the input of the next.
         """
+        if not self._has_formula:
+            return None
         try:
             return max(mixer.forward_bytes(length) for mixer in self.model.mixers)
         except ModelError:
@@ -103,7 +117,7 @@ class _MemoryBench:
             self._refuse(formula, f"a forward pass over {length} tokens takes")
         x = self._input(length)
         self.model.eval()
-        return growth_bytes(torch.no_grad()(lambda: self.model(x)), self.device)
+        return growth_bytes(torch.no_grad()(lambda: self._called(x)), self.device)
 
     def forward_backward(self, length: int) -> int:
         """Peak of a pass and its gradients.
@@ -143,7 +157,7 @@ class _MemoryBench:
         self.model.zero_grad(set_to_none=True)
 
         def step() -> None:
-            output = self.model(x)
+            output = self._called(x)
             output.backward(torch.ones_like(output))
 
         return step

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.probes.probe import ENDLESS, Probe, initial_model, measurement
+from models import ModelSpec
+from suite.probes.probe import Probe, endless, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.registry import build_task
 from suite.training.engines.local import LocalEngine
 
@@ -23,9 +24,16 @@ class PeakMemory(Probe):
     version = 1
     grain = "variant"
     is_batched = True
+    is_at_precision = True
     is_at_length = True
     specs = (MetricSpec(name="peak_memory_bytes", unit="B", better="lower"),)
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """Of a CUDA graph the allocator does not say what a replay takes."""
+        if model.runtime == "cuda_graph":
+            return "a CUDA graph holds memory of its own, of which torch counts no peak"
+        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """A step to make what stays, and a step that is watched."""
@@ -42,4 +50,4 @@ class PeakMemory(Probe):
 
 
 def _engine(trial: Trial, device: str) -> LocalEngine:
-    return LocalEngine(initial_model(trial), ENDLESS, device)
+    return LocalEngine(initial_model(trial), endless(trial.precision), device)

@@ -7,7 +7,7 @@ twice the forward one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pkgutil import resolve_name
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 
-from models import Architecture, ModelError, build_model
+from models import Architecture, ModelError, build_model, build_shapes
 from models.interface import CONTEXT
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
@@ -27,6 +27,7 @@ from suite.schema import (
     MetricSpec,
     Parallel,
     Point,
+    Precision,
     Specimen,
     Training,
     Trial,
@@ -75,6 +76,7 @@ class Probe(ABC):
         trains: Whether the training settings move the number.
         reads_trained: Whether it looks at the model that `quality` has trained, with that seed.
         is_batched: Whether the batch size moves the number.
+        is_at_precision: Whether it measures at the recipe's precision, although it trains nothing.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
         is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
             meets no task, and the coordinate stands in the cells, not in its metrics.
@@ -93,6 +95,7 @@ class Probe(ABC):
     trains: ClassVar[bool] = False
     reads_trained: ClassVar[bool] = False
     is_batched: ClassVar[bool] = False
+    is_at_precision: ClassVar[bool] = False
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     may_start: ClassVar[bool] = False
@@ -190,6 +193,11 @@ def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
     )  # fmt: skip
 
 
+def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
+    """Percent of a peak that is used where `amount` takes as long as was timed."""
+    return rate_of(spec, 100.0 * amount / peak, timed)
+
+
 class SpreadProbe(Probe):
     """A probe whose trials may be spread; those that are not take `measure`."""
 
@@ -228,11 +236,15 @@ class TrainedModelProbe(Probe):
         """
 
 
-_TRAINING_OVER_FORWARD = 3.0
-# Of single steps that are measured: so many that the rate does not fall to nothing.
-ENDLESS = Training(
-    steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
-)
+TRAINING_OVER_FORWARD = 3.0
+
+
+def endless(precision: Precision) -> Training:
+    """Of single steps that are measured: so many that the rate does not fall to nothing."""
+    return Training(
+        steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1,
+        precision=precision,
+    )  # fmt: skip
 
 
 def initial_model(trial: Trial) -> Architecture:
@@ -321,6 +333,14 @@ def lengths_of(trial: Trial) -> dict[str, int]:
     return {"length": trial.length, **context}
 
 
+def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> float | None:
+    """Of a pass of that model, by formula; None where a user's gives none."""
+    try:
+        return float(build_shapes(spec).flops(batch=batch, **lengths))
+    except ModelError:
+        return None
+
+
 def _flops_per_step(
     trial: Trial, model: Architecture, teacher: Architecture | None
 ) -> float | None:
@@ -329,7 +349,7 @@ def _flops_per_step(
     None where a user's mixer gives no formula.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
-    passes = [(model, _TRAINING_OVER_FORWARD + is_sampled)]
+    passes = [(model, TRAINING_OVER_FORWARD + is_sampled)]
     passes += [(teacher, 1.0)] if teacher else []
     lengths = lengths_of(trial)
     try:

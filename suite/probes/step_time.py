@@ -4,24 +4,42 @@ All variants take turns in one process, on batches of the task; see `suite.timin
 stand the tokens a second that follow from them: of training, and of the forward pass without
 gradients, by which a model reads a prompt at once (prefill; what fills a cache meanwhile is not in
 it). A batch has its sequences times the length of the trial in tokens.
+
+On a GPU the matrix peak is measured first, and its share that a training step uses is given: FLOPs
+by formula, three times those of a forward pass, over the seconds of the step and over the peak at
+the same precision. Chowdhery et al. 2022 (PaLM, arXiv:2204.02311, section 4.1) call it MFU, there
+of the peak that the maker states. And there the forward pass is timed of one sequence too.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from models import ModelSpec
-from suite.probes.probe import ENDLESS, Probe, rate_of, seconds
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.probes.probe import (
+    TRAINING_OVER_FORWARD,
+    Probe,
+    Said,
+    at_length,
+    endless,
+    forward_flops,
+    lengths_of,
+    measurement,
+    rate_of,
+    seconds,
+    share_of,
+)
+from suite.schema import Measurement, MetricSpec, Precision, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
-from suite.timing.clock import clock_of
+from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison
 from suite.timing.passes import Pass, built, forward, forward_backward
+from suite.timing.peaks import Peaks, are_wanted, peaks
 from suite.training.engines.local import LocalEngine
 
 METRIC = "training_step_seconds"
@@ -30,6 +48,7 @@ _RATES = {
     METRIC: MetricSpec(name="training_tokens_per_second", unit="tokens/s", better="higher"),
     _FORWARD: MetricSpec(name="prefill_tokens_per_second", unit="tokens/s", better="higher"),
 }
+_SHARE = MetricSpec(name="training_share_of_matrix_peak", unit="% of peak", better="higher")
 _NUM_BATCHES = 8
 
 
@@ -40,21 +59,26 @@ class StepTime(Probe):
     version = 2
     grain = "comparison"
     is_batched = True
+    is_at_precision = True
     is_at_length = True
     # Controls are not of the variants.
     specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())
     why_no_workers = "step_time times one process; data_parallel measures workers"
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """All subjects, with the controls of the training step beside the first."""
         task = build_task(trial.task, trial.length)
         batches = [
             task.training_batch(step, trial.batch, trial.seed).to(device)
             for step in range(_NUM_BATCHES)
         ]
-        bench = _StepBench(task, batches, device, trial.seed)
+        clock = clock_of(device)
+        found_peaks = peaks(clock, device, trial.precision) if are_wanted(device) else None
+        if found_peaks:
+            yield from found_peaks.rows(at_length(trial.length))
+        bench = _StepBench(task, batches, device, trial.seed, trial.precision)
         timed = TimingComparison(
-            trial=trial, device=device, clock=clock_of(device),
+            trial=trial, device=device, clock=clock,
             compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
             main_operation=bench.training_step, at=f"length={trial.length}",
         )  # fmt: skip
@@ -62,6 +86,37 @@ class StepTime(Probe):
             yield found
             if found.metric in _RATES:
                 yield rate_of(_RATES[found.metric], trial.batch * trial.length, found)
+            if found_peaks and found.metric == METRIC:
+                yield _share(trial, found_peaks, found)
+        if found_peaks and trial.batch > 1:
+            yield from _of_one_sequence(trial, device, clock, bench)
+        yield from timed.attention_kernels()
+        yield from clock.conditions()
+
+
+def _of_one_sequence(
+    trial: Trial, device: str, clock: Clock, bench: _StepBench
+) -> Iterator[Measurement]:
+    """How fast a prompt is read where nobody else's is there."""
+    one = replace(bench, batches=[batch.rows(slice(1)) for batch in bench.batches])
+    timed = TimingComparison(
+        trial=trial, device=device, clock=clock, compared=(_FORWARD,),
+        operations=lambda spec: {_FORWARD: one.reading(spec)}, main_operation=one.reading,
+        at=f"length={trial.length}, batch=1",
+    )  # fmt: skip
+    for found in timed.measured():
+        yield found
+        if found.metric == _FORWARD:
+            yield rate_of(_RATES[_FORWARD], trial.length, found)
+
+
+def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:
+    """Of the matrix peak that a training step uses."""
+    flops = forward_flops(trial.subjects[step.subject], trial.batch, lengths_of(trial))
+    if flops is None:
+        why = {"status": Status.SKIPPED, "reason": "the model gives no formula of its FLOPs"}
+        return measurement(_SHARE, None, subject=step.subject, at=step.at, **why)
+    return share_of(found_peaks.matrix, _SHARE, TRAINING_OVER_FORWARD * flops, step)
 
 
 @dataclass(frozen=True)
@@ -76,11 +131,12 @@ class _StepBench:
     batches: Sequence[Batch]
     device: str
     seed: int
+    precision: Precision
 
     def operations(self, spec: ModelSpec) -> Operations:
         """Three of one model, whose parameters move while it is timed."""
         engine = self._engine(spec)
-        model, inputs, graded = engine.model, self._again(), self._again()
+        model, graded = engine.model, self._again()
 
         def loss() -> Tensor:
             batch = next(graded)
@@ -88,16 +144,25 @@ class _StepBench:
 
         return {
             METRIC: self._step(engine),
-            _FORWARD: forward(model, lambda: next(inputs).through(model)),
+            _FORWARD: self._reading(model),
             _FORWARD_BACKWARD: forward_backward(model, loss, inputs=None, gradient=None),
         }
+
+    def reading(self, spec: ModelSpec) -> Pass:
+        """The forward pass of a model of its own."""
+        return self._reading(self._engine(spec).model)
+
+    def _reading(self, model: nn.Module) -> Pass:
+        inputs = self._again()
+        return forward(model, lambda: next(inputs).through(model))
 
     def training_step(self, spec: ModelSpec) -> Pass:
         """Of a model of its own."""
         return self._step(self._engine(spec))
 
     def _engine(self, spec: ModelSpec) -> LocalEngine:
-        return LocalEngine(built(spec, self.device, self.seed), ENDLESS, self.device)
+        model = built(spec, self.device, self.seed)
+        return LocalEngine(model, endless(self.precision), self.device)
 
     def _step(self, engine: LocalEngine) -> Pass:
         batches = self._again()

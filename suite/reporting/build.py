@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -35,7 +36,7 @@ from reports.tables.comparison import (
 from suite.errors import one_line
 from suite.journal.journal import Journal
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of, with_history
-from suite.schema import MIXER_ALONE, About
+from suite.schema import MIXER_ALONE, About, Price
 from suite.spec import SpecError
 from suite.tracking.connect import load_artifacts
 from suite.tracking.location import Store
@@ -85,6 +86,14 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
             wanted = [sweep for sweep in found if (name, sweep.about.scale) in others]
             sweeps[name] = [*sweeps.get(name, []), *wanted]
     return sweeps
+
+
+def at_price(sweeps: Sweeps, price: Price) -> Sweeps:
+    """The same, whose pages say what their GPU-hours cost."""
+    return {
+        name: [replace(sweep, about=replace(sweep.about, price=price)) for sweep in found]
+        for name, found in sweeps.items()
+    }
 
 
 def reported(folder: Path) -> set[Key]:

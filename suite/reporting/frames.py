@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from suite.journal.journal import Journal
 from suite.journal.plans import claim_cells, registration_of
+from suite.reporting.costs import costs_of
 from suite.schema import (
     FLOORS,
     QUALITY,
@@ -51,8 +52,11 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
     from reports.results.frame import Sweep, curves_frame, results_frame
 
     found = results_frame(result_rows(plan, results))
+    about = about_with_provenance(plan, results)
+    if any(made.num_gpus for made in about.provenances.values()):
+        about = replace(about, costs=costs_of(plan, results))  # else the same whenever it is made
     return Sweep(
-        about=_judged(about_with_provenance(plan, results), found),
+        about=_judged(about, found),
         results=found,
         curves=curves_frame(curve_rows(plan, results)),
     )

@@ -13,6 +13,8 @@ from typing import Literal
 
 from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
+from suite.schema.cost import Expense as Expense
+from suite.schema.cost import Price as Price
 from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
@@ -152,6 +154,8 @@ class Result:
         traceback: Of what was raised; `output` is the end of what a failed trial printed.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
         gpu_bytes: The most that torch took of a GPU's memory; None without one.
+        joules: What its GPU took meanwhile, or its share of that; see `suite.execution.trial`.
+            None without a GPU, or where NVML does not tell.
     """
 
     trial_id: str
@@ -166,12 +170,13 @@ class Result:
     state_sha256: str = ""
     output: str = ""
     gpu_bytes: int | None = None
+    joules: float | None = None
 
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that it has: where it is the same, the result is the same."""
         content = without_idle(
-            asdict(self), specimens=(), state_sha256="", output="", gpu_bytes=None
+            asdict(self), specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
         )
         content["provenance"] = without_idle(content["provenance"], conditions={})
         return content_hash(content)
@@ -318,6 +323,8 @@ class About:
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
         editions: All that are known, the shown one among them, newest first.
+        costs: What the trials took, by variant; empty where none had a GPU.
+        price: Of the hours, where a user states one.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -344,6 +351,8 @@ class About:
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     editions: tuple[Edition, ...] = ()
+    costs: tuple[Expense, ...] = ()
+    price: Price | None = None
 
     @property
     def edition(self) -> int:

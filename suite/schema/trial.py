@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
 from models.model_spec import ModelSpec, content_hash
-from suite.schema.training import Parallel, Training, without_idle
+from suite.schema.training import Parallel, Precision, Training, without_idle
 
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # which look at what is free
@@ -38,6 +38,8 @@ class Trial:
         trained: The trial whose final model the probe looks at, if it does not train one itself.
         search: The trial that finds the learning rate of the training; `training` then holds the
             first rate that it tries.
+        precision: Of what is timed, or whose memory is measured, where nothing is trained; of a
+            training see `Training`.
         found_rate: What it found, filled in just before the trial runs; no part of its id.
     """
 
@@ -58,6 +60,7 @@ class Trial:
     threads: int | None = None
     trained: Trial | None = None
     search: Trial | None = None
+    precision: Precision = "float32"
     found_rate: float | None = None
 
     @cached_property
@@ -74,7 +77,7 @@ class Trial:
         content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
         idle = {
             "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
-            "threads": None, "trained": None, "search": None,
+            "threads": None, "trained": None, "search": None, "precision": "float32",
         }  # fmt: skip
         return content_hash(without_idle(content, **idle))
 
@@ -97,6 +100,11 @@ class Trial:
             return self.training
         assert self.found_rate is not None, "a trial runs when its learning rate has been found"
         return replace(self.training, learning_rate=self.found_rate)
+
+    @property
+    def settled_precision(self) -> Precision:
+        """Of the products in this process: that of its training, where it has one."""
+        return self.training.precision if self.training else self.precision
 
     @property
     def num_workers(self) -> int:

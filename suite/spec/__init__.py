@@ -124,12 +124,13 @@ class Axis(FrozenSpec):
     """A field of the baseline, of the scale, ``task`` or ``model``, and the values that it takes.
 
     Attributes:
-        quick: Those that it takes at quick scale; None takes all.
+        quick: Those that it takes at quick scale, where it is no axis if there are none; None
+            takes all.
     """
 
     name: Text
     values: _Values
-    quick: _Values | None = None
+    quick: Annotated[Sequence[AxisValue], AfterValidator(tuple)] | None = None
 
 
 def vary(
@@ -143,7 +144,7 @@ def vary(
             ``task``; or ``model`` or ``teacher``, whose values are whole models: ``vary("model",
             [Model(mixer="attention"), Model(mixer="local_attention", window=8)])``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
-        quick: Some of them, to which quick scale keeps.
+        quick: Some of them, to which quick scale keeps; an empty list leaves the axis out there.
 
     Raises:
         SpecError: if there is no value, too many, one that is no scalar, or one for quick scale
@@ -152,7 +153,7 @@ def vary(
     every = _distinct(name, values)
     if quick is None:
         return Axis(name=name, values=every)
-    some = _distinct(name, quick)
+    some = _distinct(name, quick) if quick != [] else ()
     for value in some:
         if not any(type(value) is type(other) and value == other for other in every):
             raise SpecError(f"vary({name!r}): quick={value!r} is not among its values.")
@@ -345,6 +346,14 @@ def _smaller(scale: Scale, axes: Sequence[Axis]) -> Scale:
     return Scale(**{**own, **lists, **small})
 
 
+def _at_quick(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    values = {axis.name: axis.values if axis.quick is None else axis.quick for axis in axes}
+    found = tuple(vary(name, some) for name, some in values.items() if some)
+    if not found:
+        raise SpecError("axes: all have quick=[]; at quick scale at least one must vary.")
+    return found
+
+
 def _hardly_trained(axis: Axis) -> Axis:
     """Of numbers of steps so few that the most are those of smoke; any other axis as it is."""
     if axis.name != "steps":
@@ -387,10 +396,14 @@ class Ablation(FrozenSpec):
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
 
     def at_scale(self, scale: str) -> Ablation:
-        """The same question with the values that its axes take there; at smoke without a claim."""
+        """The same question with the values that its axes take there; at smoke without a claim.
+
+        Raises:
+            SpecError: no axis has values there.
+        """
         update: dict[str, Any] = {}
         if scale in (SMOKE, "quick") and any(axis.quick is not None for axis in self.axes):
-            update["axes"] = tuple(vary(a.name, a.quick or a.values) for a in self.axes)
+            update["axes"] = _at_quick(self.axes)
         if scale == SMOKE:
             update["claim"] = None
             update["axes"] = tuple(map(_hardly_trained, update.get("axes", self.axes)))

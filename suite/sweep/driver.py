@@ -190,7 +190,7 @@ def run_plans(
     plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = Display
 ) -> SweepOutcome:
     """Run what is missing; every result is in the journal before anything else gets it."""
-    _refuse_what_cannot_run(plans, options)
+    refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
         _meet_store(plans, options, journal, console)
@@ -260,10 +260,14 @@ def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
     return sync
 
 
-def _refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
+def refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
     """Refuse missing or altered data, and what this machine can never run.
 
     What a cluster can run is checked once it has been joined.
+
+    Raises:
+        TaskError: for the data.
+        Unavailable: for the machine.
     """
     for task in {task for plan in plans for task in plan.about.data_sets}:
         refuse_damaged(task_class(task).source)
@@ -319,8 +323,10 @@ class _Sweep:
         if self.options.address is not None:
             return None
         asked = [plan.resources for plan in self.plans]
-        if self.options.executor == "inline" or any(each.num_gpus for each in asked):
+        if any(each.num_gpus for each in asked):
             return float(min(map(num_places, asked)))
+        if self.options.executor == "inline":
+            return 1.0
         return max(1.0, (os.cpu_count() or 1) // max(each.num_cpus for each in asked))
 
     def num_left(self) -> int:

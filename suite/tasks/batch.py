@@ -43,9 +43,10 @@ class Batch:
 
     def to(self, device: str) -> Batch:
         """The batch on `device`; itself where it already is there."""
-        if self.targets.device.type == torch.device(device).type:
+        kind = torch.device(device).type
+        if self.targets.device.type == kind:
             return self
-        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.map(lambda tensor: sendable(tensor, kind).to(device, non_blocking=True))
 
     def rows(self, chosen: slice) -> Batch:
         """A copy of some examples."""
@@ -73,6 +74,16 @@ class Batch:
         """
         left_out = ~is_asked.reshape(*is_asked.shape, *[1] * (self.targets.ndim - is_asked.ndim))
         return replace(self, targets=self.targets.masked_fill(left_out, UNSCORED))
+
+
+def sendable(tensor: Tensor, kind: str) -> Tensor:
+    """The tensor as it is copied to that kind of device without waiting.
+
+    A GPU copies by itself only from pinned memory: from any other the process waits until all that
+    it has asked of the GPU is done. So the next batch is made while the GPU still computes. Torch
+    uses a block of pinned memory again when the copy is over (`torch.Tensor.pin_memory`).
+    """
+    return tensor.pin_memory() if kind == "cuda" and tensor.device.type == "cpu" else tensor
 
 
 def joined(batches: Sequence[Batch]) -> Batch:

@@ -24,13 +24,14 @@ drawn again anyway.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
+from suite.tasks.data_order import RandomStream, Whole, remainders
 from suite.tasks.task import Batch
 
 VERSION = 1
@@ -52,8 +53,6 @@ SOURCE = definition_source(
     version=VERSION,
 )  # fmt: skip
 
-Whole = NDArray[np.int64]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
@@ -71,14 +70,15 @@ class Level:
     num_arguments: Whole
     symbol: Whole
 
-    @property
+    @cached_property
     def is_operator(self) -> NDArray[np.bool_]:
         """`[nodes]`."""
         return self.num_arguments > 0
 
     def num_tokens(self, num_trees: int) -> Whole:
         """`[trees]`, tokens of this level in each."""
-        return np.bincount(self.tree, np.where(self.is_operator, 2, 1), num_trees).astype(np.int64)
+        of_operators = np.bincount(self.tree[self.is_operator], minlength=num_trees)
+        return np.bincount(self.tree, minlength=num_trees) + of_operators
 
 
 class ListOps(GeneratedTask):
@@ -101,21 +101,26 @@ class ListOps(GeneratedTask):
         values: list[Whole] = []
         num_found, num_trees = 0, 64 + 6 * count  # one in three to ten is of allowed length
         while num_found < count:
-            forest = kept(grow(stream, num_trees, self.length), num_trees, self.length)
+            grown, num_tokens = grow(stream, num_trees, self.length)
+            is_allowed = (num_tokens * 4 > self.length) & (num_tokens < self.length)
+            forest = kept(grown, np.flatnonzero(is_allowed)[: count - num_found], num_trees)
             values.append(evaluate(forest))
             tokens.append(written(forest, self.length))
             num_found += len(values[-1])
-        inputs = torch.from_numpy(np.concatenate(tokens)[:count])
+        inputs = torch.from_numpy(np.concatenate(tokens))
         return Batch(
             inputs={"inputs": inputs, "mask": inputs != PADDING},
-            targets=torch.from_numpy(np.concatenate(values)[:count]),
+            targets=torch.from_numpy(np.concatenate(values)),
         )
 
 
-def grow(stream: RandomStream, num_trees: int, length: int) -> list[Level]:
+def grow(stream: RandomStream, num_trees: int, length: int) -> tuple[list[Level], Whole]:
     """Trees level by level, each with an operator at its root, since a mere digit is too short.
 
     Trees of `length` tokens or more are left unfinished.
+
+    Returns:
+        The levels, and the tokens of each tree.
     """
     roots = np.arange(num_trees)
     level = _level(stream, roots, np.zeros_like(roots), depth=1)
@@ -126,27 +131,26 @@ def grow(stream: RandomStream, num_trees: int, length: int) -> list[Level]:
         level = _level(stream, level.tree[parent], parent, depth=len(levels) + 1)
         levels.append(level)
         num_tokens += level.num_tokens(num_trees)
-    return levels
+    return levels, num_tokens
 
 
 def _level(stream: RandomStream, tree: Whole, parent: Whole, *, depth: int) -> Level:
     """Draw what stands at each node."""
     count = len(tree)
-    is_operator = stream.integers(count, low=0, high=OPERATOR_ONE_IN) == 0
+    kind, arguments, operator, digit = stream.bits(4 * count).reshape(4, count)
+    is_operator = remainders(kind, OPERATOR_ONE_IN) == 0
     is_operator = (is_operator | (depth == 1)) & (depth < MAX_DEPTH)
-    num_arguments = stream.integers(count, low=MIN_ARGUMENTS, high=MAX_ARGUMENTS + 1)
-    operator = stream.integers(count, low=0, high=len(OPERATORS))
-    digit = stream.integers(count, low=0, high=10)
-    return Level(
-        tree=tree, parent=parent, num_arguments=np.where(is_operator, num_arguments, 0),
-        symbol=np.where(is_operator, operator, digit),
-    )  # fmt: skip
+    num_arguments, symbol = np.zeros_like(tree), remainders(digit, 10)
+    choices = MAX_ARGUMENTS + 1 - MIN_ARGUMENTS
+    num_arguments[is_operator] = MIN_ARGUMENTS + remainders(arguments[is_operator], choices)
+    symbol[is_operator] = remainders(operator[is_operator], len(OPERATORS))
+    return Level(tree=tree, parent=parent, num_arguments=num_arguments, symbol=symbol)
 
 
-def kept(levels: list[Level], num_trees: int, length: int) -> list[Level]:
-    """Only the trees of more than length / 4 and fewer than `length` tokens, numbered anew."""
-    num_tokens = np.sum([level.num_tokens(num_trees) for level in levels], axis=0)
-    is_kept = (num_tokens * 4 > length) & (num_tokens < length)
+def kept(levels: list[Level], trees: Whole, num_trees: int) -> list[Level]:
+    """Only these trees of so many, in their order, numbered anew."""
+    is_kept = np.zeros(num_trees, dtype=np.bool_)
+    is_kept[trees] = True
     new_tree = np.cumsum(is_kept) - 1
     found: list[Level] = []
     new_place = new_tree  # of the nodes of the level above
@@ -177,7 +181,9 @@ def _applied(level: Level, below: Whole) -> Whole:
     """`[operators]`, each operator of the level on its arguments, the values of the level below."""
     counts = level.num_arguments[level.is_operator]
     starts = np.cumsum(counts) - counts
-    ordered = below[np.lexsort((below, np.repeat(np.arange(len(counts)), counts)))]
+    # By operator, then by value, which is a digit.
+    keys = np.repeat(10 * np.arange(len(counts), dtype=np.int32), counts) + below.astype(np.int32)
+    ordered = np.sort(keys) % 10
     middle = ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]
     outcomes = np.stack(
         [

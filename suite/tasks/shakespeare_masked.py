@@ -62,8 +62,8 @@ class ShakespeareMasked(ShakespeareCharacters):
         shape = inputs.shape
         # Drawn row by row, so that a row hides the same whichever batch it comes in.
         drawn = stream.bits(shape.numel()).reshape(shape)
-        places = torch.from_numpy(np.argsort(drawn, axis=1, kind="stable")[:, :count].copy())
-        is_hidden = torch.zeros(shape, dtype=torch.bool).scatter_(1, places, value=True)
+        largest = np.partition(drawn, count - 1, axis=1)[:, count - 1 : count]
+        is_hidden = torch.from_numpy(drawn <= largest)
         is_asked = is_hidden & (window.targets != UNSCORED)
         hidden = {"inputs": inputs.masked_fill(is_hidden, HIDDEN)}
         return Batch(inputs=hidden, targets=inputs).only(is_asked)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import ClassVar
 
 import torch
 
-from suite.timing.gpu_state import gpu_state
+from suite.events import Condition
+from suite.provenance import UNKNOWN
+from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
 
 _SLOWER = 1.08
@@ -97,9 +99,9 @@ class Clock(ABC):
         """What keeps the device below its speed just now; empty where nothing is known to."""
         return ""
 
-    def conditions(self) -> Mapping[str, str]:
-        """What the device says of its state."""
-        return {}
+    def conditions(self) -> Iterator[Condition]:
+        """What the device said of its state while it was timed."""
+        return iter(())
 
 
 class CpuClock(Clock):
@@ -150,6 +152,7 @@ class CudaClock(Clock):
         self.device = torch.device(device)
         cache = torch.cuda.get_device_properties(self.device).L2_cache_size
         self._as_large_as_the_cache = torch.empty(cache, dtype=torch.int8, device=self.device)
+        self._states: list[GpuState] = []
 
     def seconds(self, one_pass: Call, num_passes: int) -> float:
         """See `Clock.seconds`; the sum of what lies between the events, without the flushes."""
@@ -176,21 +179,22 @@ class CudaClock(Clock):
     def why_slow(self) -> str:
         """Below three quarters of its clock, for whatever reason."""
         state = gpu_state(self.device)
-        if state is None or state.megahertz >= _LEAST_SHARE_OF_CLOCK * state.most_megahertz:
+        self._states += [state] if state else []
+        now, most = (state.megahertz, state.most_megahertz) if state else (None, None)
+        if state is None or now is None or most is None or now >= _LEAST_SHARE_OF_CLOCK * most:
             return ""
-        return (
-            f"the GPU ran at {state.megahertz} of {state.most_megahertz} MHz"
-            + (f" ({state.held_back_by})" if state.held_back_by else "")
-        )  # fmt: skip
+        reasons = f" ({state.held_back_by})" if state.held_back_by else ""
+        return f"the GPU ran at {now} of {most} MHz{reasons}"
 
-    def conditions(self) -> Mapping[str, str]:
-        """Clock, what holds it back, and the size of the cache that is flushed."""
-        state, flushed = gpu_state(self.device), str(self._as_large_as_the_cache.numel())
-        clock = f"{state.megahertz} of {state.most_megahertz} MHz" if state else "unknown"
-        held_back_by = (state.held_back_by or "nothing") if state else "unknown"
-        return {
-            "l2_flush_bytes": flushed, "gpu_clock": clock, "gpu_held_back_by": held_back_by,
-        }  # fmt: skip
+    def conditions(self) -> Iterator[Condition]:
+        """The size of the cache that is flushed; clock, power, and what held the GPU back."""
+        yield Condition("L2 flush", f"{self._as_large_as_the_cache.numel():,} bytes")
+        most = next((f" of {s.most_megahertz}" for s in self._states if s.most_megahertz), "")
+        yield Condition("GPU clock", _range([s.megahertz for s in self._states], f"{most} MHz"))
+        yield Condition("GPU power", _range([s.watts for s in self._states], " W"))
+        reasons = [s.held_back_by for s in self._states if s.held_back_by is not None]
+        held_back_by = "; ".join(dict.fromkeys(filter(None, reasons))) or "nothing"
+        yield Condition("GPU held back by", held_back_by if reasons else UNKNOWN)
 
     def _cold(self, one_pass: Call) -> Events:
         self._as_large_as_the_cache.zero_()
@@ -239,6 +243,12 @@ def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
     """Between two events that the device has come to."""
     milliseconds: float = begun.elapsed_time(ended)
     return milliseconds / 1e3
+
+
+def _range(values: Sequence[float | None], unit: str) -> str:
+    """As ``1410 to 1755 MHz``; `UNKNOWN` where no value is known."""
+    known = [value for value in values if value is not None]
+    return f"{min(known):.0f} to {max(known):.0f}{unit}" if known else UNKNOWN
 
 
 def clock_of(device: str) -> Clock:

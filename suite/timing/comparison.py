@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from models import Mixer, ModelSpec
+from suite.events import Condition
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
 from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
 from suite.timing.machine_load import ReadTimes, cpu_times
 from suite.timing.measurements import beside, measurements
 from suite.timing.passes import Key, Missing, Pass, built
-from suite.timing.rounds import Contest, out_of_memory
+from suite.timing.rounds import Contest, why_missing
 from suite.timing.stopping import DEFAULT, Limits
+from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.runtimes import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
@@ -66,34 +68,63 @@ class TimingComparison:
         with fixed_cpus(self.device), memory_kept():  # first of all: threads inherit both
             for spec in self.trial.subjects:
                 refuse_wrong_mixers(spec, self.device, self.trial.seed)
-            passes = self._passes()
+            # The contest alone holds the passes, so that it can free the memory of one.
+            contest = Contest(
+                self._passes(), self.clock, self.limits, self.read_times, self.trial.seed
+            )
             with no_garbage_collection():
-                contest = Contest(passes, self.clock, self.limits, self.read_times, self.trial.seed)
                 timings = contest.run()
         yield from measurements(
             timings, main=self.compared[0], compared=frozenset(self.compared), at=self.at
         )
 
+    def attention_kernels(self) -> Iterator[Condition]:
+        """Which kernels compute the attention of subjects on a GPU: each runs once, untimed.
+
+        What has failed as it was timed fails again, and is left out, as is a compiled model.
+        """
+        with AttentionChoice() as choice:
+            for spec in self.trial.subjects if self.device != "cpu" else ():
+                with suppress(Exception):
+                    if spec.runtime == "eager":
+                        self.main_operation(spec).run()
+        yield from choice.conditions()
+
     def _passes(self) -> dict[Key, Pass | Missing]:
         found: dict[Key, Pass | Missing] = {}
         for subject, spec in enumerate(self.trial.subjects):
-            operations = _or_missing(self.operations, spec)
+            operations = self.or_missing(self.operations, spec)
             if isinstance(operations, Missing):
                 operations = dict.fromkeys(self.compared, operations)
-            found |= {Key(metric, subject): operations[metric] for metric in self.compared}
-        again = _or_missing(self.main_operation, self.trial.subjects[0])
+            found |= {
+                Key(metric, subject): self._declared(operations[metric], spec)
+                for metric in self.compared
+            }
+        first = self.trial.subjects[0]
+        again = self._declared(self.or_missing(self.main_operation, first), first)
         controls = {**beside(again, self.clock), **self.beside_first}
         return found | {Key(metric, 0): control for metric, control in controls.items()}
 
+    def _declared(self, operation: Pass | Missing, spec: ModelSpec) -> Pass | Missing:
+        how = self._how(spec)
+        return replace(operation, declared=how) if isinstance(operation, Pass) else operation
 
-def _or_missing(build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
-    """Missing is what this machine has no memory for, or cannot run as declared."""
-    try:
-        return build(spec)
-    except NoRuntime as error:
-        return Missing(Status.SKIPPED, str(error))
-    except (RuntimeError, MemoryError) as error:
-        return out_of_memory(error)
+    def _how(self, spec: ModelSpec) -> str:
+        """As `Pass.declared`."""
+        asked = {"runtime": spec.runtime, "precision": self.trial.precision}
+        usual = {"runtime": ("eager",), "precision": ("float32", "tf32")}
+        return ", ".join(f"{k}={each!r}" for k, each in asked.items() if each not in usual[k])
+
+    def or_missing(self, build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
+        """Missing is what this machine has no memory for, or cannot run as declared."""
+        try:
+            return build(spec)
+        except NoRuntime as error:
+            return Missing(Status.SKIPPED, str(error))
+        except Exception as error:
+            found = why_missing(error, self._how(spec))
+        torch.cuda.empty_cache()  # the error, which held what was made, is gone
+        return found
 
 
 def fixed_cpus(device: str) -> AbstractContextManager[None]:

@@ -42,11 +42,14 @@ class Pass:
         run: What the clock sees; may be called many times in a row.
         prepare: Called before a sample, outside the clock.
         clear: Called after a sample, outside the clock; releases what the pass has left behind.
+        declared: How it is run where not every model can be run so, as ``precision='bf16'``: what
+            it raises is then a reason. Empty where it would be a mistake.
     """
 
     run: Call
     prepare: Call = _nothing
     clear: Call = _nothing
+    declared: str = ""
 
 
 Passes = Mapping[Key, Pass | Missing]

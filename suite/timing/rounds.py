@@ -13,6 +13,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from suite.errors import classified
 from suite.schema import Status
 from suite.timing.clock import Clock
@@ -75,15 +77,21 @@ class Contest:
         return self._timings(self._rounds(), first_calls)
 
     def _first_calls(self) -> dict[Key, float]:
-        """Seconds; whoever runs out of memory is out."""
-        seconds = {}
-        for key in list(self.passes):
-            try:
-                seconds[key] = self._sample(key)
-            except (RuntimeError, MemoryError) as error:
-                self.missing[key] = out_of_memory(error)
-                del self.passes[key]
-        return seconds
+        tried = {key: self._tried(key) for key in list(self.passes)}
+        return {key: seconds for key, seconds in tried.items() if seconds is not None}
+
+    def _tried(self, key: Key) -> float | None:
+        """Seconds of one pass; None of whoever cannot run, or has no memory, and now is out.
+
+        It may be later than the first call: others keep memory that they took since.
+        """
+        try:
+            return self._sample(key)
+        except Exception as error:
+            self.missing[key] = why_missing(error, self.passes[key].declared)
+        del self.passes[key]
+        torch.cuda.empty_cache()  # the error, which held what the pass had made, is gone
+        return None
 
     def _warm_up(self, begun: float) -> None:
         """Rounds that do not count; they tell how many passes make a sample long enough."""
@@ -143,7 +151,8 @@ class Contest:
         """Each of them once, in an order of chance."""
         order = list(keys)
         self.turns.shuffle(order)
-        return {key: self._sample(key) for key in order}
+        tried = {key: self._tried(key) for key in order if key in self.passes}
+        return {key: seconds for key, seconds in tried.items() if seconds is not None}
 
     def _sample(self, key: Key) -> float:
         """Seconds of one pass."""
@@ -178,16 +187,22 @@ class Contest:
         )  # fmt: skip
 
 
-def out_of_memory(error: BaseException) -> Missing:
-    """What stands in the place of a contestant for whom there is no memory.
+def why_missing(error: Exception, declared: str) -> Missing:
+    """What stands in the place of a contestant that has no memory, or cannot run as declared.
+
+    Args:
+        error: That it raised.
+        declared: As `Pass.declared`.
 
     Raises:
-        BaseException: the error itself, where it says something else.
+        Exception: the error itself, where it says something else.
     """
     status, reason = classified(error)
-    if status is not Status.OUT_OF_MEMORY:
+    if status is Status.OUT_OF_MEMORY:
+        return Missing(status, reason)
+    if not declared:
         raise error
-    return Missing(status, reason)
+    return Missing(Status.SKIPPED, f"it cannot be run with {declared}: {reason}")
 
 
 NUM_SAMPLES = 10

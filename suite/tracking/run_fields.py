@@ -102,6 +102,8 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
         recipe = {**asdict(trial.training), "start": trial.start.task if trial.start else "none"}
         told = {**trial.training.hashed, "label_smoothing": trial.training.label_smoothing}
         params |= {f"training.{name}": value for name, value in told.items()}
+    if trial.precision != Trial.precision:
+        params["precision"] = trial.precision
     if trial.parallel is not None:
         params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
     if trial.start is not None:
@@ -168,7 +170,10 @@ def result_rows(
             name = _measurement_key(measurement, labels)
             name = f"final/{name}" if name in curves else name
             rows[name] = MetricRow(name, float(measurement.value), start_ms, 0)
-    rows["trial_seconds"] = MetricRow("trial_seconds", float(result.seconds), start_ms, 0)
+    taken = {"trial_seconds": result.seconds, "trial_joules": result.joules}
+    for name, value in taken.items():
+        if value is not None:
+            rows[name] = MetricRow(name, float(value), start_ms, 0)
     return [*point_rows(result.points, start_ms), *rows.values()]
 
 

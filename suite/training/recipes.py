@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from models.initialisation import declared
+from models.interface import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 
@@ -175,3 +176,42 @@ def float32_products(precision: str) -> Iterator[None]:
     finally:
         for backend, setting in zip(backends, before, strict=True):
             backend.allow_tf32 = setting
+
+
+def autocast_of(
+    precision: str, device: str, *, is_cached: bool = True
+) -> AbstractContextManager[object]:
+    """What a forward pass runs in: at ``bf16`` torch's autocast, else nothing.
+
+    Args:
+        precision: Of a recipe.
+        device: As torch names it.
+        is_cached: Whether a parameter is cast once, however often the pass reads it. A CUDA graph
+            must not: it would hold what a cache forgets (torch's notes on
+            `torch.cuda.make_graphed_callables`).
+    """
+    if precision != "bf16":
+        return nullcontext()
+    return torch.autocast(torch.device(device).type, torch.bfloat16, cache_enabled=is_cached)
+
+
+def at_precision(
+    model: nn.Module, precision: str, device: str, *, is_cached: bool = True
+) -> nn.Module:
+    """The model, called as before, at that precision; what it returns is in float32.
+
+    The arguments are those of `autocast_of`.
+    """
+    return _UnderAutocast(model, device, is_cached) if precision == "bf16" else model
+
+
+class _UnderAutocast(nn.Module):
+    def __init__(self, model: nn.Module, device: str, is_cached: bool) -> None:
+        super().__init__()
+        self.model, self.training = model, model.training
+        self._device, self._is_cached = device, is_cached
+
+    def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
+        with autocast_of("bf16", self._device, is_cached=self._is_cached):
+            found: Tensor | Outputs = self.model(*unnamed, **named)
+        return found.map(Tensor.float) if isinstance(found, Outputs) else found.float()

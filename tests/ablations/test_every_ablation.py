@@ -116,7 +116,7 @@ def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
 
     The mixers that are varied stay, since the baseline may hold knobs of theirs.
     """
-    ablation = find(name).ablation
+    ablation = find(name).ablation.at_scale(scale)
     mixers = tuple(axis for axis in ablation.axes if axis.name == "mixer")
 
     def num_trials(*axes: Axis) -> int:

@@ -133,6 +133,9 @@ def test_a_result_recorded_before_there_were_conditions_keeps_its_hash() -> None
         measurements=(Measurement(metric="m", value=1.0, unit="1", better="none"),),
     )  # fmt: skip
     assert result.sha256 == "268c56ae07e07e1f96acb03335b299c2"
+    with_joules = replace(result, joules=3.0)
+    assert with_joules.sha256 != result.sha256
+    assert with_joules.finding_sha256 == result.finding_sha256
     places = [replace(PROVENANCE, conditions={"smt": smt}) for smt in ("on", "off")]
     others = [replace(result, provenance=place) for place in places]
     assert len({result.sha256, *(other.sha256 for other in others)}) == 3

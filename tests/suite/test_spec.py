@@ -1,6 +1,7 @@
 """What a person writes is refused where it stands, in one sentence, or kept exactly as written."""
 
 import math
+import re
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -200,6 +201,15 @@ def test_smoke_is_a_small_quick_without_a_claim() -> None:
     assert small.axes[0].values == (1, 2)
     assert small.claim is None
     assert small.at_scale("smoke") == small
+
+
+def test_an_axis_may_be_left_out_at_quick() -> None:
+    both = [vary("heads", [1, 2]), vary("dim", [8, 16], quick=[])]
+    made = ablation(scales={"quick": Scale(**SCALE), "paper": Scale(**SCALE)}, axes=both)()
+    for scale, axes in (("quick", ["heads"]), ("smoke", ["heads"]), ("paper", ["heads", "dim"])):
+        assert [axis.name for axis in made.at_scale(scale).axes] == axes
+    with pytest.raises(SpecError, match=re.escape("axes: all have quick=[]; at quick scale")):
+        ablation(axes=both[1:])().at_scale("quick")
 
 
 def test_smoke_has_room_for_the_warm_up_that_is_asked_for() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from suite.schema import Price
 from suite.spec import SpecError
-from suite.text import in_words, seconds_in, some_of
+from suite.text import energy_in_words, in_money, in_words, price_in, seconds_in, some_of
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,29 @@ def test_what_is_no_time_is_refused(said: str) -> None:
 def test_a_list_of_names_stays_short() -> None:
     assert some_of(["a", "b", "c"], 3) == "a; b; c"
     assert some_of([f"v{k}" for k in range(2_000)], 2, ", ") == "v0, v1, and 1,998 more"
+
+
+@pytest.mark.parametrize(
+    ("said", "price"),
+    [
+        ("2.50 USD", Price(amount=2.5, currency="USD")),
+        (" 3€ ", Price(amount=3.0, currency="€")),
+        ("0.04", Price(amount=0.04)),
+    ],
+)
+def test_a_price_is_a_number_and_a_currency_of_the_users(said: str, price: Price) -> None:
+    assert price_in(said) == price
+
+
+@pytest.mark.parametrize("said", ["", "free", "0", "-1", "nan", "1e3", "2.50 USD an hour", "$2"])
+def test_no_price_is_refused_in_one_sentence(said: str) -> None:
+    with pytest.raises(SpecError, match=r"^--price .*: give the price of an hour above 0, .*\.$"):
+        price_in(said)
+
+
+def test_energy_and_money_in_words() -> None:
+    joules = (7.5, 45_200.0, 3.6e5, 1.2e7)
+    assert [*map(energy_in_words, joules)] == ["7.5 J", "45.2 kJ", "0.1 kWh", "3.33 kWh"]
+    sums = [in_money(amount, "USD") for amount in (0.0, 0.001, 1234.5)]
+    assert sums == ["0.00 USD", "less than 0.01 USD", "1,234.50 USD"]
+    assert in_money(2.0, "") == "2.00"

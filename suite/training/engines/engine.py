@@ -30,11 +30,13 @@ class Engine(Protocol):
         rank: Which worker this is, from 0.
         num_workers: How many share the batch.
         how_steps_run: Recorded, or eagerly and why; empty where nobody asked for a recording.
+        attention_kernels: Those that computed attention in the first recorded step, by name.
     """
 
     device: str
     rank: int
     num_workers: int
+    attention_kernels: str
 
     @property
     def how_steps_run(self) -> str: ...  # noqa: D102 - see above

@@ -8,7 +8,7 @@ always scored eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from suite.training.engines.engine import (
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
+    at_precision,
     optimizer_of,
     schedule_of,
     why_other_state,
@@ -48,14 +49,14 @@ from suite.training.tensor_io import (
 )
 
 
-def _run_as_declared(model: nn.Module, device: str) -> nn.Module:
+def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module:
     """By the runtime of its spec; a module of a user's own, without a spec, is run eagerly."""
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
-        return model
+        return at_precision(model, precision, device)
     from suite.training.engines.runtimes import prepared
 
-    return prepared(model, spec.runtime, device)
+    return prepared(model, spec.runtime, device, precision)
 
 
 # Files of a checkpoint: the model, the averages of its weights, the rates; and `STATE_OF`.
@@ -66,7 +67,7 @@ class LocalEngine:
     """One model on one device, and its optimiser; see `Engine`.
 
     Attributes:
-        model: What steps go through: the model, run as its spec declares.
+        model: What steps go through: the model at its precision, run as its spec declares.
     """
 
     rank, num_workers = 0, 1
@@ -97,17 +98,21 @@ class LocalEngine:
         self.device, self._training, self._seed = device, training, seed
         self._teacher = teacher.to(device).eval() if teacher else None
         self._eager = model.to(device).train()
-        self.model = _run_as_declared(self._eager, device)
+        self.model = _run_as_declared(self._eager, device, training.precision)
         self.optimizer = optimizer_of(model, training, is_recorded=is_recorded)
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
         self._recorded = self._recording() if is_recorded else None
+        self._is_to_ask = is_recorded and self.model is self._eager
+        self.attention_kernels = ""
 
     def _recording(self) -> Any:
         from suite.training.engines.recording import RecordedSteps
 
         models = [each for each in (self._eager, self._teacher) if each is not None]
-        return RecordedSteps(self._update, models, self.optimizer, self._training)
+        return RecordedSteps(
+            self._update, models, self.optimizer, self._training, device=self.device
+        )
 
     @property
     def how_steps_run(self) -> str:
@@ -117,20 +122,32 @@ class LocalEngine:
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
-        batch = batch.to(self.device)
         if self._training.scheduled_sampling:
-            batch = self._with_own_answers(batch)
-        loss: Tensor = (self._recorded or self._update)(batch, task)
+            batch = self._with_own_answers(batch.to(self.device))
+        step = self._recorded or self._update
+        loss: Tensor = self._asked(step)(batch, task) if self._is_to_ask else step(batch, task)
         self.schedule.step()
         if self._average:
             self._average.update(self.schedule.last_epoch)
         return loss
 
+    def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
+        """The step, in which torch is asked once for its choice; see `attention_choice`."""
+        from suite.training.engines.attention_choice import AttentionChoice
+
+        def first(batch: Batch, task: Task) -> Tensor:
+            with AttentionChoice() as choice:
+                loss = step(batch, task)
+            self.attention_kernels, self._is_to_ask = choice.said, False
+            return loss
+
+        return first
+
     def _update(self, batch: Batch, task: Task) -> Tensor:
         """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
         losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
-            loss = self._loss(part, task)
+            loss = self._loss(part.to(self.device), task)
             loss = loss if share == 1.0 else loss * share
             if not losses:  # so late, since memory is measured
                 self.optimizer.zero_grad(set_to_none=True)
@@ -143,7 +160,7 @@ class LocalEngine:
 
     def _loss(self, batch: Batch, task: Task) -> Tensor:
         """Mean loss of a part of the batch, in float32."""
-        outputs = self._outputs(self.model, batch)
+        outputs = batch.through(self.model)
         loss = task.loss(outputs, batch, self._training.label_smoothing)
         if self._teacher is None:
             return loss
@@ -152,12 +169,8 @@ class LocalEngine:
         return with_teacher(loss, outputs, taught, batch, self._training)
 
     def _outputs(self, model: nn.Module, batch: Batch) -> Outputs:
-        """In float32; at bf16 the model runs under autocast."""
-        if self._training.precision != "bf16":
-            return batch.through(model)
-        with torch.autocast(torch.device(self.device).type, torch.bfloat16):
-            outputs = batch.through(model)
-        return outputs.map(Tensor.float)
+        """Of a model that is run eagerly, in float32."""
+        return batch.through(at_precision(model, self._training.precision, self.device))
 
     def _with_own_answers(self, batch: Batch) -> Batch:
         """See `suite.training.sampling`; the step is that which the schedule comes to."""

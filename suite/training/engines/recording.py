@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from models.model_spec import ModelSpec
 from suite.schema import Training
+from suite.tasks.batch import sendable
 from suite.tasks.task import Batch, Task
 
 Step = Callable[[Batch, Task], Tensor]
@@ -85,7 +86,7 @@ class RecordedSteps:
 
     def __init__(
         self, step: Step, models: Sequence[nn.Module], optimizer: torch.optim.Optimizer,
-        training: Training,
+        training: Training, *, device: str,
     ) -> None:  # fmt: skip
         """Nothing is recorded before the first step, since a checkpoint may be loaded until then.
 
@@ -94,10 +95,12 @@ class RecordedSteps:
             models: What it changes, with the optimiser's state; a teacher behind.
             optimizer: Whose state begins as zeros.
             training: How the step trains.
+            device: Where the models are.
         """
         reasons = (why_eager(model, training) for model in models)
         self._why_eager = next(filter(None, reasons), "")
         self._step, self._models, self._optimizer = step, models, optimizer
+        self._device = device
         self._tolerance = _TOLERANCE[training.precision]
         self._recordings: dict[object, _Recording] = {}
 
@@ -107,7 +110,7 @@ class RecordedSteps:
         return f"eagerly: {self._why_eager}" if self._why_eager else RECORDED
 
     def __call__(self, batch: Batch, task: Task) -> Tensor:
-        """See `Engine.step`; the batch is on the device."""
+        """See `Engine.step`."""
         key = (task, *_shapes(batch))
         if not self._why_eager and key not in self._recordings:
             self._add(key, batch, task)
@@ -119,7 +122,8 @@ class RecordedSteps:
         if len(self._recordings) == _MOST_SHAPES:
             self._give_up(f"batches have more than {_MOST_SHAPES} shapes")
             return
-        own, before = batch.map(Tensor.clone), _Snapshot(self._models, self._optimizer)
+        own = batch.to(self._device).map(Tensor.clone)
+        before = _Snapshot(self._models, self._optimizer)
         eager = _two_losses(lambda: self._step(own, task))  # what fails here fails eagerly, too
         before.restore()
         try:
@@ -149,9 +153,9 @@ class _Recording:
     replay: Work
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Copies, since the next replay writes into the same place."""
+        """The loss is copied, since the next replay writes into the same place."""
         for inside, given in zip(_tensors(self.own), _tensors(batch), strict=True):
-            inside.copy_(given, non_blocking=True)
+            inside.copy_(sendable(given, inside.device.type), non_blocking=True)
         return self.replay().clone()
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from models.interface import Outputs
 from models.model_spec import Runtime
+from suite.training.recipes import at_precision
 
 _Signature = tuple[object, ...]
 
@@ -24,21 +25,24 @@ class NoRuntime(Exception):
     """This machine cannot run a model as declared: one sentence."""
 
 
-def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
+def prepared(
+    model: nn.Module, runtime: Runtime, device: str, precision: str = "float32"
+) -> nn.Module:
     """The model, called as before, run as declared. It is on the device already.
 
+    At ``bf16`` it runs under autocast, which is recorded with it, and returns float32.
     Modes are switched, and parameters found, on what is returned as on the model.
 
     Raises:
         NoRuntime: no compiler to compile with, no GPU to record.
     """
     if runtime == "eager":
-        return model
+        return at_precision(model, precision, device)
     if runtime == "compiled":
-        return _compiled(model, device)
+        return at_precision(_compiled(model, device), precision, device)
     if device == "cpu":
         raise NoRuntime("runtime='cuda_graph' needs a GPU, and this trial has none.")
-    return _Graphed(model)
+    return _Graphed(at_precision(model, precision, device, is_cached=False))
 
 
 def _compiled(model: nn.Module, device: str) -> nn.Module:

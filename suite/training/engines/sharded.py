@@ -73,7 +73,7 @@ class ShardedEngine:
     Torch's process group must exist already.
     """
 
-    how_steps_run = ""
+    how_steps_run = attention_kernels = ""
 
     def __init__(
         self,

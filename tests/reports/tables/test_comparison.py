@@ -169,6 +169,34 @@ def test_a_rate_is_judged_as_the_time_of_a_unit() -> None:
     assert entry.note == "2.01 × baseline, faster"
 
 
+def test_a_share_of_a_peak_is_a_median_without_a_verdict_and_not_shown_where_there_is_none() -> (
+    None
+):
+    share = MetricSpec(name="training_share_of_matrix_peak", unit="% of peak", better="higher")
+    said = synthetic.about(
+        variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",),
+        metrics={"t": {"step_time": (synthetic.SECONDS,)}}, claim=None,
+    )  # fmt: skip
+    times, shares = (
+        [
+            synthetic.row(said, variant, "t", "step_time", spec, seed=seed, value=value + seed)
+            for variant, value in (("a", 40.25), ("b", 20.125))
+            for seed in range(3)
+        ]
+        for spec in (synthetic.SECONDS, share)
+    )
+    for rows, columns in ((times, 1), ((*times, *shares), 2)):
+        measured = all_series(said, results_frame(rows))
+        table = comparison_table(said, measured, "t")
+        assert len(table.columns) == columns
+        assert whole_coverage(said, measured).num_total == 6 * columns
+    assert (table.columns[1].title, table.columns[1].unit) == (
+        "training, of the matrix peak", "% of peak",
+    )  # fmt: skip
+    entry = table.rows[0].entries[1]
+    assert (entry.text, entry.note) == ("41.25", "1.95 × baseline")
+
+
 def test_a_task_without_a_score_is_judged_by_how_fast_models_train() -> None:
     speed = MetricSpec(name=TRAINING_SPEED, unit="tokens/s", better="higher")
     made = [series_named(spec) for spec in (synthetic.PARAMETERS, synthetic.SECONDS, speed)]

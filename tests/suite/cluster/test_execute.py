@@ -127,6 +127,7 @@ def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None
     assert {result.status for result in results(events).values()} == {Status.OK}
 
 
+@pytest.mark.cluster
 def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace) -> None:
     if (os.cpu_count() or 1) < 2:
         pytest.skip("one CPU runs one trial at a time")
@@ -139,6 +140,7 @@ def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace)
     assert first.trial_id == good.trial_id
 
 
+@pytest.mark.cluster
 def test_curves_arrive_while_a_trial_runs(executor, mixers: Workplace) -> None:
     slow = next(t for t in own(mixers, "Slow").trials if t.subjects[0].mixer.endswith("Slow"))
     events = list(executor.execute([(slow, Resources())]))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import suite.commands.plan as plan_command
-from suite.commands.plan import TrialState, count_states, show, trial_states
+from suite.commands.plan import Asked, TrialState, count_states, show, show_as_json, trial_states
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
@@ -30,7 +30,7 @@ def own(write_ablation: WriteAblation) -> str:
 def test_for_programs_there_is_one_object_a_trial(
     own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show([own, own], scale="quick", seeds=2, out=tmp_path / "out", as_json=True)
+    show_as_json(Asked([own, own], "quick", 2), tmp_path / "out")
     found = json.loads(capsys.readouterr().out)
     assert all(list(entry) == FIELDS for entry in found)
     planned = plan(own, seeds=2)
@@ -47,7 +47,7 @@ def test_for_programs_there_is_one_object_a_trial(
 def test_for_people_seeds_and_variants_share_a_line(
     own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show([own], scale="quick", seeds=3, out=tmp_path / "out", as_json=False)
+    show(Asked([own], "quick", 3), tmp_path / "out")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mine, quick: How many?"
     quality = [line.split() for line in lines if "quality" in line]
@@ -57,18 +57,30 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; about ")
 
 
+@pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
+def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], num: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(plan_command.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(plan_command, "_seconds", lambda *_: 1800.0)
+    show(Asked([own], "quick", 3, settings), tmp_path / "out", card="h100", price="2.50 USD")
+    said = capsys.readouterr().out
+    assert f"; about 30 min 0 s and {num * 1.25:.2f} USD to run on {num} " in said
+
+
 def test_the_places_of_a_sweep_share_a_line(
     write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sweep = "lengths=[8, 16, 32], dims=[8, 16]"
     scale = f"Scale(dim=16, depth=1, length=8, steps=4, batch=2, {sweep})"
     path = str(write_ablation(probes='["mixer_flops"]', scales=f'{{"quick": {scale}}}'))
-    show([path], scale="quick", seeds=3, out=tmp_path / "out", as_json=False)
+    show(Asked([path], "quick", 3), tmp_path / "out")
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if "mixer_flops" in line]
     assert "seed 0, length 8-32, dim 8-16" in line
     assert line.endswith("heads=1; heads=4")
-    show([path], scale="quick", seeds=3, out=tmp_path / "out", as_json=True)
+    show_as_json(Asked([path], "quick", 3), tmp_path / "out")
     found = json.loads(capsys.readouterr().out)
     assert {entry["at"] for entry in found} == {
         "length=8", "length=16 | dim=16", "length=32", "dim=8",
@@ -162,7 +174,7 @@ def test_the_smallest_effect_that_the_seeds_can_find_is_said(
             journal.commit(result, journal.begin(trial.trial_id, "here"))
     for planned in (FinishedSweep("heads", num_seeds=9), FinishedSweep("heads", steps=30)):
         monkeypatch.setattr(plan_command, "plans_of", lambda *_, p=planned, **__: [p.plan])
-        show([], scale="quick", seeds=None, out=tmp_path, as_json=False)
+        show(Asked([], "quick", None), tmp_path)
         said = capsys.readouterr().out
         assert f"{planned.num_seeds} seeds find a difference of " in said
         assert "by the spread of 3 earlier pairs" in said
@@ -175,7 +187,7 @@ def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
     path = str(write_ablation(probes='["quality"]', scales=f'{{"quick": {scale}}}'))
 
     def said(card: str) -> str:
-        show([path], scale="quick", seeds=1, out=tmp_path, as_json=False, card=card)
+        show(Asked([path], "quick", 1), tmp_path, card=card)
         return capsys.readouterr().out
 
     assert "2 trainings share one" in said("h100")

@@ -137,3 +137,18 @@ def test_another_ablation_is_not_there(
     monkeypatch.chdir(work.path)
     code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "aaaa", "bbbb")
     assert "nothing is recorded of 'heads' yet" in said
+
+
+def test_a_price_is_for_the_page_of_a_sweep_on_gpus(
+    work: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work.path)
+    code, said = _here(capsys, monkeypatch, "report", "small", "--price", "2.50 USD")
+    assert code == 0
+    assert "small: no trial took a GPU, so its page has no table of costs; `bakeoff status" in said
+    for arguments in (["status"], ["report", "small"], ["plan", "heads"]):
+        code, said = _here(capsys, monkeypatch, *arguments, "--price", "free")
+        assert (code, said.count("\n")) == (2, 1)
+        assert said.startswith("bakeoff: --price 'free': give the price of an hour above 0")
+    refused = ("report", "small", "--price", "2", "--compare", "out", "other")
+    assert _here(capsys, monkeypatch, *refused)[0] == 2

@@ -69,6 +69,11 @@ def test_hours_are_those_of_the_cpus_and_gpus_of_all_workers() -> None:
     assert (found.cpu_hours_wasted, found.cpu_hours_left, found.eta_seconds) == (0.0, 0.0, 0.0)
 
 
+def test_a_timing_holds_a_whole_gpu() -> None:
+    ends = [end(name, 3600.0, num_gpus=0.25) for name in "ab"]
+    assert usage([trial("a"), trial("b", is_alone=True)], ends).gpu_hours_spent == 1.25
+
+
 @pytest.mark.parametrize("status", ["timeout", "crashed", "error"])
 def test_failures_are_wasted_and_so_is_what_came_too_late(status: str) -> None:
     ends = [

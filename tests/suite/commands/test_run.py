@@ -5,17 +5,23 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from suite.commands.run import _report_outcome
+from suite.commands import run as run_command
+from suite.commands.run import _report_outcome, run
 from suite.errors import DONE, FAILED, INTERRUPTED
+from suite.events import Unavailable
+from suite.planning.plan import plan
+from suite.schema import Plan
 from suite.sweep.driver import Options
 from suite.sweep.finish import SweepOutcome
 
 URL = "https://host/#/experiments/1/runs?viewStateShareKey=quick"
+SOME = ("recall", "data_parallel")
 PAGES = (Path("out/reports/heads/index.html"), Path("out/reports/mine/index.html"))
 
 
@@ -47,6 +53,28 @@ def test_without_dashboard_or_record_there_is_nothing_to_compare(
 ) -> None:
     assert told(capsys, ended(), Options(tracking_uri="postgresql://host/name")) == []
     assert told(capsys, ended(note="MLflow is not installed here."), Options()) == []
+
+
+def test_of_all_what_cannot_run_here_is_left_out_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a machine without Ray: data_parallel needs several workers."""
+    ran: list[str] = []
+
+    def run_plans(plans: Sequence[Plan], *rest: object) -> SweepOutcome:
+        ran.extend(plan.about.ablation for plan in plans)
+        return ended()
+
+    monkeypatch.setattr(run_command, "run_plans", run_plans)
+    monkeypatch.setattr(run_command, "plans_of", lambda names, **how: list(map(plan, SOME)))
+    inline = Options(executor="inline")
+    assert run(["all"], scale="quick", seeds=None, options=inline) == DONE
+    assert ran == ["recall"]
+    words = " ".join(capsys.readouterr().err.split())
+    assert "leaves out data_parallel: a data_parallel trial takes 1 worker of DeepSpeed" in words
+    monkeypatch.setattr(run_command, "plans_of", lambda names, **how: [plan("data_parallel")])
+    with pytest.raises(Unavailable, match="takes 1 worker of DeepSpeed"):
+        run(["all"], scale="quick", seeds=None, options=inline)
 
 
 def test_what_failed_here_shows_beside_what_was_found_elsewhere(

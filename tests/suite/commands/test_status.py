@@ -21,11 +21,12 @@ from suite.commands.status import (
     show_status,
     status_of,
     status_of_plans,
+    with_money,
 )
 from suite.journal.journal import Journal
 from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
-from suite.schema import Measurement, Plan, Result, Status, Trial
+from suite.schema import Measurement, Plan, Price, Result, Status, Trial
 from suite.spec import SpecError
 from suite.sweep.folder_lock import held
 from tests.suite.heads_sweep import HEADS
@@ -294,6 +295,39 @@ def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
         "3 ok", "20 trials a minute when it last ran", "1,234.5 CPU-hours spent",
         "less than 0.01 GPU-hours spent",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [
+        ({"gpu_hours_spent": 12.0, "gpu_hours_left": 2.0, "cpu_hours_spent": 96.0},
+         "30.00 USD spent; 5.00 USD still to come"),
+        ({"cpu_hours_spent": 4.0, "gpu_hours_spent": 0.0, "gpu_hours_left": 0.0},
+         "10.00 USD spent"),
+    ],
+)  # fmt: skip
+def test_a_price_is_of_gpus_or_of_cpus_where_there_are_none(
+    hours: dict[str, float], said: str
+) -> None:
+    found = SweepStatus(counts={"missing": 1, "ok": 1}, joules_spent=1.2e7, **hours)  # type: ignore[arg-type]
+    lines = printed(with_money(found, Price(amount=2.5, currency="USD"))).splitlines()
+    assert lines[-2:] == ["3.33 kWh taken by GPUs", said]
+
+
+def test_joules_and_money_are_summed_from_the_journal(
+    out: Path, sweep: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two attempts one after the other; for programs as numbers."""
+    place = replace(HEADS.place, num_gpus=1.0)
+    with Journal(out / "journal.db") as journal:
+        for trial, joules in zip(sweep.trials[4:], (400.0, 800.0), strict=True):
+            made = replace(result(trial, seconds=1800.0), provenance=place, joules=joules)
+            journal.commit(made, journal.begin(trial.trial_id, "p1"))
+    show_status(out, as_json=True, price="2.50 USD")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["joules_spent"], found["gpu_hours_spent"]) == (1200.0, 1.0)
+    assert (found["money_spent"], found["money_left"], found["currency"]) == (2.5, 0.0, "USD")
+    assert (status_of(out).money_spent, status_of(out).currency) == (None, "")
 
 
 def test_several_ablations_have_a_line_each() -> None:

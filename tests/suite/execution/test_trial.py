@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,12 +14,13 @@ import torch
 from suite.errors import Diverged, classified
 from suite.events import Finished, Progressed, Started
 from suite.execution import trial as trial_module
-from suite.execution.trial import run_trial
+from suite.execution.trial import run_measuring, run_trial
 from suite.planning.plan import plan
 from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Point, Resources, Result, Status, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Resources, Result, Status, Trial
 from suite.tasks.task import Task
 from suite.timeouts import TimeIsUp
+from tests.suite.timing.nvml import Library, with_library
 from tests.workplace import Workplace
 
 ONE = Resources()
@@ -125,6 +127,33 @@ ENDS = {
     "exit": (SystemExit("gone"), Status.ERROR, "SystemExit: gone"),
     "panic": (PanicException("unwrap on None"), Status.ERROR, "PanicException: unwrap on None"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_gpus", "joules"),
+    [
+        ({}, 1.0, 60.0),
+        ({}, 0.25, 15.0),  # its neighbours' joules are in the counter, too
+        ({"probe": "step_time"}, 0.25, 60.0),  # a timing never shares a card
+        ({"parallel": Parallel(workers=2, zero=0, precision="float32", accumulation=1)}, 1.0, None),
+        ({}, 0.0, None),
+    ],
+)
+def test_a_trial_is_given_its_share_of_the_cards_joules(
+    changes: dict[str, Any], num_gpus: float, joules: float | None, quality: Trial,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    library = with_library(monkeypatch, Library())
+
+    def measure() -> Iterator[Measurement]:
+        library.millijoules += 60_000
+        yield NUMBER
+
+    asked = Resources(num_gpus=num_gpus)
+    *_, last = run_measuring(replace(quality, **changes), asked, "here", measure)
+    assert isinstance(last, Finished)
+    assert last.result.status is Status.OK
+    assert last.result.joules == (None if joules is None else pytest.approx(joules))
 
 
 @pytest.mark.parametrize("case", ENDS)

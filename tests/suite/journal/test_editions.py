@@ -32,7 +32,10 @@ def test_an_edition_keeps_its_number_and_what_is_older_is_the_first(tmp_path: Pa
         assert numbers(journal.keep_plan(make())) == (1, [(1, 0)])
         commit_all(journal, make())
     with closing(sqlite3.connect(path)) as db:
-        db.executescript("DROP TABLE editions; DROP TABLE sources; PRAGMA user_version = 4;")
+        db.executescript(
+            "DROP TABLE editions; DROP TABLE sources; ALTER TABLE ends DROP COLUMN joules; "
+            "PRAGMA user_version = 4;"
+        )
     with Journal(path, read_only=True) as journal:
         assert numbers(journal.plans()[0]) == (1, [])
     with Journal(path) as journal:

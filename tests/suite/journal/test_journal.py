@@ -341,7 +341,8 @@ OLD_FORMATS = {
     1: "DROP TABLE waiting; DROP TABLE statements; DROP TABLE ends; DROP TABLE trials; "
     "DROP TABLE driver;",
     2: "DROP TABLE ends; DROP TABLE trials;",
-    3: "ALTER TABLE ends DROP COLUMN finding_sha256;",
+    3: "ALTER TABLE ends DROP COLUMN joules; ALTER TABLE ends DROP COLUMN finding_sha256;",
+    5: "ALTER TABLE ends DROP COLUMN joules;",
 }
 
 
@@ -356,16 +357,18 @@ def test_an_older_format_is_read_and_written_to(path: Path, number: int) -> None
         assert (kept.attempt, kept.sha256) == (1, result("a").sha256)
         assert kept.started_seconds is not None
         assert (kept.ended_seconds is None) == (number < 3)
-        assert [end.finding_sha256 for end in journal.ends()] == [""]
+        before = result("a").finding_sha256 if number > 3 else ""
+        assert [(end.finding_sha256, end.joules) for end in journal.ends()] == [(before, None)]
         assert journal.contradictions() == []
         assert journal.waiting() == (0, "")
     with Journal(path) as journal:
         assert [attempt.trial_id for attempt in journal.attempts()] == ["a"]
         journal.note_waiting(2, "no node")
         assert journal.waiting() == (2, "no node")
-        journal.commit(result("b"), journal.begin("b", "here"))
-        found = {end.trial_id: end.finding_sha256 for end in journal.ends()}
-    assert found == {"a": "", "b": result("b").finding_sha256}
+        journal.commit(replace(result("b"), joules=2.5), journal.begin("b", "here"))
+        found = {end.trial_id: (end.finding_sha256, end.joules) for end in journal.ends()}
+        assert [each.joules for each in journal.results("ab")] == [None, 2.5]
+    assert found == {"a": (before, None), "b": (result("b").finding_sha256, 2.5)}
 
 
 def test_what_an_attempt_found_is_kept_also_of_one_that_came_too_late(journal: Journal) -> None:

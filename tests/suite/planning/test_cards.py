@@ -7,7 +7,7 @@ import torch
 
 from suite.errors import UsageError
 from suite.planning import cards
-from suite.planning.cards import CARDS, USUAL, card_here, card_named, matrix_peak
+from suite.planning.cards import CARDS, USUAL, card_here, card_named
 
 
 class Properties:
@@ -29,24 +29,17 @@ def test_without_a_name_it_is_that_of_this_machine_as_measured(
         assert card_named(None) is CARDS[USUAL]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Card 9000")
+    peaks = {"float32": 1.0, "tf32": 2.0, "bf16": 3.0}
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: Properties())
-    monkeypatch.setattr(cards, "matrix_peak", {"float32": 1.0, "tf32": 2.0, "bf16": 3.0}.get)
+    monkeypatch.setattr(cards, "clock_of", lambda device: None)
+    monkeypatch.setattr(cards, "matrix_peak", lambda clock, device, precision: peaks[precision])
     card_here.cache_clear()
     try:
         found = card_named(None)
     finally:
         card_here.cache_clear()
     assert (found.title, found.memory_bytes) == ("Card 9000", Properties.total_memory)
-    assert found.flops_per_second == {"float32": 1.0, "tf32": 2.0, "bf16": 3.0}
-
-
-@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
-def test_the_peak_counts_all_products_and_the_time_that_they_took(
-    precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([10.0, 12.0])
-    monkeypatch.setattr(cards.time, "perf_counter", lambda: next(clock))
-    assert matrix_peak(precision, "cpu", side=16) == 10 * 2 * 16**3 / 2.0
+    assert found.flops_per_second == peaks
 
 
 def test_every_card_knows_every_precision_and_is_no_slower_with_less() -> None:

@@ -440,6 +440,7 @@ def test_an_id_is_the_hash_of_the_content() -> None:
         content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
         assert (content.pop("test_lengths"), content.pop("decoding")) == ((), ())
+        assert content.pop("precision") == "float32"
         unset = ("start", "teacher", "threads", "trained", "search", "found_rate")
         assert {content.pop(name) for name in unset} == {None}
         if content["training"]:

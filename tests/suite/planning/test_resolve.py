@@ -91,6 +91,27 @@ def test_a_value_that_does_not_fit_is_a_row(axis: str, good: Any, bad: Any, reas
     assert isinstance(found[f"{axis}={good}"], Subject)
 
 
+@pytest.mark.parametrize(
+    ("scale", "task", "refused"),
+    [
+        ({}, SHAKESPEARE, {"cudnn", "efficient"}),
+        ({"gpus": 1.0}, SHAKESPEARE, {"flash", "cudnn"}),
+        ({"gpus": 1.0, "precision": "bf16"}, SHAKESPEARE, set()),
+        ({"gpus": 1.0, "precision": "bf16", "length": 64}, "listops", {"flash"}),
+    ],
+)
+def test_a_kernel_that_the_place_does_not_have_is_a_row(
+    scale: dict[str, Any], task: str, refused: set[str]
+) -> None:
+    kernels = ["fused", "flash", "cudnn", "efficient", "math", "materialised"]
+    found = _subjects(
+        make_ablation(axes=[vary("kernel", kernels)], tasks=[task], scale=scale), task
+    )
+    reasons = {k: said for k in kernels if isinstance(said := found[f"kernel={k}"], str)}
+    assert reasons.keys() == refused
+    assert all(said.startswith(f"kernel={kernel!r} ") for kernel, said in reasons.items())
+
+
 def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row() -> None:
     axes = [vary("mixer", ["attention", "lstm"]), vary("heads", [1, 4])]
     found = _subjects(make_ablation(axes=axes, combine="cross"))

@@ -82,6 +82,27 @@ def test_what_cannot_be_run_so_is_an_impossible_cell(
 
 
 def test_a_graph_is_planned_for_a_gpu_whatever_this_machine_has() -> None:
-    found = plan(make_ablation(axes=[vary("runtime", ["eager", "cuda_graph"])], scale=GPU))
-    assert runtimes(found.trials) == {"eager", "cuda_graph"}
-    assert not [cell.reason for cell in found.cells if cell.reason]
+    axes = [vary("runtime", ["eager", "cuda_graph"])]
+    probes, scale = ["quality", "step_time", "mixer_time"], {**GPU, "lengths": [8]}
+    for precision in ("float32", "bf16"):
+        found = plan(
+            make_ablation(axes=axes, probes=probes, scale={**scale, "precision": precision})
+        )
+        for name in probes:
+            trials = tuple(trial for trial in found.trials if trial.probe == name)
+            assert runtimes(trials) == {"eager", "cuda_graph"}
+        assert not [cell.reason for cell in found.cells if cell.reason]
+
+
+def test_memory_is_not_measured_where_it_would_be_missed() -> None:
+    axes = [vary("runtime", ["eager", "compiled", "cuda_graph"])]
+    probes, scale = ["peak_memory", "mixer_memory"], {**GPU, "lengths": [8]}
+    found = plan(make_ablation(axes=axes, probes=probes, scale=scale))
+    reasons = {(cell.probe, cell.variant): cell.reason for cell in found.cells if cell.reason}
+    eagerly = "memory of a mixer alone is measured eagerly, not by runtime="
+    assert reasons == {
+        ("peak_memory", "runtime=cuda_graph"):
+            "a CUDA graph holds memory of its own, of which torch counts no peak",
+        ("mixer_memory", "runtime=compiled"): f"{eagerly}'compiled'",
+        ("mixer_memory", "runtime=cuda_graph"): f"{eagerly}'cuda_graph'",
+    }  # fmt: skip

@@ -16,6 +16,7 @@ from suite.probes import decode, mixer_time, step_time
 from suite.probes.probe import Probe, Said, probe
 from suite.schema import Measurement, Parallel, Trial
 from suite.timing.comparison import TimingComparison
+from suite.timing.peaks import Peaks
 from suite.timing.stopping import Limits
 from suite.training.checkpoint import Checkpointer
 
@@ -44,8 +45,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (decode, mixer_time, step_time):
         monkeypatch.setattr(module, "TimingComparison", comparison)
-    monkeypatch.setattr(mixer_time, "matrix_peak", lambda clock, device: 5e9)
-    monkeypatch.setattr(mixer_time, "copy_peak", lambda clock, device: 7e9)
+        monkeypatch.setattr(module, "peaks", lambda clock, device, precision: Peaks(5e9, 7e9))
 
 
 def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -> ModelSpec:

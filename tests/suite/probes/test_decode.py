@@ -15,6 +15,7 @@ from models.mixer import State
 from models.mixers.attention import Attention
 from models.mixers.gru import GRU
 from suite.planning.plan import plan
+from suite.probes import decode
 from suite.probes.decode import METRIC, Decode, Decoding, TokenStep, decode_step, next_token
 from suite.probes.samples import mixers_of
 from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
@@ -61,6 +62,50 @@ def test_every_variant_has_a_time_and_the_first_has_controls(trial: Trial) -> No
     assert {each.metric for each in controls} <= CONTROLS
     ratios = {each.metric: each.subject for each in controls if each.metric.endswith("_ratio")}
     assert ratios == {"baseline_again_ratio": 0, "baseline_slowed_ratio": 0}
+
+
+@pytest.mark.usefixtures("brief")
+def test_on_a_gpu_each_step_has_its_share_of_the_copy_peak(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "are_wanted", lambda device: True)
+    found = by_subject(Decode().measure(trial, "cpu"))
+    assert found["copy_peak_bytes_per_second", 0].value == 7e9
+    for subject, spec in enumerate(trial.subjects):
+        seconds, state, said = (
+            found[name, subject]
+            for name in (METRIC, "decode_state_bytes", "decode_share_of_copy_peak")
+        )
+        read = sum(p.nbytes for p in build_model(spec).parameters()) + (state.value or 0.0)
+        assert said.value == pytest.approx(100 * read / 7e9 / (seconds.value or 0.0))
+        assert (said.unit, said.at, said.status) == ("% of peak", "length=8", seconds.status)
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_batch_without_memory_costs_one_variant_that_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = GRU.step
+
+    def hungry(mixer: GRU, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        if len(x_t) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(mixer, x_t, state)
+
+    monkeypatch.setattr(GRU, "step", hungry)
+    ablation = make_ablation(
+        axes=[vary("mixer", ["attention", "gru"])], probes=["decode"],
+        scale={"decode_batches": [2, 4, 8]},
+    )  # fmt: skip
+    (trial,) = plan(ablation, seeds=1).trials
+    rows = [m for m in Decode().measure(trial, "cpu") if isinstance(m, Measurement)]
+    names = {spec.name for spec in Decode().specs}
+    lost = {
+        (m.metric, m.at, trial.subjects[m.subject].mixer, m.status)
+        for m in rows
+        if m.metric in names and m.value is None
+    }
+    assert lost == {(n, "length=8, batch=4", "gru", Status.OUT_OF_MEMORY) for n in names}
 
 
 @pytest.mark.usefixtures("brief")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from models import ModelSpec
+from suite.events import Condition
 from suite.probes import mixer_time
-from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime, copy_peak, matrix_peak
+from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime
 from suite.schema import CONTROLS, Measurement, Status, Trial
-from suite.timing.clock import CpuClock
 from suite.timing.comparison import Disproved
 from suite.timing.kernels import QUADRATIC
-from suite.timing.passes import Call, Pass
+from suite.timing.passes import Pass
 from tests.suite.probes.conftest import by_subject
-from tests.suite.timing.scripted import ScriptedClock
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
 
 Table = Callable[..., dict[tuple[str, int], Measurement]]
@@ -63,9 +61,15 @@ class Once:
     def __init__(self, *, trial: Trial, operations: Callable[..., object], **_: object) -> None:
         self.trial, self.operations = trial, operations
 
+    def or_missing(self, build: Callable[[ModelSpec], object], spec: ModelSpec) -> object:
+        return build(spec)
+
     def measured(self) -> Iterator[Measurement]:
         for spec in self.trial.subjects:
             self.operations(spec)[FORWARD].run()  # type: ignore[index]
+        return iter(())
+
+    def attention_kernels(self) -> Iterator[Condition]:
         return iter(())
 
 
@@ -129,39 +133,3 @@ def test_it_is_planned_for_mixers_alone_and_alone() -> None:
     assert probe.is_swept
     assert probe.is_timing
     assert all(spec.at == "" for spec in probe.metrics(None, 64))
-
-
-class Scripted(ScriptedClock):
-    """Each sample runs its pass, and takes what the script says."""
-
-    def __init__(self, *seconds: float) -> None:
-        super().__init__()
-        self.script = iter(seconds)
-
-    def seconds(self, one_pass: Call, num_passes: int) -> float:
-        one_pass()
-        return next(self.script)
-
-
-def test_the_best_pass_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixer_time, "_SIDE", {"cpu": 10})
-    monkeypatch.setattr(mixer_time, "_cache_bytes", lambda device: 1000)
-    times = (0.4, 0.3, 0.2, 0.3, 0.4)
-    assert matrix_peak(Scripted(*times), "cpu") == pytest.approx(2 * 10**3 / 0.2)
-    assert copy_peak(Scripted(*times), "cpu") == pytest.approx(2 * 2 * 1000 / 0.2)
-
-
-def test_the_cache_is_as_large_as_the_system_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(mixer_time, "_CACHES", tmp_path)
-    assert mixer_time._cache_bytes("cpu") == 32 * 2**20  # nothing said
-    for index, size in enumerate(["32K\n", "1024K\n", "24M\n"]):
-        (tmp_path / f"index{index}").mkdir()
-        (tmp_path / f"index{index}" / "size").write_text(size)
-    assert mixer_time._cache_bytes("cpu") == 24 * 2**20
-
-
-def test_a_real_peak_is_possible() -> None:
-    assert 1e8 < matrix_peak(CpuClock(), "cpu") < 1e13
-    assert 1e8 < copy_peak(CpuClock(), "cpu") < 1e12

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch._subclasses import FakeTensorMode
 
 from models import build_model
 from suite.probes.peak_memory import PeakMemory
+from suite.probes.tensor_bytes import NewTensors
 from tests.suite.probes.conftest import TWO_WORKERS, language_model, measured, trial_on_text
 
 SMALL = language_model(length=4, dim=128, depth=2, knobs={"heads": 4})
@@ -30,6 +33,14 @@ def test_activations_grow_with_the_batch() -> None:
     tokens = 64 * SMALL.length
     held = 4 * tokens * SMALL.depth * SMALL.dim * (1 + 2 + 4 + 2 * 4)
     assert held < peak(batch=128) - peak(batch=64) < 2.5 * held
+
+
+def test_what_a_compiler_leaves_behind_is_no_memory() -> None:
+    new, real = NewTensors(), torch.ones(256)
+    with FakeTensorMode():
+        fake = torch.ones(1_000_000)
+    assert new.bytes() == real.nbytes
+    assert fake.nbytes == 4_000_000
 
 
 def test_workers_are_measured_elsewhere() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from models import build_model
 from suite.planning.plan import plan
 from suite.probes import step_time
 from suite.probes.step_time import StepTime
 from suite.schema import CONTROLS, Measurement, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
+from suite.tasks.batch import Batch
 from suite.tasks.registry import task_class
 from suite.timing.clock import CpuClock
 from tests.suite.probes.conftest import TWO_WORKERS, by_subject
@@ -79,6 +82,39 @@ def test_tokens_a_second_follow_from_the_times(trial: Trial) -> None:
             assert said.value == pytest.approx(4 * 16 / (timed.value or 0.0))
             assert said.spread_low == pytest.approx(4 * 16 / (timed.spread_high or 0.0))
             assert (said.unit, said.better, said.status) == ("tokens/s", "higher", timed.status)
+
+
+def test_on_a_gpu_each_step_has_its_share_of_the_matrix_peak(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_time, "are_wanted", lambda device: True)
+    through, sizes = Batch.through, set()
+
+    def noted(batch: Batch, model: Any) -> Any:
+        sizes.add(len(batch.targets))
+        return through(batch, model)
+
+    monkeypatch.setattr(Batch, "through", noted)
+    said = [m for m in StepTime().measure(trial, "cpu") if isinstance(m, Measurement)]
+    found = by_subject(m for m in said if m.at == "length=16")
+    assert found["matrix_peak_flops_per_second", 0].value == 5e9
+    share = "training_share_of_matrix_peak"
+    for subject, spec in enumerate(trial.subjects):
+        flops = 3 * build_model(spec).flops(length=16, batch=4)
+        step, used = found[TRAINING, subject], found[share, subject]
+        assert used.value == pytest.approx(100 * flops / 5e9 / (step.value or 0.0))
+        assert (used.unit, used.at, used.status) == ("% of peak", "length=16", step.status)
+    alone = by_subject(m for m in said if m.at == "length=16, batch=1")
+    assert sizes == {4, 1}
+    for subject in range(3):
+        rate, time = (alone[name, subject] for name in ("prefill_tokens_per_second", FORWARD))
+        assert rate.value == pytest.approx(16 / (time.value or 0.0))
+    silent = {"mixer": "tests.suite.probes.no_formula:Silent", "knobs": {}}
+    reading_both_ways = replace(trial.subjects[0], architecture="masked_language_model", **silent)
+    other = replace(trial, subjects=(reading_both_ways,))
+    missing = step_time._share(other, step_time.Peaks(5e9, 7e9), found[TRAINING, 0])
+    assert (missing.value, missing.status) == (None, Status.SKIPPED)
+    assert missing.reason == "the model gives no formula of its FLOPs"
 
 
 def test_every_subject_has_its_times_and_the_first_one_the_controls(trial: Trial) -> None:

@@ -171,7 +171,7 @@ def test_a_damaged_row_that_the_store_has_not_either_is_told_and_spreads_no_furt
 def test_a_contradiction_is_told_and_cannot_be_repaired(folder: Folder) -> None:
     folder.journal(
         "INSERT INTO ends SELECT trial_id, environment_id, 3, status, seconds, num_cpus, num_gpus,"
-        " ended_seconds, reason, 0, 'another' FROM ends LIMIT 1"
+        " ended_seconds, reason, 0, 'another', NULL FROM ends LIMIT 1"
     )
     made = repaired(folder.out, None)
     (line,) = made.differences

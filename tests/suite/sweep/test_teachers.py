@@ -121,7 +121,7 @@ def test_a_plan_says_what_the_teacher_costs(
     from suite.commands import plan as command
 
     monkeypatch.setattr(command, "plans_of", lambda *_, **__: [plan(ABLATION)])
-    command.show(["own"], scale="quick", seeds=1, out=tmp_path, as_json=False)
+    command.show(command.Asked(["own"], "quick", 1), tmp_path)
     said = capsys.readouterr().out.splitlines()
     (line,) = [line.split() for line in said if "teacher" in line and "missing" in line][:1]
     assert line[:3] == ["missing", "quality", "parity"]

@@ -21,6 +21,32 @@ def batch_of(rows: int = 4) -> Batch:
     )
 
 
+def test_a_gpu_fetches_each_tensor_once_from_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any other memory the process would wait for all that the GPU has still to do."""
+    pinned: list[Tensor] = []
+    moved: list[tuple[Tensor, str, bool]] = []
+
+    def pin(tensor: Tensor) -> Tensor:
+        pinned.append(tensor.clone())
+        return pinned[-1]
+
+    def move(tensor: Tensor, device: str, non_blocking: bool = False) -> Tensor:
+        moved.append((tensor, device, non_blocking))
+        return tensor.clone()
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin)
+    monkeypatch.setattr(Tensor, "to", move)
+    batch = batch_of()
+    there = batch.to("cuda")
+    assert [id(tensor) for tensor, *_ in moved] == [id(tensor) for tensor in pinned]
+    assert {tuple(how) for _, *how in moved} == {("cuda", True)}
+    assert len(moved) == len(batch.inputs) + 1
+    assert all(torch.equal(there.inputs[name], batch.inputs[name]) for name in batch.inputs)
+    assert torch.equal(there.targets, batch.targets)
+    assert batch.to("cpu") is batch
+    assert len(pinned) == len(moved)
+
+
 def test_a_model_is_called_with_the_inputs_by_name() -> None:
     batch = batch_of()
     called = {}

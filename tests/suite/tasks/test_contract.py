@@ -200,6 +200,21 @@ def test_another_process_sees_the_same_batches(
     assert digests_elsewhere[task.name] == batch_digest(task)
 
 
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("listops", "824b44c72199733b"),
+        ("mqar_small", "dc925af15d7b3a7e"),
+        ("parity", "02781cec72f98a04"),
+        ("selective_copying", "ea671f609b481cfc"),
+        ("shakespeare_masked", "31c4da99048c2eb6"),
+    ],
+)
+def test_what_is_drawn_stays_what_it_was(name: str, digest: str) -> None:
+    """However it is computed: results of earlier versions were trained on these batches."""
+    assert batch_digest(build_task(name, 64)).startswith(digest)
+
+
 def test_a_batch_may_be_overwritten_without_harm_to_the_next(task: Task) -> None:
     for batch_again in (
         lambda: task.training_batch(0, 4, seed=0),

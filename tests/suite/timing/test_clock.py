@@ -177,12 +177,22 @@ def test_a_gpu_below_three_quarters_of_its_clock_is_slow(
 def test_a_gpu_says_what_holds_it_back(
     gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert gpu_clock.conditions() == {
-        "l2_flush_bytes": str(L2_BYTES), "gpu_clock": "unknown", "gpu_held_back_by": "unknown",
+    def said() -> dict[str, str]:
+        return {each.name: each.text for each in gpu_clock.conditions()}
+
+    gpu_clock.why_slow()  # no NVML
+    assert said() == {
+        "L2 flush": "4,096 bytes", "GPU clock": "unknown", "GPU power": "unknown",
+        "GPU held back by": "unknown",
     }  # fmt: skip
-    monkeypatch.setattr(clock, "gpu_state", lambda device: GpuState(1755, 1980, ""))
-    assert gpu_clock.conditions()["gpu_clock"] == "1755 of 1980 MHz"
-    assert gpu_clock.conditions()["gpu_held_back_by"] == "nothing"
+    states = [GpuState(1755, 1980, "", 412.5), GpuState(1410, 1980, "power cap", 700.2),
+              GpuState(None, None, None, None)]  # fmt: skip
+    for state, held_back_by in zip(states, ("nothing", "power cap", "power cap"), strict=True):
+        monkeypatch.setattr(clock, "gpu_state", lambda device, state=state: state)
+        gpu_clock.why_slow()
+        assert said()["GPU held back by"] == held_back_by
+    assert said()["GPU clock"] == "1410 to 1755 of 1980 MHz"
+    assert said()["GPU power"] == "412 to 700 W"
 
 
 @pytest.mark.gpu

@@ -12,7 +12,7 @@ from models import MIXERS, ModelSpec
 from models.mixers.grid_conv import GridConvolution
 from suite.schema import Measurement, Status
 from suite.timing.comparison import Disproved, Operations, TimingComparison, refuse_wrong_mixers
-from suite.timing.passes import Pass
+from suite.timing.passes import Pass, built, over_vectors
 from tests.suite.timing.scripted import ScriptedClock, idle_machine
 from tests.suite.timing.subjects import Drawing, NotANumber, Unproven, Wrong, alone, own, trial_of
 
@@ -158,3 +158,21 @@ def test_mixers_inside_a_model_are_checked_too() -> None:
     )  # fmt: skip
     with pytest.raises(Disproved, match="Wrong"):
         refuse_wrong_mixers(spec, "cpu", 0)
+
+
+@pytest.mark.parametrize(("device", "said"), [("cuda", ["flash, math"]), ("cpu", [])])
+def test_a_gpus_kernels_of_attention_are_known_after_the_timing(
+    bench: Bench, device: str, said: list[str]
+) -> None:
+    """Of what runs eagerly, and does not fail."""
+
+    def main(spec: ModelSpec) -> Pass:
+        if spec.mixer == "conv":
+            raise MemoryError
+        forward, _ = over_vectors(built(spec, "cpu", 0), spec, "cpu", 0)
+        return forward
+
+    subjects = [B, alone("attention"), alone("attention", kernel="math")]
+    subjects += [replace(alone("attention", value_dim=3), runtime="compiled"), A]
+    timed = replace(bench.comparison(*subjects), device=device, main_operation=main)
+    assert [condition.text for condition in timed.attention_kernels()] == said

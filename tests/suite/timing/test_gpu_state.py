@@ -10,52 +10,19 @@ import pytest
 import torch
 
 from suite.timing import gpu_state as module
-from suite.timing.gpu_state import GpuState, gpu_state
+from suite.timing.gpu_state import GpuState, gpu_state, joules_since
+from tests.suite.timing.nvml import NOT_SUPPORTED, UUID, Library, with_library
 
 CUDA = torch.device("cuda")
-UUID = "b3c1e0a2-0000-0000-0000-000000000001"
-
-
-class Library:
-    """Answers as NVML does: a code, and numbers through pointers."""
-
-    def __init__(self, reasons: int = 0, code: int = 0) -> None:
-        self.reasons, self.code = reasons, code
-        self.asked: list[Any] = []
-
-    def nvmlInit_v2(self) -> int:
-        self.asked.append("init")
-        return self.code
-
-    def nvmlDeviceGetHandleByUUID(self, name: bytes, handle: Any) -> int:
-        self.asked.append(name)
-        return 0
-
-    def nvmlDeviceGetClockInfo(self, handle: Any, kind: Any, answer: Any) -> int:
-        answer._obj.value = {1: 1755}[kind.value]
-        return 0
-
-    def nvmlDeviceGetMaxClockInfo(self, handle: Any, kind: Any, answer: Any) -> int:
-        answer._obj.value = {1: 1980}[kind.value]
-        return 0
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: Any, answer: Any) -> int:
-        answer._obj.value = self.reasons
-        return 0
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module._handle.cache_clear()
+    module._card_of.cache_clear()
     properties = SimpleNamespace(uuid=UUID)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     yield
-    module._handle.cache_clear()
-
-
-def with_library(monkeypatch: pytest.MonkeyPatch, library: Library) -> Library:
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: {"libnvidia-ml.so.1": library}[name])
-    return library
+    module._card_of.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +34,7 @@ def test_clock_and_reasons_are_read(
 ) -> None:
     library = with_library(monkeypatch, Library(reasons=reasons))
     for _ in range(2):
-        assert gpu_state(CUDA) == GpuState(1755, 1980, words)
+        assert gpu_state(CUDA) == GpuState(1755, 1980, words, watts=412.5)
     assert library.asked == ["init", b"GPU-" + UUID.encode()]  # once
 
 
@@ -87,3 +54,33 @@ def test_an_error_of_nvml_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_torch_that_gives_no_uuid_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace())
     assert gpu_state(CUDA) is None
+
+
+def test_what_a_card_cannot_answer_takes_nothing_from_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Power by a code of NVML, reasons by a library that lacks the function."""
+    library = with_library(monkeypatch, Library())
+    monkeypatch.setattr(library, "nvmlDeviceGetPowerUsage", lambda *_: NOT_SUPPORTED, raising=False)
+    monkeypatch.delattr(Library, "nvmlDeviceGetCurrentClocksThrottleReasons")
+    assert gpu_state(CUDA) == GpuState(1755, 1980, None, watts=None)
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "share", "joules"),
+    [
+        (7_000_000_000, 7_000_120_000, 1.0, 120.0),
+        (7_000_000_000, 7_000_120_000, 0.25, 30.0),
+        (-1, 120_000, 1.0, None),
+        (120_000, -1, 1.0, None),  # it goes missing half way
+        (120_000, 20_000, 1.0, None),  # the driver was loaded again
+    ],
+)
+def test_the_share_of_what_the_counter_went_on_by(
+    monkeypatch: pytest.MonkeyPatch, begun: int, ended: int, share: float, joules: float | None
+) -> None:
+    library = with_library(monkeypatch, Library())
+    library.millijoules = begun
+    since = joules_since(CUDA, share)
+    library.millijoules = ended
+    assert since() == (None if joules is None else pytest.approx(joules))

@@ -6,14 +6,16 @@ import itertools
 import math
 import random
 import re
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import torch
 
 from suite.schema import Status
 from suite.timing.machine_load import ReadTimes
-from suite.timing.passes import Missing, Pass
+from suite.timing.passes import Key, Missing, Pass
 from suite.timing.rounds import Contest, Timings, has_trend, is_warm
 from suite.timing.stopping import Limits
 from tests.suite.timing.scripted import (
@@ -222,6 +224,36 @@ def test_who_runs_out_of_memory_is_out_and_the_others_go_on(clock: ScriptedClock
     assert "can't allocate memory" in timings.missing[key("large")].reason
     assert set(timings.samples) == {key("a")}
     assert cleared == ["large"]  # what it had taken before there was no more
+
+
+class Large:
+    """What a contestant holds."""
+
+
+@pytest.mark.parametrize("so_manieth", [0, 1, 15])  # first call, warm-up, rounds
+def test_who_runs_out_of_memory_gives_it_back_whenever_that_is(
+    so_manieth: int, clock: ScriptedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others take memory for good in their first steps, as an optimiser's state."""
+    held, num_calls = Large(), itertools.count()
+    seen, freed = weakref.ref(held), []
+
+    def large(held: Large = held) -> None:
+        clock.time += 0.01
+        if next(num_calls) == so_manieth:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append(seen() is None))
+    players = Players(clock, {"a": steady(0.02)})
+    passes: dict[Key, Pass | Missing] = {key("large"): Pass(large), **players.passes}
+    contest = Contest(passes, clock, LIMITS, idle_machine(clock), 0)
+    del passes, large, held
+    timings = contest.run()
+    assert freed == [True]
+    assert timings.missing[key("large")].status is Status.OUT_OF_MEMORY
+    assert timings.missing[key("large")].reason.endswith("Tried to allocate 2.00 GiB.")
+    assert set(timings.samples) == {key("a")}
+    assert not timings.noise[key("a")]
 
 
 def test_another_error_ends_the_trial(clock: ScriptedClock) -> None:

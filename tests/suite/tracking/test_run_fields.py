@@ -102,6 +102,8 @@ def test_of_several_models_only_what_they_share_is_a_parameter() -> None:
     assert "mixer.heads" not in params
     assert params["mixer.dropout"] == "0.0"
     assert not [name for name in params if name.startswith("training.")]
+    assert "precision" not in params
+    assert trial_params(replace(trial, precision="bf16"), ())["precision"] == "bf16"
 
 
 def test_points_are_stamped_by_their_step() -> None:
@@ -127,6 +129,9 @@ def test_measurements_stand_by_name_and_those_of_a_curve_under_final() -> None:
     assert by_name["best/bits_per_character"][0].value == HEADS.points()[-1].value
     assert by_name["parameters"][0].value == 100_000.0
     assert by_name["trial_seconds"][0].value == 12.5
+    assert "trial_joules" not in by_name
+    told = result_rows(trial, HEADS.cells(trial), replace(HEADS.result(trial), joules=3e3), START)
+    assert [row.value for row in told if row.key == "trial_joules"] == [3000.0]
 
 
 @pytest.mark.parametrize(("better", "best"), [("lower", 1.0), ("higher", 3.0), ("none", None)])

@@ -130,6 +130,21 @@ def test_a_resumed_training_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: P
     assert second.state_sha256() == whole.state_sha256()
 
 
+def test_a_batch_goes_straight_to_where_the_recording_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once, pinned: a copy on the device in between would be one more."""
+    task = build_task(TEXT, LENGTH)
+    engine = LocalEngine(built(), training(STEPS), "cpu", is_recorded=True)
+    engine.step(task.training_batch(0, BATCH, 0), task)
+    sent: list[Tensor] = []
+    monkeypatch.setattr(recording, "sendable", lambda tensor, _: sent.append(tensor) or tensor)
+    monkeypatch.delattr(Batch, "to")
+    batch = task.training_batch(1, BATCH, 0)
+    engine.step(batch, task)
+    assert [id(tensor) for tensor in sent] == [id(batch.inputs["inputs"]), id(batch.targets)]
+
+
 class Moody(FirstToken):
     """What it asks for hangs on numbers that a GPU would have to tell."""
 

@@ -22,6 +22,7 @@ from suite.tasks.task import Task
 from suite.training.engines import runtimes
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.runtimes import NoRuntime, prepared
+from suite.training.recipes import at_precision
 from tests.suite.families import TASKS, family_ablation, hold_out_few
 from tests.suite.toy import Reader, training
 from tests.suite.writers import GruPair
@@ -39,9 +40,9 @@ def spec(declared: Any, mixer: str = "attention") -> ModelSpec:
     )  # fmt: skip
 
 
-def engine(declared: Any, device: str = "cpu") -> LocalEngine:
+def engine(declared: Any, device: str = "cpu", **recipe: Any) -> LocalEngine:
     torch.manual_seed(0)
-    return LocalEngine(build_model(spec(declared)), training(STEPS), device)
+    return LocalEngine(build_model(spec(declared)), training(STEPS, **recipe), device)
 
 
 def losses(found: LocalEngine, task: Task) -> list[float]:
@@ -74,11 +75,11 @@ def test_eager_is_the_model_itself() -> None:
 def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def noted(model: nn.Module, declared: str, device: str) -> nn.Module:
+    def noted(model: nn.Module, declared: str, device: str, precision: str) -> nn.Module:
         asked.append((declared, device))
         return model
 
-    monkeypatch.setattr("suite.training.engines.runtimes.prepared", noted)
+    monkeypatch.setattr(runtimes, "prepared", noted)
     engine("compiled")
     LocalEngine(Reader(), training(STEPS), "cpu")  # a user's own module has no spec
     assert asked == [("compiled", "cpu")]
@@ -167,6 +168,42 @@ def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) ->
     assert [len(own) for *_, own in recorder.recorded] == [len(batch.inputs)]
 
 
+@pytest.mark.parametrize(("declared", "is_cached"), [("eager", True), ("cuda_graph", False)])
+def test_bf16_is_autocast_inside_what_is_recorded(
+    declared: Any, is_cached: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph that held casts of a cache would read freed memory: torch refuses to record it."""
+    seen: list[object] = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
+            return super().forward(x)
+
+    def on_a_cpu(model: nn.Module, precision: str, device: str, **how: bool) -> nn.Module:
+        return at_precision(model, precision, "cpu", **how)
+
+    monkeypatch.setattr(runtimes, "at_precision", on_a_cpu)
+    layer = Watched(3, 3)
+    run = prepared(layer, declared, "cuda", "bf16").eval()
+    assert not layer.training
+    assert run(torch.ones(2, 3)).dtype is torch.float32
+    assert seen == [(True, is_cached)]
+    assert not torch.is_autocast_enabled("cpu")
+    assert len(recorder.recorded) == (declared == "cuda_graph")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_bf16_is_compiled_with_the_model() -> None:
+    model, batch = GruPair(dim=8), Reversal(5).training_batch(0, 3, 0)
+    compiled = prepared(model, "compiled", "cpu", "bf16")
+    eager = prepared(model, "eager", "cpu", "bf16")
+    torch.testing.assert_close(
+        batch.through(compiled), batch.through(eager), rtol=2e-2, atol=2e-2
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_a_model_with_a_source_is_compiled() -> None:
@@ -225,12 +262,13 @@ def test_a_gpu_records_named_inputs_and_auxiliary_tensors() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("bf16", 1e-2)])
 @pytest.mark.parametrize("declared", ["cuda_graph", "compiled"])
-def test_a_gpu_runs_it_as_declared(declared: str) -> None:
+def test_a_gpu_runs_it_as_declared(declared: str, precision: str, tolerance: float) -> None:
     task = build_task(TEXT, LENGTH)
-    found, eager = engine(declared, "cuda"), engine("eager", "cuda")
-    assert losses(found, task) == pytest.approx(losses(eager, task), rel=1e-4)
+    found, eager = (engine(how, "cuda", precision=precision) for how in (declared, "eager"))
+    assert losses(found, task) == pytest.approx(losses(eager, task), rel=tolerance)
     assert found.evaluate(task, "validation", 64) == pytest.approx(
-        eager.evaluate(task, "validation", 64), rel=1e-3
+        eager.evaluate(task, "validation", 64), rel=10 * tolerance
     )
     assert replace(spec(declared), runtime="eager") == spec("eager")

@@ -1,0 +1,94 @@
+"""Shows what the trials of each variant took: hours, energy, and money at a stated price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Section, Table, column_rows
+from reports.stats.intervals import Estimate, Notation
+from suite.schema import About, Expense, Price
+
+_ALL = "all trials"
+_J_PER_KWH = 3.6e6
+_LEAST_IN_KWH = 0.1 * _J_PER_KWH
+_IN_KWH, _IN_KJ = Notation(factor=_J_PER_KWH, unit="kWh"), Notation(factor=1e3, unit="kJ")
+_HELD = (
+    "Hours are those for which trials held CPUs and GPUs, by what they ask for. Trials that "
+    "several variants share, as timings, have a row of their own. Attempts that failed and were "
+    "repeated are left out; bakeoff status counts them."
+)
+_ENERGY = (
+    "Energy is that of the GPUs alone, by NVML's counter, from the beginning to the end of a "
+    "trial. A trial on a part of a card is given that part of what the card took."
+)
+
+
+def costs_section(about: About) -> Section:
+    """A folded table; there must be costs."""
+    has_energy = any(each.joules is not None for each in about.costs)
+    exhibit = Exhibit(
+        title="", sentences=(_HELD, *([_ENERGY] if has_energy else [])),
+        tables=(costs_table(about.costs, about.price),),
+    )  # fmt: skip
+    return Section(title="What it cost", exhibits=(exhibit,), is_folded=True)
+
+
+def costs_table(costs: Sequence[Expense], price: Price | None) -> Table:
+    """A row for each, then one for all; energy and money where they are known."""
+    rows = {each.name: each for each in (*costs, _total(costs))}
+    columns = tuple(_columns(rows, price))
+    return Table(
+        name="costs", title="What it cost", task="", row_title="trials of", columns=columns,
+        rows=column_rows(columns, rows),
+    )  # fmt: skip
+
+
+def _total(costs: Sequence[Expense]) -> Expense:
+    told = [each.joules for each in costs if each.joules is not None]
+    return Expense(
+        name=_ALL, num_trials=sum(each.num_trials for each in costs),
+        cpu_hours=sum(each.cpu_hours for each in costs),
+        gpu_hours=sum(each.gpu_hours for each in costs),
+        joules=sum(told) if told else None, num_told=sum(each.num_told for each in costs),
+    )  # fmt: skip
+
+
+def _columns(rows: Mapping[str, Expense], price: Price | None) -> Iterator[Column]:
+    every = rows.values()
+    hours, count = Notation(), Notation(decimals=0)
+    yield _column("num_trials", "trials", "1", count, {e.name: e.num_trials for e in every})
+    yield _column("cpu_hours", "CPU-hours", "h", hours, {e.name: e.cpu_hours for e in every})
+    yield _column("gpu_hours", "GPU-hours", "h", hours, {e.name: e.gpu_hours for e in every})
+    joules = rows[_ALL].joules
+    if joules is not None:
+        written = _IN_KWH if joules >= _LEAST_IN_KWH else _IN_KJ
+        energy = _column("energy", "energy", "J", written, {e.name: e.joules for e in every})
+        entries = {name: _of_those(rows[name], entry) for name, entry in energy.entries.items()}
+        yield replace(energy, entries=entries)
+    if price is not None:
+        money = {e.name: price.amount * e.gpu_hours for e in every}
+        written = Notation(unit=price.currency, decimals=2)
+        title = f"at {price.amount:g} a GPU-hour"
+        yield _column("money", title, price.currency or "1", written, money)
+
+
+def _column(
+    key: str, title: str, unit: str, written: Notation, amounts: Mapping[str, float | None]
+) -> Column:
+    """Of amounts in the unit."""
+    return Column(
+        key=key, title=title, measured_unit=unit, unit=written.unit,
+        entries={
+            name: NO_ENTRY if amount is None
+            else Entry(text=written.write(amount), estimate=Estimate(n=1, point=amount))
+            for name, amount in amounts.items()
+        },
+    )  # fmt: skip
+
+
+def _of_those(one: Expense, entry: Entry) -> Entry:
+    """With the number of trials that told, where others did not."""
+    if one.joules is None or one.num_told == one.num_trials:
+        return entry
+    return replace(entry, note=f"of {one.num_told:,} of {one.num_trials:,} trials")

@@ -1,0 +1,46 @@
+"""Sum what the trials of a sweep took, variant by variant; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from suite.journal.plans import parent_cells
+from suite.schema import FLOORS, Expense, Plan, Result, Trial
+
+SEVERAL = "several variants"  # that share a trial, as a timing, of which none has a share alone
+_HOUR = 3600.0
+
+
+def costs_of(plan: Plan, results: Mapping[str, Sequence[Result]]) -> tuple[Expense, ...]:
+    """One for each variant, in the order of the page, then those of trials of no single variant."""
+    names = _names(plan)
+    held: dict[str, list[tuple[Trial, Result]]] = {}
+    for trial in plan.trials:
+        for result in results.get(trial.trial_id, ()):
+            held.setdefault(names[trial.trial_id], []).append((trial, result))
+    order = dict.fromkeys((*plan.about.labels, *held))
+    return tuple(_sum_of(name, held[name]) for name in order if name in held)
+
+
+def _names(plan: Plan) -> Mapping[str, str]:
+    """Of every trial: its variant, `SEVERAL`, or what it is to others, as a pre-training."""
+    found: dict[str, str] = {}
+    for cell in (*plan.cells, *parent_cells(plan)):
+        name = FLOORS if cell.probe == FLOORS else cell.variant
+        found[cell.trial_id] = name if found.get(cell.trial_id, name) == name else SEVERAL
+    return found
+
+
+def _sum_of(name: str, held: Sequence[tuple[Trial, Result]]) -> Expense:
+    cpu_seconds = gpu_seconds = 0.0
+    told = [result.joules for _, result in held if result.joules is not None]
+    for trial, result in held:
+        made, seconds = result.provenance, trial.num_workers * result.seconds
+        cpu_seconds += made.num_cpus * seconds
+        gpu_seconds += (math.ceil(made.num_gpus) if trial.is_timing else made.num_gpus) * seconds
+    return Expense(
+        name=name, num_trials=len(held),
+        cpu_hours=cpu_seconds / _HOUR, gpu_hours=gpu_seconds / _HOUR,
+        joules=sum(told) if told else None, num_told=len(told),
+    )  # fmt: skip

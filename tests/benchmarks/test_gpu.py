@@ -1,0 +1,127 @@
+"""What a GPU ought to reach: the loop beside bare replays, a share of its peak, trainings packed.
+
+Of the baseline of `heads` at standard scale. It needs a CUDA device, takes some minutes, and prints
+what it finds, whether it holds or not:
+
+    python -m pytest -m bench -s tests/benchmarks/test_gpu.py
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import build_model
+from suite.events import Checkpoints, ExecutorSettings, Finished
+from suite.execution.inline import InlineExecutor
+from suite.planning.plan import plan
+from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
+from suite.schema import Resources, Status, Trial
+from suite.tasks.registry import build_task
+from suite.timing.clock import clock_of
+from suite.timing.peaks import matrix_peak
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.recording import RECORDED
+from suite.training.loop import Exercise, TrainingProgress, steps
+from tests.benchmarks.interleaved import Contest, Limits
+
+pytestmark = [pytest.mark.bench, pytest.mark.gpu]
+
+DEVICE = "cuda"
+MOST_OVER_REPLAY, LEAST_OF_PEAK, LEAST_TIMES_AS_MANY = 1.03, 0.40, 8.0
+STEPS = 200  # of a lap, and of a packed training
+BATCHES = (64, 128, 256, 512, 1024)
+NUM_TRIALS = 32
+LIMITS = Limits(warm_up_rounds=1, least_rounds=5, most_rounds=15, seconds=20.0, patience=60.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _on_a_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("there is no CUDA device")
+    print(f"\n{torch.cuda.get_device_name(0)}, torch {torch.__version__}")
+
+
+def baseline(batch: int | None = None) -> Trial:
+    planned = plan("heads", scale="standard")
+    labels = {cell.trial_id: cell.variant for cell in planned.cells if cell.probe == "quality"}
+    trial = next(t for t in planned.trials if labels.get(t.trial_id) == planned.about.baseline)
+    assert trial.training is not None
+    training = replace(trial.training, steps=STEPS, num_evaluations=0, warmup_steps=0)
+    return replace(trial, training=training, search=None, batch=batch or trial.batch)
+
+
+class Bench:
+    """A trial's model, whose step is recorded."""
+
+    def __init__(self, trial: Trial) -> None:
+        assert trial.training is not None
+        torch.manual_seed(0)
+        task = build_task(trial.task, trial.length)
+        self.todo = Exercise(task=task, training=trial.training, batch=trial.batch, seed=0)
+        model = build_model(trial.subjects[0])
+        self.engine = LocalEngine(model, trial.training, DEVICE, is_recorded=True)
+        self.engine.step(task.training_batch(0, trial.batch, 0), task)
+        assert self.engine.how_steps_run == RECORDED
+
+    def lap(self) -> None:
+        """The loop, from its first step on."""
+        for _ in steps(self.engine, self.todo, TrainingProgress()):
+            pass
+        torch.cuda.synchronize()
+
+    def replays(self) -> None:
+        """Its steps, and nothing between them."""
+        assert self.engine._recorded is not None
+        (recording,) = self.engine._recorded._recordings.values()
+        for _ in range(STEPS):
+            recording.replay()
+        torch.cuda.synchronize()
+
+
+def test_the_loop_adds_little_to_replaying_its_steps() -> None:
+    bench = Bench(baseline())
+    times = Contest({"replays": bench.replays, "loop": bench.lap}, LIMITS).run()
+    ratio, step = times.ratio("loop", "replays"), times.median("replays") / STEPS
+    print(f"a replayed step {step * 1e3:.2f} ms; the loop takes {ratio} times as long")
+    assert ratio.high <= MOST_OVER_REPLAY
+
+
+def test_training_reaches_a_share_of_the_matrix_peak() -> None:
+    peak, shares = matrix_peak(clock_of(DEVICE), DEVICE, "bf16"), {}
+    print(f"matrix peak in bf16 {peak / 1e12:.0f} TFLOP/s")
+    for batch in BATCHES:
+        trial = baseline(batch)
+        bench = Bench(trial)
+        bench.lap()
+        begun = time.perf_counter()
+        bench.lap()
+        seconds = (time.perf_counter() - begun) / STEPS
+        forward = forward_flops(trial.subjects[0], batch, lengths_of(trial))
+        assert forward is not None
+        shares[batch] = TRAINING_OVER_FORWARD * forward / seconds / peak
+        tokens = batch * trial.length / seconds
+        print(f"batch {batch}: {tokens:,.0f} tokens/s, {shares[batch]:.1%} of the peak")
+        del bench
+        torch.cuda.empty_cache()
+    assert max(shares.values()) >= LEAST_OF_PEAK
+
+
+def test_trainings_that_share_the_gpu_are_many_more_an_hour(tmp_path: Path) -> None:
+    trials = [replace(baseline(), seed=seed) for seed in range(NUM_TRIALS)]
+    checkpoints = Checkpoints(folder=tmp_path)
+    executor = InlineExecutor(ExecutorSettings(checkpoints=checkpoints))
+    hours = {}
+    for share in (1.0, 0.125):
+        begun = time.perf_counter()
+        events = executor.execute([(trial, Resources(num_gpus=share)) for trial in trials])
+        ended = [event.result for event in events if isinstance(event, Finished)]
+        hours[share] = (time.perf_counter() - begun) / 3600
+        assert [result.status for result in ended] == [Status.OK] * NUM_TRIALS
+        taken = max(result.gpu_bytes or 0 for result in ended) / 2**30
+        print(f"gpus={share:g}: {NUM_TRIALS / hours[share]:,.0f} trials/h, {taken:.2f} GiB each")
+    assert hours[1.0] / hours[0.125] >= LEAST_TIMES_AS_MANY
