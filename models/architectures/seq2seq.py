@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -158,6 +158,13 @@ class Seq2Seq(Architecture):
         is_source_reversed: bool = True
         uniform_range: float | None = 0.08
 
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        limit = config.uniform_range
+        if limit is not None and limit <= 0:
+            raise ModelError(f"{cls.name}: uniform_range={limit} is not above 0, nor None")
+
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
         spec, dim, readout = self.spec, self.spec.dim, self.config.readout
@@ -186,7 +193,9 @@ class Seq2Seq(Architecture):
     def redraw(self, seeds: PartSeeds) -> None:
         """Draw all parameters uniformly, if the config says so, each part from its own stream."""
         limit = self.config.uniform_range
-        for name, part in self.named_children() if limit is not None else ():
+        if limit is None:
+            return
+        for name, part in self.named_children():
             with seeds.part(f"uniform {name}"):
                 for parameter in part.parameters():
                     nn.init.uniform_(parameter, -limit, limit)
@@ -232,7 +241,7 @@ class Seq2Seq(Architecture):
         return SourceSummary((start, *map(torch.zeros_like, states[1:])), c)
 
     def initial_state(self, batch: int, encoded: SourceSummary) -> SourceSummary:
-        """The state before the first token of each target: what `encode` gave of `batch` sources."""
+        """The state before the first token of each target: what `encode` gave of the sources."""
         return encoded
 
     def step(self, tokens: Tensor, state: SourceSummary) -> tuple[Tensor, SourceSummary]:
@@ -291,6 +300,6 @@ class Seq2Seq(Architecture):
 
 
 def _batch_first(states: Tensor | States) -> States:
-    """As torch gives them, `[layers, batch, dim]` by itself or several -> `[batch, layers, dim]`."""
+    """From one or several `[layers, batch, dim]`, as torch gives them: `[batch, layers, dim]`."""
     several = states if isinstance(states, tuple) else (states,)
     return tuple(each.transpose(0, 1) for each in several)

@@ -180,7 +180,7 @@ MISTAKES = {
         {"is_source_reversed": False}, Seq2Seq, "_last_states",
         naively(lambda context: context.flip(1), MASK),
     ),
-    "c is of a padded place": (CHO, Seq2Seq, "_last_states", naively(lambda context: context, None)),
+    "c is of a padded place": (CHO, Seq2Seq, "_last_states", naively(torch.clone, None)),
     "layers start from others": ({}, Seq2Seq, "encode", of_another_layer),
     "the reset gate acts after U": (CHO, ChoGRULayer, "advance", reset_after_the_product),
 }  # fmt: skip
@@ -255,5 +255,7 @@ def test_it_runs_in_bfloat16(settings: dict[str, Any]) -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ModelError, match="readout='maxout' needs an even dim, not dim=5"):
         build_shapes(spec(dim=5, readout="maxout"))
+    with pytest.raises(ModelError, match=r"uniform_range=0\.0 is not above 0, nor None"):
+        build_shapes(spec(uniform_range=0))
     with pytest.raises(ModelError, match="seq2seq needs a context: the source"):
         build()(TARGETS)
