@@ -25,11 +25,11 @@ Departures from Sutskever et al.: torch's LSTM, with two biases to each gate and
     peepholes of Graves 2013 (arXiv:1308.0850), which they cite. They do not say whether the
     logits have a bias, and their 384 million parameters fit both: here they have.
 Departures from Cho et al.: they print no biases; here each gate, s' and the logits have one. A
-    start symbol stands for their y_0 of zeros. G and the embeddings are whole matrices where theirs
-    are products of two of rank 500 and 100. They draw from normal(0, 0.01^2), recurrent matrices
-    orthogonal; uniform_range=None leaves what torch draws. The reset gate acts before the product
-    in the decoder too, as in section 2.3 and in their code; `torch.nn.GRU` (cell="gru") lets it act
-    on U h + b, which is another function.
+    start symbol stands for their y_0 of zeros. G is one matrix, theirs a product of two; e is as
+    wide as h, theirs 100 for 1,000, and O_y reads e, in print the word itself. They draw from
+    normal(0, 0.01^2), recurrent matrices orthogonal; uniform_range=None leaves what torch draws.
+    The reset gate acts before the product in the decoder too, and not on C c, as in their code
+    (GroundHog); `torch.nn.GRU` (cell="gru") lets it act on U h + b, which is another function.
 Several layers with summary="context", which no paper has: c is made of the top layer's h, enters
     the bottom layer of the decoder, and each of its layers starts as tanh(V'_l c). Of an LSTM the
     cells then start as zeros.
