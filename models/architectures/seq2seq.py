@@ -125,7 +125,7 @@ class ChoGRU(nn.Module):
 
 
 class Seq2Seq(Architecture):
-    """Target `[batch, time]` and source `[batch, time2]`, seen as one vector -> logits of tokens."""
+    """Target `[batch, time]`, source `[batch, time2]` seen as one vector -> logits of tokens."""
 
     name = "seq2seq"
     takes = ("dim", "depth")
