@@ -80,8 +80,12 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
 
 
 def outputs(model: Architecture) -> Tensor:
-    """Of its `inputs`, and of its sources where it reads some."""
-    logits: Tensor = model(inputs(model.spec), **sources(model.spec))
+    """Of its `inputs`, and of its sources where it reads some, all in its own precision."""
+    dtype = next(model.parameters()).dtype
+    given = {"inputs": inputs(model.spec), **sources(model.spec)}
+    logits: Tensor = model(
+        **{name: x.to(dtype) if x.is_floating_point() else x for name, x in given.items()}
+    )
     return logits
 
 
