@@ -31,10 +31,10 @@ class GatedUnit(nn.Module):
 
     def forward(self, of_input: Tensor, state: Tensor) -> Tensor:
         """The next state `[batch, dim]`, from `[batch, 3 * dim]` and the last."""
-        x_r, x_z, x_c = of_input.chunk(3, dim=-1)
-        s_r, s_z = self.gates(state).chunk(2, dim=-1)
-        r, z = torch.sigmoid(x_r + s_r), torch.sigmoid(x_z + s_z)
-        return (1 - z) * state + z * torch.tanh(x_c + self.candidate(r * state))
+        dim = state.shape[-1]
+        r, z = torch.sigmoid(of_input[:, : 2 * dim] + self.gates(state)).chunk(2, dim=-1)
+        candidate = torch.tanh(of_input[:, 2 * dim :] + self.candidate(r * state))
+        return torch.lerp(state, candidate, z)
 
     def read(self, x: Tensor) -> Tensor:
         """All states `[batch, time, dim]`, from zeros, of `[batch, time, inputs]`."""
