@@ -78,7 +78,7 @@ class AttentiveState:
 
 
 class AttentiveSeq2Seq(Architecture):
-    """Target `[batch, time]` and source `[batch, time2]` -> logits `[batch, time, output_size]`."""
+    """Target and source -> logits `[batch, time, output_size]`, by recurrences and attention."""
 
     name = "attentive_seq2seq"
     takes = ("dim", "depth")
