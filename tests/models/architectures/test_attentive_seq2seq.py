@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from models import ModelError, build_shapes
 from models.architectures import attentive_seq2seq
@@ -229,6 +229,22 @@ def test_a_source_of_padding_alone_gives_no_context(settings: dict[str, Any]) ->
     found.sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     assert not model.attention_weights(TARGETS, None, SOURCES, nothing).any()
+
+
+def test_an_encoder_that_resets_after_the_product_is_torchs() -> None:
+    """Packed, both ways, in two layers."""
+    model: Any = build(encoder_reset="after")
+    theirs = nn.GRU(DIM, DIM, 2, batch_first=True, bidirectional=True).double()
+    for place, unit in enumerate(model.network.encoder):
+        for name, value in unit.state_dict().items():
+            suffix = f"l{place // 2}" + ("_reverse" if place % 2 else "")
+            theirs.get_parameter(name.replace("l0", suffix)).data = value
+    mask, lengths = MASK.sort(dim=1, descending=True)[0], MASK.sum(dim=1)
+    embedded = model.source_embedding(SOURCES)
+    packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, True, enforce_sorted=False)
+    expected = nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], True)[0]
+    state = model.encode(SOURCES, mask)
+    torch.testing.assert_close(state.source.values[mask], expected[mask])
 
 
 FEEDING = {"form": "luong", "score": "dot", "has_input_feeding": True}
