@@ -249,7 +249,7 @@ class AttentiveForm(nn.Module, ABC):
 
     def __init__(self, spec: ModelSpec, config: Any, seeds: PartSeeds, *, value_dim: int) -> None:
         super().__init__()
-        self.dim, self.config = spec.dim, config
+        self.config = config
         with seeds.part("alignment"):
             self.alignment = Alignment(
                 spec.dim, value_dim, config.score, config.reach, window=config.window,
