@@ -70,6 +70,7 @@ ARCHITECTURES: dict[str, str] = {
     # a sequence in, a sequence out
     "translator": "models.architectures.translator:Translator",
     "seq2seq": "models.architectures.seq2seq:Seq2Seq",
+    "attentive_seq2seq": "models.architectures.attentive_seq2seq:AttentiveSeq2Seq",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     # two sequences in, one answer for each pair

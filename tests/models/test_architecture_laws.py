@@ -35,6 +35,8 @@ TOKENS = 5  # that are written or read one by one
 KNOBS_THAT_SHOW = {
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
+    "window": {"reach": "local_p"},
+    "has_input_feeding": {"form": "luong"},
 }
 
 
