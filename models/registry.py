@@ -70,6 +70,7 @@ ARCHITECTURES: dict[str, str] = {
     # a sequence in, a sequence out
     "translator": "models.architectures.translator:Translator",
     "conv_seq2seq": "models.architectures.conv_seq2seq:ConvSeq2Seq",
+    "bytenet": "models.architectures.bytenet:ByteNet",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     # two sequences in, one answer for each pair

@@ -254,7 +254,7 @@ class ConvSeq2Seq(Architecture):
         around = (self.config.kernel_size - 1) // 2, self.config.kernel_size // 2
         embedded = self.dropout(self.source_embedding(context, context_mask))
         hidden = self.encoder["enter"](embedded)
-        for convolution in self.encoder["convolutions"]:  # type: ignore[union-attr]
+        for convolution in self.encoder["convolutions"]:  # type: ignore[attr-defined]
             read = without_padding(self.dropout(hidden), context_mask)
             read = functional.pad(read, (0, 0, *around))
             hidden = (functional.glu(convolution(read), dim=-1) + hidden) * _HALF
