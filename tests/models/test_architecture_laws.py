@@ -100,10 +100,21 @@ def every_knob_has_an_effect(name: str) -> None:
         tried = alternatives(name, knob, given)
         assert tried, f"{knob} has no other value"
         for value in tried:
-            settings = ({}, {knob: value})
-            logits = [outputs(build(spec(name, **given, **each))) for each in settings]
-            is_same = torch.allclose(*logits, rtol=1e-3, atol=1e-3)
+            models = [build(spec(name, **given, **each)) for each in ({}, {knob: value})]
+            is_same = are_alike(models) and are_alike([after_a_step(each) for each in models])
             assert not is_same, f"{knob}={value!r} has no effect"
+
+
+def are_alike(models: list[Architecture]) -> bool:
+    """By their outputs."""
+    return torch.allclose(*map(outputs, models), rtol=1e-3, atol=1e-3)
+
+
+def after_a_step(model: Architecture) -> Architecture:
+    """Of gradient descent: some knobs act in training alone."""
+    outputs(model).square().mean().backward()
+    torch.optim.SGD(model.parameters(), lr=1.0).step()
+    return model
 
 
 def is_knob(name: str, knob: str) -> bool:
