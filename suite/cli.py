@@ -146,10 +146,7 @@ def plan(
     from suite.commands import plan as plan_command
 
     asked = plan_command.Asked(names, scale, seeds, settings or ())
-    if json:
-        plan_command.show_as_json(asked, out)
-    else:
-        plan_command.show(asked, out, card=card, price=price)
+    plan_command.show(asked, out, as_json=json, card=card, price=price)
 
 
 @app.command()

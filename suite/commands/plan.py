@@ -42,8 +42,15 @@ class Asked(NamedTuple):
         return plans_of(self.names, scale=self.scale, seeds=self.seeds, options=self.settings)
 
 
-def show(asked: Asked, out: Path, *, card: str | None = None, price: str | None = None) -> None:
-    """Print each plan; times are on that kind of GPU.
+def show(
+    asked: Asked,
+    out: Path,
+    *,
+    as_json: bool = False,
+    card: str | None = None,
+    price: str | None = None,
+) -> None:
+    """Print each plan, or one object a trial; times are on that kind of GPU.
 
     A price is of an hour of a GPU, or of a core where the trials take no GPU.
 
@@ -51,19 +58,13 @@ def show(asked: Asked, out: Path, *, card: str | None = None, price: str | None 
         UsageError: for a card that is not known, no price, and for what is asked.
     """
     on, stated = card_named(card), price_in(price)
-    for p in asked.plans():
-        said = (_power(p, out), _share(p, out, on))
-        _show_plan(p, trial_states(p, out), said, on, stated)
-
-
-def show_as_json(asked: Asked, out: Path) -> None:
-    """Print one object a trial.
-
-    Raises:
-        UsageError: for what is asked.
-    """
-    states = [state for p in asked.plans() for state in trial_states(p, out)]
-    print(json.dumps([asdict(state) for state in states], indent=1))
+    plans = asked.plans()
+    states = {p.key: trial_states(p, out) for p in plans}
+    if as_json:
+        print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
+        return
+    for p in plans:
+        _show_plan(p, states[p.key], (_power(p, out), _share(p, out, on)), on, stated)
 
 
 def _show_plan(

@@ -101,11 +101,11 @@ class _Card:
     library: ctypes.CDLL
     handle: ctypes.c_void_p
 
-    def asked(self, question: str, kind: Any, *arguments: object) -> int | None:
+    def asked(self, name: str, kind: Any, *arguments: object) -> int | None:
         """None where this card, or this version of the library, has no answer."""
         answer = kind()
-        ask = getattr(self.library, question, None)
-        if ask is None or ask(self.handle, *arguments, ctypes.byref(answer)) != 0:
+        function = getattr(self.library, name, None)
+        if function is None or function(self.handle, *arguments, ctypes.byref(answer)) != 0:
             return None
         return int(answer.value)
 

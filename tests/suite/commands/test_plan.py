@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import suite.commands.plan as plan_command
-from suite.commands.plan import Asked, TrialState, count_states, show, show_as_json, trial_states
+from suite.commands.plan import Asked, TrialState, count_states, show, trial_states
+from suite.errors import UsageError
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
@@ -30,7 +31,7 @@ def own(write_ablation: WriteAblation) -> str:
 def test_for_programs_there_is_one_object_a_trial(
     own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_as_json(Asked([own, own], "quick", 2), tmp_path / "out")
+    show(Asked([own, own], "quick", 2), tmp_path / "out", as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert all(list(entry) == FIELDS for entry in found)
     planned = plan(own, seeds=2)
@@ -80,7 +81,7 @@ def test_the_places_of_a_sweep_share_a_line(
     (line,) = [line for line in lines if "mixer_flops" in line]
     assert "seed 0, length 8-32, dim 8-16" in line
     assert line.endswith("heads=1; heads=4")
-    show_as_json(Asked([path], "quick", 3), tmp_path / "out")
+    show(Asked([path], "quick", 3), tmp_path / "out", as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert {entry["at"] for entry in found} == {
         "length=8", "length=16 | dim=16", "length=32", "dim=8",
@@ -178,6 +179,13 @@ def test_the_smallest_effect_that_the_seeds_can_find_is_said(
         said = capsys.readouterr().out
         assert f"{planned.num_seeds} seeds find a difference of " in said
         assert "by the spread of 3 earlier pairs" in said
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_card_or_a_price_that_is_none_is_refused(own: str, tmp_path: Path, as_json: bool) -> None:
+    for wrong in ({"card": "h10"}, {"price": "cheap"}):
+        with pytest.raises(UsageError):
+            show(Asked([own], "quick", 1), tmp_path, as_json=as_json, **wrong)
 
 
 def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
