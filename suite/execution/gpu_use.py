@@ -26,17 +26,16 @@ def gpu_use(trial: Trial, resources: Resources) -> Callable[[], dict[str, Any]]:
     Returns:
         Asked later, it gives fields of `suite.schema.Result`.
     """
-    _keep_to_share(resources)
-    share = 1.0 if trial.is_timing else min(1.0, resources.num_gpus)
+    share = min(1.0, resources.for_trial(trial).num_gpus)
+    _keep_to(share)
     is_one = trial.num_workers == 1
     joules = joules_since(torch.device("cuda"), share) if is_one else lambda: None
     return lambda: {"gpu_bytes": _most_bytes(), "joules": joules()}
 
 
-def _keep_to_share(resources: Resources) -> None:
+def _keep_to(share: float) -> None:
     """A trial that wants more runs out of memory by itself, and not its neighbours."""
     if torch.cuda.is_available():
-        share = min(1.0, resources.num_gpus)
         of_context = BYTES_OF_A_CONTEXT / torch.cuda.get_device_properties(0).total_memory
         fraction = share if share == 1.0 else max(0.0, share - of_context)
         torch.cuda.set_per_process_memory_fraction(fraction)

@@ -50,7 +50,8 @@ class InlineExecutor:
 
             if beside := beside_others(work):
                 yield from SideBySide(self._settings).execute(beside)
-        yield from self._in_turn([item for item in work if item not in beside])
+        begun = {trial.trial_id for trial, _ in beside}
+        yield from self._in_turn([item for item in work if item[0].trial_id not in begun])
 
     def _in_turn(self, work: Assignments) -> Iterator[Event]:
         templates: dict[Resources, ProcessTemplate] = {}

@@ -34,7 +34,10 @@ class Noting(Mixer):
         folder = Path(__file__).parent
         if not (folder / "seconds").exists():  # while it is planned
             return
-        time.sleep(float((folder / "seconds").read_text()))
+        (folder / f"begun-{os.getpid()}").touch()
+        seconds, together = map(float, (folder / "seconds").read_text().split())
+        while time.time() < begun + seconds and len(list(folder.glob("begun-*"))) < together:
+            time.sleep(0.01)
         seen = {name: os.environ.get(name, "") for name in
                 ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY")}
         note = seen | {"begun": begun, "ended": time.time(), "pid": os.getpid()}
@@ -60,8 +63,9 @@ class Bench:
     folder: Path
     trials: tuple[Trial, ...]
 
-    def work(self, resources: Resources, seconds: float) -> Assignments:
-        (self.folder / "seconds").write_text(str(seconds))
+    def work(self, resources: Resources, seconds: float, together: float = 99) -> Assignments:
+        """Each waits so long at most, and no longer than until so many have begun."""
+        (self.folder / "seconds").write_text(f"{seconds} {together}")
         return [(trial, resources) for trial in self.trials]
 
     @property
@@ -95,7 +99,7 @@ def test_as_many_run_at_a_time_as_have_room_each_on_a_gpu(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(side_by_side, "shared_gpus", lambda work: nullcontext({PIPES: "there"}))
-    work = bench.work(Resources(num_gpus=0.5), seconds=0.3)
+    work = bench.work(Resources(num_gpus=0.5), seconds=60.0, together=4)
     with_others = InlineExecutor(bench.settings).execute(work)
     ended = [event.result for event in with_others if isinstance(event, Finished)]
     assert {result.trial_id for result in ended} == {trial.trial_id for trial, _ in work}
