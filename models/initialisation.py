@@ -123,6 +123,13 @@ def scaled_normal(linear: nn.Linear) -> None:
         nn.init.zeros_(linear.bias)
 
 
+def linear_map(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map without bias, drawn by `scaled_normal`."""
+    linear = nn.Linear(inputs, outputs, bias=False)
+    scaled_normal(linear)
+    return linear
+
+
 _MISSING = object()
 Declaration = Literal["keeps_own_draw", "no_weight_decay"]
 

@@ -69,6 +69,10 @@ ARCHITECTURES: dict[str, str] = {
     "classifier": "models.architectures.classifier:Classifier",
     # a sequence in, a sequence out
     "translator": "models.architectures.translator:Translator",
+    "seq2seq": "models.architectures.seq2seq:Seq2Seq",
+    "attentive_seq2seq": "models.architectures.attentive_seq2seq:AttentiveSeq2Seq",
+    "conv_seq2seq": "models.architectures.conv_seq2seq:ConvSeq2Seq",
+    "bytenet": "models.architectures.bytenet:ByteNet",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     # two sequences in, one answer for each pair

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from suite.floors.floor import Floor
-from suite.floors.splits import held_out_batches
-from suite.tasks.batch import Batch
+from suite.floors.splits import held_out_batches, sources
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import Task
 
@@ -29,12 +26,7 @@ class CopiedSource(Floor):
         """There is nothing to learn."""
         assert isinstance(task.metric, SequenceMetric), "see `suits`"
         metric, batches = task.metric, held_out_batches(task, "test")
-        return metric.over(metric.sums_of_written(_sources(each), each) for each in batches)
-
-
-def _sources(batch: Batch) -> Iterator[list[int]]:
-    """The source of each row, without padding."""
-    source = batch.inputs["context"]
-    mask = batch.inputs.get("context_mask", source == source)
-    for row, is_real in zip(source, mask, strict=True):
-        yield row[is_real].tolist()
+        return metric.over(
+            metric.sums_of_written((row.tolist() for row in sources(each)), each)
+            for each in batches
+        )

@@ -21,6 +21,8 @@ FLOORS: dict[str, str] = {
     "tf_idf": "suite.floors.tf_idf:TfIdf",
     # of sequences that are written
     "copied_source": "suite.floors.copied_source:CopiedSource",
+    "word_by_word": "suite.floors.word_by_word:WordByWord",
+    "likeliest_sequence": "suite.floors.likeliest_sequence:LikeliestSequence",
     # of numbers
     "mean": "suite.floors.nadaraya_watson:Mean",
     "nadaraya_watson": "suite.floors.nadaraya_watson:NadarayaWatson",

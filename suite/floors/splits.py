@@ -41,5 +41,19 @@ def answer_counts(task: Task, batches: Iterable[Batch]) -> NDArray[np.int64]:
     return counts
 
 
+def sources(batch: Batch) -> Iterator[NDArray[np.int64]]:
+    """The symbols of each source, without padding."""
+    source = batch.inputs["context"]
+    mask = batch.inputs.get("context_mask", source == source)
+    for row, is_real in zip(source.numpy(), mask.numpy(), strict=True):
+        yield row[is_real]
+
+
+def asked_sequences(batch: Batch, end: int | None) -> Iterator[NDArray[np.int64]]:
+    """The symbols of each target, without the one that ends it."""
+    for row in batch.targets.numpy():
+        yield row[(row != UNSCORED) & (row != end)]
+
+
 def _rows(task: Task) -> int:
     return max(1, _TOKENS_AT_ONCE // task.length)

@@ -34,9 +34,12 @@ TASKS: dict[str, str] = {
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
+    # translation
+    "bible_en_de": "suite.tasks.sequence_to_sequence.bible:BibleEnDe",
+    "bible_en_fr": "suite.tasks.sequence_to_sequence.bible:BibleEnFr",
     # generated: a source to be rewritten
-    "reversal": "suite.tasks.digits:Reversal",
-    "sorting": "suite.tasks.digits:Sorting",
+    "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",
+    "sorting": "suite.tasks.sequence_to_sequence.digits:Sorting",
 }
 
 

@@ -80,8 +80,12 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
 
 
 def outputs(model: Architecture) -> Tensor:
-    """Of its `inputs`, and of its sources where it reads some."""
-    logits: Tensor = model(inputs(model.spec), **sources(model.spec))
+    """Of its `inputs`, and of its sources where it reads some, all in its own precision."""
+    dtype = next(model.parameters()).dtype
+    given = {"inputs": inputs(model.spec), **sources(model.spec)}
+    logits: Tensor = model(
+        **{name: x.to(dtype) if x.is_floating_point() else x for name, x in given.items()}
+    )
     return logits
 
 
@@ -102,7 +106,7 @@ def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[An
     config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
     values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
-    values[str] = ("gru", "performer")  # mixers, of which one may fit
+    values[str] = ("gru", "performer", "1")  # mixers, or a list of numbers; one may fit
     hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
     choices = [v for each in hints for v in values.get(each, get_args(each))]
     others = [{**given, knob: value} for value in choices if value != default]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.interface import Outputs
-from suite.tasks.digits import END, START, ZERO, Reversal
+from suite.tasks.sequence_to_sequence.digits import END, START, ZERO, Reversal
 from suite.tasks.task import Batch
 
 NUM_SYMBOLS = Reversal.output_size

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 
 from suite.floors.registry import floor
-from suite.tasks.digits import Reversal
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import Bleu
+from suite.tasks.sequence_to_sequence.digits import Reversal
 from suite.tasks.task import UNSCORED, Batch, Split
 
 

@@ -15,7 +15,7 @@ from suite.planning.plan import plan
 from suite.probes.probe import exercise, probe
 from suite.schema import Measurement, Resources, Trial
 from suite.spec import Ablation, Model, Scale, vary
-from suite.tasks.digits import Reversal
+from suite.tasks.sequence_to_sequence.digits import Reversal
 
 DIM, DEPTH, LENGTH = 8, 3, 20
 SILENT = "tests.suite.probes.no_formula:Silent"

@@ -13,6 +13,7 @@ import pytest
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.movie_reviews import MovieReviews
+from suite.tasks.sequence_to_sequence import bible
 from suite.tasks.shakespeare_characters import ShakespeareCharacters, ShakespeareTragedies
 from suite.tasks.task import DataSource, Task, TaskError
 from suite.tasks.wikipedia_bytes import WikipediaBytes
@@ -44,6 +45,8 @@ REMEMBERED = [
     WikipediaBytes.read,
     MovieReviews.data,
     WordnetGlosses.data,
+    bible._pairs,
+    bible._padded,
 ]
 ON_SHIPPED_FILES = [
     name

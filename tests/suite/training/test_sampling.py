@@ -8,8 +8,8 @@ from torch import Tensor
 
 from suite.planning.plan import plan
 from suite.spec import SpecError, vary
-from suite.tasks.digits import PADDING, START
 from suite.tasks.registry import TASKS, task_class
+from suite.tasks.sequence_to_sequence.digits import PADDING, START
 from suite.tasks.task import Batch
 from suite.training.engines.local import LocalEngine
 from suite.training.sampling import share_at, why_no_sampling, with_own_answers

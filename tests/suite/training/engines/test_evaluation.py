@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from models.decoding import Decoder
-from suite.tasks.digits import END, Reversal
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.parity import Parity
 from suite.tasks.sequence_metrics import SequenceMetric
+from suite.tasks.sequence_to_sequence.digits import END, Reversal
 from suite.tasks.task import UNSCORED
 from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
 from tests.suite.writers import Successor, counted

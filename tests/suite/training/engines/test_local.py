@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.interface import Outputs
-from suite.tasks.digits import Reversal
+from suite.tasks.sequence_to_sequence.digits import Reversal
 from suite.tasks.task import Batch
 from suite.training.engines.local import LocalEngine
 from suite.training.recipes import learning_rate_factor

@@ -16,8 +16,8 @@ from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.schema import Resources, Status, Training, Trial
 from suite.spec import vary
-from suite.tasks.digits import Reversal
 from suite.tasks.registry import build_task
+from suite.tasks.sequence_to_sequence.digits import Reversal
 from suite.tasks.task import Task
 from suite.training.engines import runtimes
 from suite.training.engines.local import LocalEngine

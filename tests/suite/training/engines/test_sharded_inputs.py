@@ -18,8 +18,8 @@ from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.schema import Measurement, Parallel, Point, Training
 from suite.spec import vary
-from suite.tasks.digits import END, Reversal
 from suite.tasks.sequence_metrics import SequenceMetric
+from suite.tasks.sequence_to_sequence.digits import END, Reversal
 from suite.tasks.task import Batch, Split, Task
 from suite.training.checkpoint import checkpointer_for
 from suite.training.engines.engine import Engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.tasks.digits import END, PADDING, START, Reversal, Sorting
+from suite.tasks.sequence_to_sequence.digits import END, PADDING, START, Reversal, Sorting
 from suite.tasks.task import UNSCORED
 from suite.training.engines.engine import evaluate_in_parts
 from tests.suite.writers import Successor

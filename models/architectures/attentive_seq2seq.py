@@ -1,0 +1,437 @@
+"""Recurrent encoder-decoders whose decoder attends to the source.
+
+Papers: Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and
+    Translate" (arXiv:1409.0473); Luong, Pham and Manning 2015, "Effective Approaches to
+    Attention-based Neural Machine Translation" (arXiv:1508.04025).
+
+    knob                  Bahdanau et al.        Luong et al.
+    form                  bahdanau               luong
+    score                 additive               dot, general, concat, location
+    reach                 global                 global, local_m, local_p
+    has_input_feeding     (not in this form)     True in their best rows
+    is_source_reversed    False                  True
+    depth                 1                      4
+
+form="bahdanau" (appendix A, the default). The encoder reads both ways, h_j = [ahead; back]. A unit
+    is s' = (1 - z) s + z tanh(W x + U (r * s)), r = sigmoid(W_r x + U_r s), z = sigmoid(W_z x + U_z
+    s). The decoder starts at s_0 = tanh(W_s h_1 back). In each step a score of s_{i-1} and h_j
+    gives the weights of c_i = sum_j a_ij h_j, which enters candidate and both gates beside the
+    last token, as C c_i, without bias. Logits are W_o t_i with t_i = max(t'_{2k-1}, t'_{2k}) and
+    t' = U_o s_{i-1} + V_o y_{i-1} + C_o c_i (section A.2.2, and their code; equation 4 has s_i).
+form="luong" (section 3). Stacked LSTMs; the last (h, c) of every layer starts the same layer of the
+    decoder. The new state h_t of the top layer gives the weights of c_t; h~_t = tanh(W_c [c_t;
+    h_t]), and logits are W_s h~_t. With input feeding (section 3.3) the bottom layer reads h~_{t-1}
+    beside the token, zeros at the start. Without, all steps run at once.
+Scores and windows: see `models/kernels/alignment.py`.
+
+Departures: all widths are dim (each way of Bahdanau's encoder too, so that h_j has 2 dim), and t
+    has dim / 2. Units have one bias to each gate; torch's LSTM has two. Maps start at normal(0, 1 /
+    inputs), Bahdanau's recurrent ones orthogonal as in the paper, LSTMs as torch draws them; the
+    papers' normal(0, 0.01^2) and uniform(-0.1, 0.1) suit a width of 1,000. No dropout.
+Several layers with form="bahdanau", which the paper has not: of the encoder each reads both ways of
+    the one below; of the decoder the bottom one reads c_i, the top one is s above, and each starts
+    as tanh(W_s h_1 back), with a W_s of its own.
+Padding: padded tokens of the source are not read, wherever they stand: real ones move to the front.
+    A source that is all padding is read as one token of zeros, and gives contexts of zeros. Padding
+    of the target must stand behind.
+Fast form: `torch.nn.LSTM`, packed where a source is padded, which waits for a GPU; loops over time
+    in Bahdanau's form and with input feeding. A step is the teacher-forced form over one token.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from models.architecture import Architecture
+from models.embedding import TokenEmbedding
+from models.errors import ModelError
+from models.initialisation import Initialisation, PartSeeds, linear_map, redraw
+from models.interface import Answer, InputKind
+from models.kernels.alignment import Alignment, Reach, Score, Source
+from models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
+from models.model_spec import ModelSpec
+
+_WINDOW = 10  # section 4.1 of Luong et al.
+
+
+@dataclass(frozen=True)
+class AttentiveState:
+    """What the decoder knows, before its first token and after each.
+
+    Attributes:
+        source: What it attends to.
+        vectors: Bahdanau's (s,); Luong's (h, c), with input feeding (h, c, h~). h~ is
+            `[batch, dim]`, the others are `[batch, depth, dim]`.
+        num_tokens: How many it has read; the place of the next one.
+    """
+
+    source: Source
+    vectors: tuple[Tensor, ...]
+    num_tokens: int = 0
+
+
+class AttentiveSeq2Seq(Architecture):
+    """Target and source -> logits `[batch, time, output_size]`, by recurrences and attention."""
+
+    name = "attentive_seq2seq"
+    takes = ("dim", "depth")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
+        "inputs": ("tokens",),
+        "context": ("tokens",),
+    }
+    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs.
+
+        Attributes:
+            form: Whose encoder and decoder; see the module's note.
+            score: How a state of the decoder meets one of the source; `dot` needs form="luong".
+            reach: Whether attention looks at the whole source, at a window that moves with the
+                target (`local_m`), or at one whose centre is predicted (`local_p`).
+            window: Places on each side of the centre, where `reach` is local; the paper's D.
+            has_input_feeding: Whether Luong's decoder reads the last h~ beside the token.
+            is_source_reversed: Whether the encoder reads the source from its end; places of
+                local attention and of `location` remain those of the source as it is given.
+            encoder_reset: Whether the reset gate of Bahdanau's encoder acts `before` the product
+                with U, as in the paper, or `after` it as in `torch.nn.GRU`, which is faster.
+            initialisation: Of all linear maps but those of additive scores, which start near
+                zero; see `models.initialisation`.
+        """
+
+        form: Literal["bahdanau", "luong"] = "bahdanau"
+        score: Score = "additive"
+        reach: Reach = "global"
+        window: int = _WINDOW
+        has_input_feeding: bool = False
+        is_source_reversed: bool = False
+        encoder_reset: Literal["before", "after"] = "before"
+        initialisation: Initialisation = "scaled_normal"
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        is_luong = config.form == "luong"
+        refused = {
+            f"window={config.window} is not at least 1": config.window < 1,
+            f"window={config.window} needs reach='local_m' or 'local_p'": (
+                config.window != _WINDOW and config.reach == "global"
+            ),
+            "score='dot' needs form='luong': states of form='bahdanau' differ in width": (
+                config.score == "dot" and not is_luong
+            ),
+            "has_input_feeding=True needs form='luong': form='bahdanau' feeds contexts anyway": (
+                config.has_input_feeding and not is_luong
+            ),
+            "encoder_reset='after' needs form='bahdanau': an LSTM has no reset gate": (
+                config.encoder_reset == "after" and is_luong
+            ),
+        }
+        for reason, is_refused in refused.items():
+            if is_refused:
+                raise ModelError(f"{cls.name}: {reason}")
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        spec = self.spec
+        with seeds.part("embedding"):
+            self.embedding = TokenEmbedding(spec.input_size, spec.dim)
+        with seeds.part("source_embedding"):
+            self.source_embedding = TokenEmbedding(spec.others["context"].size, spec.dim)
+        kind = LuongForm if self.config.form == "luong" else BahdanauForm
+        self.network = kind(spec, self.config, seeds)
+        with seeds.part("head"):
+            self.head = linear_map(self.network.num_features, spec.output_size)
+
+    def redraw(self, seeds: PartSeeds) -> None:
+        """See `Architecture.redraw`."""
+        redraw(self, self.config.initialisation, seeds)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Logits of the next token after each of the target's, `[batch, time, output_size]`.
+
+        Args:
+            inputs: `[batch, time]`, the target, which begins with a start symbol.
+            mask: `[batch, time]`, True where a real token stands; None where all are real.
+            context: `[batch, time2]`, the source.
+            context_mask: `[batch, time2]`, likewise.
+
+        Raises:
+            ModelError: no source.
+        """
+        features, _ = self._read(inputs, mask, context, context_mask)
+        logits: Tensor = self.head(features)
+        return logits
+
+    def attention_weights(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """How much each step takes from each token of the source, `[batch, time, time2]`.
+
+        Row t is of the step that reads ``inputs[t]`` and predicts the token after it. Zero at
+        padding of the source. Arguments and errors are those of `forward`.
+        """
+        _, weights = self._read(inputs, mask, context, context_mask)
+        if context_mask is None:
+            return weights
+        given_order = real_first(context_mask).argsort(dim=1).unsqueeze(1)
+        return weights.gather(2, given_order.expand(-1, weights.shape[1], -1))
+
+    def _read(
+        self, inputs: Tensor, mask: Tensor | None, context: Tensor | None, real: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """What the logits are made of, and the weights, with the real tokens first."""
+        if context is None:
+            raise ModelError(f"{self.name} needs a context: the source")
+        target = self.embedding(inputs, mask)
+        features, weights, _ = self.network(target, self.encode(context, real))
+        return features, weights
+
+    def encode(self, context: Tensor, context_mask: Tensor | None = None) -> AttentiveState:
+        """What the decoder needs of the source, computed once; see `forward`."""
+        if context_mask is None:
+            is_real = torch.ones_like(context, dtype=torch.bool)
+            return self.network.encode(self.source_embedding(context), is_real, is_padded=False)
+        order = real_first(context_mask)
+        tokens, is_real = context.gather(1, order), context_mask.gather(1, order)
+        embedded = self.source_embedding(tokens, is_real).masked_fill(~is_real.unsqueeze(-1), 0)
+        return self.network.encode(embedded, is_real, is_padded=True)
+
+    def initial_state(self, batch: int, encoded: AttentiveState) -> AttentiveState:
+        """The state before the first token of each target.
+
+        Args:
+            batch: Number of sequences.
+            encoded: Their sources, by `encode`.
+        """
+        return encoded
+
+    def step(self, tokens: Tensor, state: AttentiveState) -> tuple[Tensor, AttentiveState]:
+        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        features, _, after = self.network(self.embedding(tokens.unsqueeze(1)), state)
+        return self.head(features.squeeze(1)), after
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Encoder, decoder and logits; the longest source unless its length is given."""
+        longest = self.spec.others["context"].length
+        source = longest if context_length is None else context_length
+        head = 2.0 * batch * length * self.head.weight.numel()
+        return self.network.flops(length, batch, source) + head
+
+
+class AttentiveForm(nn.Module, ABC):
+    """Encoder and decoder between embeddings and logits.
+
+    Attributes:
+        num_features: Width of what the logits are made of.
+    """
+
+    num_features: int
+
+    def __init__(self, spec: ModelSpec, config: Any, seeds: PartSeeds, *, value_dim: int) -> None:
+        super().__init__()
+        self.config = config
+        with seeds.part("alignment"):
+            self.alignment = Alignment(
+                spec.dim, value_dim, config.score, config.reach, window=config.window,
+                longest=spec.others["context"].length,
+            )  # fmt: skip
+
+    def encode(self, embedded: Tensor, is_real: Tensor, *, is_padded: bool) -> AttentiveState:
+        """The state before the first token.
+
+        Args:
+            embedded: `[batch, time2, dim]`, the source, zeros at padding, which stands behind.
+            is_real: `[batch, time2]`.
+            is_padded: False where all is real, so that nothing needs to be looked up.
+        """
+        turn = Turn(is_real if is_padded else None)
+        is_reversed = self.config.is_source_reversed
+        num_real = is_real.sum(dim=1) if is_padded else None
+        read = turn(embedded) if is_reversed else embedded
+        values, vectors = self.read_source(read, turn, num_real)
+        values = turn(values) if is_reversed else values
+        return AttentiveState(self.alignment.prepare(values, is_real), vectors)
+
+    @abstractmethod
+    def read_source(
+        self, embedded: Tensor, turn: Turn, num_real: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """States of the source `[batch, time2, ...]` and vectors of the decoder's first state."""
+
+    @abstractmethod
+    def forward(
+        self, embedded: Tensor, state: AttentiveState
+    ) -> tuple[Tensor, Tensor, AttentiveState]:
+        """Read tokens `[batch, time, dim]` of the target, one or more.
+
+        Returns:
+            Features `[batch, time, num_features]`, weights `[batch, time, time2]`, the new state.
+        """
+
+    @abstractmethod
+    def flops(self, length: int, batch: int, source: int) -> float:
+        """Of targets and sources of so many tokens."""
+
+
+class BahdanauForm(AttentiveForm):
+    """See the module's note."""
+
+    def __init__(self, spec: ModelSpec, config: Any, seeds: PartSeeds) -> None:
+        dim, depth = spec.dim, spec.depth
+        super().__init__(spec, config, seeds, value_dim=2 * dim)
+        kind = GatedUnit if config.encoder_reset == "before" else TorchUnit
+        self.encoder, self.starts, self.decoder = (nn.ModuleList() for _ in range(3))
+        for layer in range(depth):
+            for way in ("ahead", "back"):
+                with seeds.part(f"encoder.{layer}.{way}"):
+                    self.encoder.append(kind(2 * dim if layer else dim, dim))
+            with seeds.part(f"decoder.{layer}"):
+                self.starts.append(linear_map(dim, dim))
+                self.decoder.append(GatedUnit(dim, dim))
+        with seeds.part("context"):
+            self.of_context = linear_map(2 * dim, 3 * dim)
+        self.num_features = max(1, dim // 2)
+        with seeds.part("readout"):
+            self.readout = linear_map(4 * dim, 2 * self.num_features)
+
+    def read_source(
+        self, embedded: Tensor, turn: Turn, num_real: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """See `AttentiveForm.read_source`."""
+        values, units = embedded, cast("list[GatedUnit]", list(self.encoder))
+        for ahead, back in zip(units[::2], units[1::2], strict=True):
+            backward = turn(back.read(turn(values)))
+            values = torch.cat([ahead.read(values), backward], dim=-1)
+        starts = [torch.tanh(start(backward[:, 0])) for start in self.starts]
+        return values, (torch.stack(starts, dim=1),)
+
+    def forward(
+        self, embedded: Tensor, state: AttentiveState
+    ) -> tuple[Tensor, Tensor, AttentiveState]:
+        """See `AttentiveForm.forward`."""
+        states = list(state.vectors[0].unbind(dim=1))
+        last, contexts, weights = [], [], []
+        of_inputs = self._units[0].of_input(embedded)
+        for i, of_input in enumerate(of_inputs.unbind(dim=1)):
+            last.append(states[-1])
+            place = state.num_tokens + i
+            found = self.alignment(states[-1].unsqueeze(1), state.source, place)
+            context, row = (part.squeeze(1) for part in found)
+            contexts.append(context)
+            weights.append(row)
+            states = self._advance(of_input + self.of_context(context), states)
+        parts = [torch.stack(last, dim=1), embedded, torch.stack(contexts, dim=1)]
+        pairs = self.readout(torch.cat(parts, dim=-1)).unflatten(-1, (-1, 2))
+        after = replace(state, vectors=(torch.stack(states, dim=1),), num_tokens=place + 1)
+        return pairs.amax(dim=-1), torch.stack(weights, dim=1), after
+
+    @property
+    def _units(self) -> list[GatedUnit]:
+        return cast("list[GatedUnit]", list(self.decoder))
+
+    def _advance(self, of_input: Tensor, states: list[Tensor]) -> list[Tensor]:
+        """The next states of all layers, from what the bottom one reads."""
+        bottom, *others = self._units
+        new = [bottom(of_input, states[0])]
+        for unit, s in zip(others, states[1:], strict=True):
+            new.append(unit(unit.of_input(new[-1]), s))
+        return new
+
+    def flops(self, length: int, batch: int, source: int) -> float:
+        """See `AttentiveForm.flops`."""
+
+        def of(*modules: nn.Module) -> int:
+            return sum(w.numel() for each in modules for w in each.parameters() if w.dim() == 2)
+
+        per_token = of(self.decoder, self.of_context, self.readout)
+        maps = source * of(self.encoder) + of(self.starts) + length * per_token
+        attention = self.alignment.flops(length, batch, source)
+        return 2.0 * batch * maps + attention + self.alignment.source_flops(source, batch)
+
+
+class LuongForm(AttentiveForm):
+    """See the module's note."""
+
+    def __init__(self, spec: ModelSpec, config: Any, seeds: PartSeeds) -> None:
+        dim, depth = spec.dim, spec.depth
+        super().__init__(spec, config, seeds, value_dim=dim)
+        self.num_features = dim
+        with seeds.part("encoder"):
+            self.encoder = nn.LSTM(dim, dim, depth, batch_first=True)
+        with seeds.part("decoder"):
+            width = 2 * dim if config.has_input_feeding else dim
+            self.decoder = nn.LSTM(width, dim, depth, batch_first=True)
+        with seeds.part("combine"):
+            self.combine = linear_map(2 * dim, dim)
+
+    def read_source(
+        self, embedded: Tensor, turn: Turn, num_real: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """See `AttentiveForm.read_source`."""
+        if num_real is None:
+            values, last = self.encoder(embedded)
+        else:  # a packed sequence has one token at least
+            lengths = num_real.clamp(min=1).cpu()
+            packed = pack_padded_sequence(embedded, lengths, True, enforce_sorted=False)
+            outputs, last = self.encoder(packed)
+            values, _ = pad_packed_sequence(outputs, True, total_length=embedded.shape[1])
+        vectors = tuple(part.transpose(0, 1) for part in last)
+        if self.config.has_input_feeding:
+            vectors = (*vectors, torch.zeros_like(vectors[0][:, -1]))
+        return values, vectors
+
+    def forward(
+        self, embedded: Tensor, state: AttentiveState
+    ) -> tuple[Tensor, Tensor, AttentiveState]:
+        """See `AttentiveForm.forward`."""
+        if not self.config.has_input_feeding:
+            return self._attend(embedded, state)
+        features, weights = [], []
+        for token in embedded.unbind(dim=1):
+            fed = state.vectors[2]
+            read = torch.cat([token, fed], dim=-1).unsqueeze(1)
+            feature, row, state = self._attend(read, state)
+            state = replace(state, vectors=(*state.vectors, feature.squeeze(1)))
+            features.append(feature)
+            weights.append(row)
+        return torch.cat(features, dim=1), torch.cat(weights, dim=1), state
+
+    def _attend(self, read: Tensor, state: AttentiveState) -> tuple[Tensor, Tensor, AttentiveState]:
+        """All steps at once, from what the bottom layer reads; the new state is without h~."""
+        h, c = (part.transpose(0, 1).contiguous() for part in state.vectors[:2])
+        hidden, last = self.decoder(read, (h, c))
+        context, weights = self.alignment(hidden, state.source, state.num_tokens)
+        features = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
+        vectors = tuple(part.transpose(0, 1) for part in last)
+        num_tokens = state.num_tokens + read.shape[1]
+        return features, weights, AttentiveState(state.source, vectors, num_tokens)
+
+    def flops(self, length: int, batch: int, source: int) -> float:
+        """See `AttentiveForm.flops`."""
+        encoder, decoder, combine = (
+            sum(w.numel() for w in each.parameters() if w.dim() == 2)
+            for each in (self.encoder, self.decoder, self.combine)
+        )
+        maps = source * encoder + length * (decoder + combine)
+        attention = self.alignment.flops(length, batch, source)
+        return 2.0 * batch * maps + attention + self.alignment.source_flops(source, batch)

@@ -1,0 +1,349 @@
+"""ConvS2S: an encoder-decoder of gated convolutions, with attention in every layer of the decoder.
+
+Paper: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning" (arXiv:1705.03122),
+    section 3.
+Embeddings (3.1): e_j = word + learned place, of the source; g_i likewise, of the target.
+Blocks (3.2): h^l = (GLU(W [k tokens of h^(l-1)] + b) + h^(l-1)) sqrt(.5). The encoder's k tokens
+    stand around place i, the decoder's end there. Linear maps lead from embeddings to the blocks
+    and back: of the source, z is the encoder's output; of the target, before the softmax.
+Attention (3.3, equations 1 and 2): d = W_d h + b_d + g; a_ij = softmax over j of d_i . z_j;
+    c_i = m sqrt(1/m) sum_j a_ij (z_j + e_j), m the source's true length; (h + c) sqrt(.5).
+Gradients (3.4): those of z, but not of e in the sum, are divided by the number of attentions. The
+    outputs do not show it.
+Weights (3.5; p is the share that dropout keeps of the inputs, n their number): normal with mean 0
+    and variance 4 p / n before a GLU, p / n elsewhere, 0.01 of all embeddings; biases are zero.
+    W = gain v / |v| of each output, everywhere but in tables (4.2; Salimans and Kingma 2016,
+    arXiv:1602.07868). Gains start at |v|.
+Departures: one width for embeddings and blocks. The text pads the decoder by k - 1 places on both
+    sides and removes k at the end, which leaves one too few; here k - 1. As the text has it, a
+    layer attends after its residual sum, without a map of c; the authors' code attends before it,
+    maps c, multiplies z + e and d by sqrt(.5) and divides gradients by twice the number. Dropout
+    (of embeddings, of inputs of convolutions, before the softmax) is 0 unless it is asked for.
+Padding: padded tokens enter convolutions as zeros, like those outside the sequence, take no
+    attention, and do not count in m. A sequence whose source is all padding takes zeros from it.
+
+The step form keeps the last k - 1 inputs of each convolution of the decoder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.architecture import Architecture
+from models.errors import ModelError
+from models.initialisation import PartSeeds
+from models.interface import Answer, InputKind
+from models.mixer import without_padding
+from models.positions.absolute import LearnedPosition
+
+_HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+
+
+@dataclass(frozen=True)
+class ConvSource:
+    """What the decoder's attention reads of the source.
+
+    Attributes:
+        keys: z, `[batch, time2, dim]`.
+        values: z + e, `[batch, time2, dim]`.
+        is_real: `[batch, time2]`, False at padding.
+    """
+
+    keys: Tensor
+    values: Tensor
+    is_real: Tensor
+
+
+@dataclass(frozen=True)
+class ConvDecodingState:
+    """What the decoder knows of the tokens that it has read.
+
+    Attributes:
+        num_tokens: How many; the place of the next one.
+        windows: The last k - 1 inputs of each convolution, `[batch, k - 1, dim]`.
+        source: See `ConvSource`.
+    """
+
+    num_tokens: int
+    windows: tuple[Tensor, ...]
+    source: ConvSource
+
+
+class ConvSeq2Seq(Architecture):
+    """Target `[batch, time]` and source `[batch, time2]` -> logits `[batch, time, output_size]`."""
+
+    name = "conv_seq2seq"
+    takes = ("dim", "depth")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
+        "inputs": ("tokens",),
+        "context": ("tokens",),
+    }
+    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs; the depth is that of the encoder and of the decoder.
+
+        Attributes:
+            kernel_size: Tokens that a convolution sees.
+            attending: Layers of the decoder with attention, counted from 1 and joined by commas, as
+                in Table 5 of the paper; `all` is every layer.
+            weight_norm: Whether weights are gains times directions; acts in training alone.
+            dropout: Share of the embeddings, of the inputs of convolutions, and of what the output
+                matrix reads that is zeroed in training; the paper's is 0.1 or 0.2.
+        """
+
+        kernel_size: int = 3
+        attending: str = "all"
+        weight_norm: bool = True
+        dropout: float = 0.0
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        if config.kernel_size < 1:
+            raise ModelError(f"{cls.name}: kernel_size={config.kernel_size} is not at least 1")
+        if not 0 <= config.dropout < 1:
+            raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        spec, source = self.spec, self.spec.others["context"]
+        attending = self.attending_layers()
+        self.dropout = nn.Dropout(self.config.dropout)
+        with seeds.part("source_embedding"):
+            self.source_embedding = PlacedEmbedding(source.size, spec.dim, source.length)
+        with seeds.part("target_embedding"):
+            self.target_embedding = PlacedEmbedding(spec.input_size, spec.dim, spec.length)
+        self.encoder = self._stack(seeds.within("encoder"))
+        self.decoder = self._stack(seeds.within("decoder"))
+        self.queries = nn.ModuleDict()
+        for layer in attending:
+            with seeds.part(f"queries.{layer}"):
+                self.queries[str(layer)] = self._linear()
+        with seeds.part("head"):
+            self.head = NormedMap(
+                spec.dim, spec.output_size, variance=self._kept / spec.dim, config=self.config
+            )
+
+    def attending_layers(self) -> tuple[int, ...]:
+        """Layers of the decoder that attend, from 0.
+
+        Raises:
+            ModelError: a layer that is not there, or is named twice.
+        """
+        depth, text = self.spec.depth, self.config.attending
+        if text == "all":
+            return tuple(range(depth))
+        known = {str(layer + 1): layer for layer in range(depth)}
+        names = text.split(",")
+        if not set(names) <= known.keys() or len(set(names)) < len(names):
+            raise ModelError(
+                f"{self.name}: attending={text!r} is neither all nor layers of 1 to {depth}, "
+                "each once, joined by commas"
+            )
+        return tuple(sorted(known[name] for name in names))
+
+    @property
+    def _kept(self) -> float:
+        """The share that dropout keeps."""
+        return 1 - float(self.config.dropout)
+
+    def _linear(self, kept: float = 1.0) -> NormedMap:
+        """From dim to dim."""
+        dim = self.spec.dim
+        return NormedMap(dim, dim, variance=kept / dim, config=self.config)
+
+    def _stack(self, seeds: PartSeeds) -> nn.ModuleDict:
+        """The map of the embeddings, the convolutions, and the map of what leaves the last one."""
+        dim, width, convolutions = self.spec.dim, self.config.kernel_size, nn.ModuleList()
+        with seeds.part("enter"):
+            enter = self._linear(self._kept)
+        for layer in range(self.spec.depth):
+            with seeds.part(f"convolutions.{layer}"):
+                variance = 4 * self._kept / (width * dim)
+                convolutions.append(
+                    NormedMap(dim, 2 * dim, width, variance=variance, config=self.config)
+                )
+        with seeds.part("leave"):
+            leave = self._linear()
+        return nn.ModuleDict({"enter": enter, "convolutions": convolutions, "leave": leave})
+
+    def forward(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Logits of the next token after each of the target's; see `Translator.forward`."""
+        return self._decoded(inputs, mask, context, context_mask)[0]
+
+    def attention_weights(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+        layer: int | None = None,
+    ) -> Tensor:
+        """a, `[batch, time, time2]`: of a layer from 0 that attends, or the mean of all that do.
+
+        Raises:
+            ModelError: the layer has no attention.
+        """
+        weights = self._decoded(inputs, mask, context, context_mask)[1]
+        if layer is None:
+            return torch.stack(list(weights.values())).mean(dim=0)
+        if layer not in weights:
+            raise ModelError(f"{self.name}: layer={layer} attends to nothing, {[*weights]} do")
+        return weights[layer]
+
+    def _decoded(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        context: Tensor | None,
+        context_mask: Tensor | None,
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """Logits, and the weights of each layer that attends."""
+        if context is None:
+            raise ModelError(f"{self.name} needs a context: the source")
+        source = self.encode(context, context_mask)
+        embedded = self.dropout(self.target_embedding(inputs, mask))
+        hidden, weights = self.decoder["enter"](embedded), {}
+        for layer in range(self.spec.depth):
+            read = functional.pad(self.dropout(hidden), (0, 0, self.config.kernel_size - 1, 0))
+            hidden = (self._convolved(layer, read) + hidden) * _HALF
+            if str(layer) in self.queries:
+                hidden, weights[layer] = self._attended(layer, hidden, embedded, source)
+        return self._logits(hidden), weights
+
+    def _convolved(self, layer: int, read: Tensor) -> Tensor:
+        """Of a layer of the decoder: k - 1 places fewer than are read."""
+        return functional.glu(self.decoder["convolutions"][layer](read), dim=-1)  # type: ignore[index]
+
+    def _attended(
+        self, layer: int, hidden: Tensor, embedded: Tensor, source: ConvSource
+    ) -> tuple[Tensor, Tensor]:
+        """`hidden` `[batch, time, dim]` with what it takes from the source, and the weights."""
+        query = self.queries[str(layer)](hidden) + embedded
+        is_real = source.is_real.unsqueeze(1)
+        scores = query @ source.keys.transpose(1, 2)
+        scores = scores.masked_fill(~is_real, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1) * is_real
+        root = source.is_real.sum(dim=1).to(hidden.dtype).sqrt()  # m sqrt(1 / m)
+        taken = weights.to(source.values.dtype) @ source.values * root[:, None, None]
+        return (hidden + taken) * _HALF, weights
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.dropout(self.decoder["leave"](hidden)))
+        return logits
+
+    def encode(self, context: Tensor, context_mask: Tensor | None = None) -> ConvSource:
+        """What attention reads of the source, `[batch, time2]`; padding as in `forward`."""
+        is_real = torch.ones_like(context).bool() if context_mask is None else context_mask
+        around = (self.config.kernel_size - 1) // 2, self.config.kernel_size // 2
+        embedded = self.dropout(self.source_embedding(context, context_mask))
+        hidden = self.encoder["enter"](embedded)
+        for convolution in self.encoder["convolutions"]:  # type: ignore[attr-defined]
+            read = without_padding(self.dropout(hidden), context_mask)
+            read = functional.pad(read, (0, 0, *around))
+            hidden = (functional.glu(convolution(read), dim=-1) + hidden) * _HALF
+        keys = gradient_divided(self.encoder["leave"](hidden), len(self.queries))
+        return ConvSource(keys, keys + embedded, is_real)
+
+    def initial_state(self, batch: int, encoded: ConvSource) -> ConvDecodingState:
+        """The state before the first token of each target; `encoded` is of `encode`."""
+        window = encoded.keys.new_zeros(batch, self.config.kernel_size - 1, self.spec.dim)
+        return ConvDecodingState(0, (window,) * self.spec.depth, encoded)
+
+    def step(self, tokens: Tensor, state: ConvDecodingState) -> tuple[Tensor, ConvDecodingState]:
+        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        embedded = self.dropout(self.target_embedding.at(tokens, state.num_tokens)).unsqueeze(1)
+        hidden, windows = self.decoder["enter"](embedded), []
+        for layer, before in enumerate(state.windows):
+            read = torch.cat([before, self.dropout(hidden)], dim=1)
+            windows.append(read[:, 1:])
+            hidden = (self._convolved(layer, read) + hidden) * _HALF
+            if str(layer) in self.queries:
+                hidden, _ = self._attended(layer, hidden, embedded, state.source)
+        after = replace(state, num_tokens=state.num_tokens + 1, windows=tuple(windows))
+        return self._logits(hidden).squeeze(1), after
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Maps, convolutions and attentions; the longest source unless its length is given."""
+        longest = self.spec.others["context"].length
+        source = longest if context_length is None else context_length
+        dim, width = self.spec.dim, self.config.kernel_size
+        stack = 2 * dim * dim * (2 + 2 * width * self.spec.depth)  # of one token
+        attention = len(self.queries) * (2 * dim * dim + 2 * 2 * source * dim)
+        head = 2 * dim * self.spec.output_size
+        return float(batch * (source * stack + length * (stack + attention + head)))
+
+
+class PlacedEmbedding(nn.Module):
+    """Tokens `[batch, time]` -> `[batch, time, dim]`, each the sum of its vector and its place's.
+
+    Raises:
+        ModelError: more tokens than places.
+    """
+
+    def __init__(self, vocabulary: int, dim: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, dim)
+        self.places = LearnedPosition(dim=dim, max_length=max_length)
+        for drawn in (self.table.weight, self.places.table):
+            nn.init.normal_(drawn, std=0.1)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Look the tokens up; what stands at padding is not read."""
+        read = tokens if mask is None else tokens.masked_fill(~mask, 0)
+        embedded: Tensor = self.places(self.table(read))
+        return embedded
+
+    def at(self, tokens: Tensor, place: int) -> Tensor:
+        """One token `[batch]` of each sequence, all at one place."""
+        return self.places.at(self.table(tokens), place)
+
+
+class NormedMap(nn.Module):
+    """A map of `width` neighbouring tokens, its weights normalised unless the config forbids it.
+
+    `[batch, time, inputs]` -> `[batch, time - width + 1, outputs]`; each output has a gain of its
+    own. Written out: torch's own renames parameters and changes the class of the module.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, width: int = 1, *, variance: float, config: Any
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, width))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        nn.init.normal_(self.weight, std=math.sqrt(variance))
+        gain = self.weight.detach().flatten(1).norm(dim=1) if config.weight_norm else None
+        self.gain = None if gain is None else nn.Parameter(gain)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See the class."""
+        weight: Tensor = self.weight
+        if self.gain is not None:
+            factor = self.gain / weight.flatten(1).norm(dim=1)
+            weight = weight * factor[:, None, None]
+        if weight.shape[-1] == 1:
+            return functional.linear(x, weight.squeeze(-1), self.bias)
+        return functional.conv1d(x.transpose(1, 2), weight, self.bias).transpose(1, 2)
+
+
+def gradient_divided(x: Tensor, number: int) -> Tensor:
+    """`x`, to the bit, whose gradient is divided by `number` on its way back."""
+    kept = x.detach()
+    return kept + (x - kept) / number

@@ -1,0 +1,71 @@
+"""Cut texts into subwords, and put them together again, by merges that were learnt before.
+
+Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909, algorithm 1): a word is its characters,
+and of all merges of neighbours the one that was learnt first is applied, until none applies. A word
+begins with the space before it, so that a text is its subwords in a row, without the first space.
+
+    symbols   0 fills, 1 begins and 2 ends a sequence, 3 is any character that was never seen, then
+              the characters, then what each merge makes, in the order of the merges
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+PADDING, START, END, UNKNOWN = 0, 1, 2, 3
+_NUM_SPECIAL = 4
+WORD = r" ?\w+| ?[^\w\s]"  # what no merge crosses the border of
+_WORDS = re.compile(WORD)
+_SHOWN_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+class Subwords:
+    """A vocabulary of subwords.
+
+    Args:
+        characters: Each once.
+        merges: The two halves of each, first learnt first.
+    """
+
+    def __init__(self, characters: str, merges: Sequence[tuple[str, str]]) -> None:
+        texts = (*characters, *("".join(merge) for merge in merges))
+        self._texts = ("", "", "", _SHOWN_UNKNOWN, *texts)
+        self._symbols = {text: symbol for symbol, text in enumerate(texts, _NUM_SPECIAL)}
+        self._ranks = {merge: rank for rank, merge in enumerate(merges)}
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    @property
+    def begin_words(self) -> list[bool]:
+        """Of each symbol whether a word begins with it."""
+        return [text.startswith(" ") for text in self._texts]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def encoded(self, text: str) -> list[int]:
+        """The symbols of a text, whose words have one space between them."""
+        return [symbol for word in _WORDS.findall(f" {text}") for symbol in self._of_word(word)]
+
+    def decoded(self, symbols: Sequence[int]) -> str:
+        """The text of symbols; those that fill, begin or end are none."""
+        return "".join(self._texts[symbol] for symbol in symbols).removeprefix(" ")
+
+    def _of_word(self, word: str) -> tuple[int, ...]:
+        if word not in self._known:
+            pieces = self._merged(list(word))
+            self._known[word] = tuple(self._symbols.get(piece, UNKNOWN) for piece in pieces)
+        return self._known[word]
+
+    def _merged(self, pieces: list[str]) -> list[str]:
+        """The pieces after all merges, the earliest learnt first."""
+        while pairs := set(pairwise(pieces)) & self._ranks.keys():
+            first = min(pairs, key=self._ranks.__getitem__)
+            merged: list[str] = []
+            while pieces:
+                is_pair = tuple(pieces[:2]) == first
+                merged.append("".join(pieces[: 1 + is_pair]))
+                del pieces[: 1 + is_pair]
+            pieces = merged
+        return pieces
