@@ -106,7 +106,8 @@ def _of_tasks(maker: _CellMaker) -> Filled:
 def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
     if isinstance(subject, Impossible):
         return subject
-    reason = probe.why_not(subject.model, subject.parallel)
+    reason = probe.why_not_on(subject.task) if subject.task else ""
+    reason = reason or probe.why_not(subject.model, subject.parallel)
     if not reason and (probe.trains or probe.reads_trained) and not probe.may_start:
         if subject.start is not None:
             reason = f"{probe.name} measures what was drawn, and this starts from other weights"

@@ -141,6 +141,10 @@ class Probe(ABC):
         """Why the probe cannot measure this, known before it runs; empty where it can."""
         return self.why_no_workers if parallel else ""
 
+    def why_not_on(self, task: type[Task]) -> str:
+        """Why the probe cannot measure any model on that task; empty where it can."""
+        return ""
+
     @abstractmethod
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Run the trial; points as they come, measurements as they are known, specimens last.
