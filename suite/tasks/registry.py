@@ -38,6 +38,7 @@ TASKS: dict[str, str] = {
     "bible_en_de": "suite.tasks.sequence_to_sequence.bible:BibleEnDe",
     "bible_en_fr": "suite.tasks.sequence_to_sequence.bible:BibleEnFr",
     # generated: a source to be rewritten
+    "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",
     "sorting": "suite.tasks.sequence_to_sequence.digits:Sorting",
 }

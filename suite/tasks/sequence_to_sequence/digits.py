@@ -1,9 +1,10 @@
-"""Rewrite a sequence of digits: reversed, or sorted. The smallest tasks with a source and a target.
+"""Write digits again, in some order. The smallest tasks with a source and a target.
 
-Reversal is what a recurrent encoder-decoder finds hard, since the first digits of the source are
-the last to be written (Sutskever et al. 2014, arXiv:1409.3215, section 3.3, reverse sources for
-that reason); sorting asks for all of the source at each place (Vinyals et al. 2015,
-arXiv:1511.06391, section 5.1, sort numbers).
+They are copied, reversed or sorted, and so probe what a model remembers of its source. Who copies,
+as who translates between languages of like word order, first needs what was read first, a whole
+source ago; Sutskever et al. 2014 (arXiv:1409.3215, section 3.3) reverse sources for that reason. In
+reversal the last digit read is the first to be written. Sorting asks for all of the source at each
+place (Vinyals et al. 2015, arXiv:1511.06391, section 5.1, sort numbers).
 
     symbols   13: 0 fills, 1 begins and 2 ends a target, 3 to 12 are the digits
     context   the digits of the source, uniform and independent; fillers behind them
@@ -105,6 +106,19 @@ class _Digits(GeneratedTask):
             f"digits={kind}": (num_digits == kind).expand(batch.targets.shape)
             for kind in self.kinds()
         }
+
+
+class Copying(_Digits):
+    """From the first digit to the last."""
+
+    name = "copying"
+    floors = ("likeliest_sequence",)  # a copied source is the answer
+    source = _source("copying", "Digits once more", "Sutskever et al. 2014, arXiv:1409.3215")
+
+    @staticmethod
+    def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `_Digits.rewritten`."""
+        return digits
 
 
 class Reversal(_Digits):

@@ -1,16 +1,28 @@
-"""Reversal and sorting of digits: a source, and a target that is another order of it."""
+"""Copying, reversal and sorting of digits: a source, and a target that is an order of it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from suite.tasks.sequence_to_sequence.digits import END, PADDING, START, Reversal, Sorting
-from suite.tasks.task import UNSCORED
+from suite.tasks.sequence_to_sequence.digits import (
+    END,
+    PADDING,
+    START,
+    Copying,
+    Reversal,
+    Sorting,
+)
+from suite.tasks.task import UNSCORED, Task
 from suite.training.engines.engine import evaluate_in_parts
 from tests.suite.writers import Successor
 
-KINDS = [Reversal, Sorting]
+ORDERS: dict[type[Task], Callable[[list[int]], list[int]]] = {
+    Copying: list, Reversal: lambda digits: digits[::-1], Sorting: sorted,
+}  # fmt: skip
+KINDS = list(ORDERS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -21,9 +33,8 @@ def test_a_target_is_the_source_in_its_order(kind: type[Reversal]) -> None:
             batch.inputs["context"].tolist(), batch.targets.tolist(), strict=True
         ):
             digits = [symbol for symbol in source if symbol != PADDING]
-            wanted = digits[::-1] if kind is Reversal else sorted(digits)
             filler = [UNSCORED] * (8 - len(digits))
-            assert target == [*wanted, END, *filler]
+            assert target == [*ORDERS[kind](digits), END, *filler]
 
 
 @pytest.mark.parametrize("kind", KINDS)
