@@ -3,9 +3,9 @@
 Sutskever et al. 2014 (arXiv:1409.3215, section 3.3): with the source reversed, an LSTM that keeps
 it in one vector translates better, at 4.7 in place of 5.8 perplexity: the first words of the target
 then stand next to the first words of the source. Luong et al. 2015 (arXiv:1508.04025, Table 1) gain
-1.3 BLEU. Who attends can look anywhere. Here: both, each with the source as it is and reversed, copying digits (16
-at quick), where the distance is all that there is to learn. Standard also translates verses of the
-Bible into German: at quick's steps a vector of this width beats no dictionary.
+1.3 BLEU. Who attends can look anywhere. Here: both, each with the source as it is and reversed,
+copying digits (16 at quick), where the distance is all that there is to learn. Standard also
+translates verses of the Bible: at quick's steps a vector of this width beats no dictionary.
 
 Expected: reversing helps the fixed vector, and not attention.
 

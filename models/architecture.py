@@ -22,6 +22,9 @@ from models.sublayers import StackConfig, check_stack
 Part = Literal["mixer", "position", "dim", "depth"]
 
 
+LOOP = 20  # operations of a recurrent layer that is no kernel of torch, for each token; roughly
+
+
 class Architecture(nn.Module, ABC):
     """A whole model, built from a `ModelSpec`.
 
@@ -105,6 +108,15 @@ class Architecture(nn.Module, ABC):
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
         """The names of all mixers that a model has, whose versions are part of a trial's id."""
         return mixer_pattern(spec.mixer)
+
+    @classmethod
+    def sequential_operations(cls, spec: ModelSpec) -> int:
+        """Operations of its own, started one after another, that each token waits for; see `LOOP`.
+
+        By this the time on a GPU is estimated, where small ones take as long to start as to run. A
+        recurrent layer of torch is one; layers of mixers are counted elsewhere.
+        """
+        return 0
 
     @classmethod
     def can_write(cls) -> bool:

@@ -49,14 +49,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.architecture import Architecture
+from models.architecture import LOOP, Architecture
 from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, linear_map, redraw
 from models.interface import Answer, InputKind
 from models.kernels.alignment import Alignment, Reach, Score, Source
 from models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
-from models.model_spec import ModelSpec
+from models.model_spec import ModelSpec, config_from_knobs
 
 _WINDOW = 10  # section 4.1 of Luong et al.
 
@@ -139,6 +139,14 @@ class AttentiveSeq2Seq(Architecture):
         for reason, is_refused in refused.items():
             if is_refused:
                 raise ModelError(f"{cls.name}: {reason}")
+
+    @classmethod
+    def sequential_operations(cls, spec: ModelSpec) -> int:
+        """See `Architecture.sequential_operations`."""
+        config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
+        is_luong = config.form == "luong"
+        decoder = 1 if is_luong and not config.has_input_feeding else LOOP
+        return spec.depth * ((1 if is_luong else 2 * LOOP) + decoder)
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""

@@ -49,10 +49,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from models.architecture import Architecture
+from models.architecture import LOOP, Architecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.interface import Answer, InputKind
+from models.model_spec import ModelSpec
 
 States = tuple[Tensor, ...]
 
@@ -164,6 +165,11 @@ class Seq2Seq(Architecture):
         limit = config.uniform_range
         if limit is not None and limit <= 0:
             raise ModelError(f"{cls.name}: uniform_range={limit} is not above 0, nor None")
+
+    @classmethod
+    def sequential_operations(cls, spec: ModelSpec) -> int:
+        """See `Architecture.sequential_operations`."""
+        return 2 * spec.depth * (LOOP if spec.settings.get("cell") == "cho_gru" else 1)
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""

@@ -14,7 +14,7 @@ from functools import cache
 
 import torch
 
-from models import ModelError, ModelSpec, build_shapes, mixer_class
+from models import ModelError, ModelSpec, architecture_class, build_shapes, mixer_class
 from models.registry import mixer_pattern
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
@@ -80,7 +80,8 @@ def _num_recurrent_blocks(spec: ModelSpec) -> float:
     """In which tokens wait for one another, however many the GPU could do at once."""
     mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
     recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
-    return spec.depth * len(recurrent) / max(1, len(mixers))
+    own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
+    return own + spec.depth * len(recurrent) / max(1, len(mixers))
 
 
 def kinds_of(trial: Trial) -> tuple[Hashable, ...]:

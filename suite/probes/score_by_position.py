@@ -28,7 +28,7 @@ from suite.schema import MetricSpec, Parallel, Trial
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode, judged
+from suite.training.engines.engine import in_evaluation_mode, judged, writes
 
 AXIS = "position"
 
@@ -50,6 +50,10 @@ class ScoreByPosition(TrainedModelProbe):
     def further_coordinates(self, measured: Measured) -> tuple[str, ...]:
         """The bands of the longest window."""
         return tuple(f"{AXIS}={first}" for first in bands(_longest(measured)))
+
+    def why_not_on(self, task: type[Task]) -> str:
+        """What is written freely stands at no position of the target."""
+        return f"{task.metric.name} is not of single positions" if writes(task.metric) else ""
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be an answer at each position."""

@@ -103,7 +103,7 @@ class Bible(Task):
     asks_for = "sequence"
     reads_answers = True
     is_padded = True
-    lengths = (8, 256)
+    lengths = (8, 1_024)
     token_name = "subwords"
     input_size = NUM_SYMBOLS
     output_size = NUM_SYMBOLS

@@ -14,7 +14,7 @@ from suite.planning.cards import CARDS
 from suite.planning.estimate import seconds_of, slowness_of_this_machine
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources, Trial
-from suite.spec import vary
+from suite.spec import Model, vary
 from tests.suite.small_ablation import make_ablation
 
 ONE = Resources()
@@ -152,3 +152,19 @@ def test_precision_counts_on_a_card(planned: Plan) -> None:
     )
     on = Resources(num_gpus=1.0)
     assert seconds_of(mixed, on) < 0.2 * seconds_of(exact, on)
+
+
+def test_tokens_of_a_recurrent_architecture_wait_for_one_another_on_a_gpu() -> None:
+    """A loop over tokens more than a layer of torch, and that more than convolutions."""
+    models = [
+        Model("conv_seq2seq"), Model("seq2seq"), Model("seq2seq", cell="cho_gru"),
+        Model("attentive_seq2seq", form="luong", score="dot"), Model("attentive_seq2seq"),
+    ]  # fmt: skip
+    ablation = make_ablation(
+        baseline=models[0], axes=[vary("model", models)], tasks=["reversal"], scale={"length": 65}
+    )
+    on = Resources(num_gpus=1.0)
+    trials = plan(ablation, seeds=1).trials
+    conv, lstm, cho, luong, bahdanau = (seconds_of(t, on) for t in trials if t.probe == "quality")
+    assert conv < lstm < cho < bahdanau
+    assert lstm == pytest.approx(luong, rel=0.1)
