@@ -1,11 +1,11 @@
 """Does it help to read the source from its end?
 
 Sutskever et al. 2014 (arXiv:1409.3215, section 3.3): with the source reversed, an LSTM that keeps
-it in one vector translates better, at 4.7 in place of 5.8 perplexity: the first words of the target
-then stand next to the first words of the source. Luong et al. 2015 (arXiv:1508.04025, Table 1) gain
-1.3 BLEU. Who attends can look anywhere. Here: both, each with the source as it is and reversed,
-copying digits (16 at quick), where the distance is all that there is to learn. Standard also
-translates verses of the Bible: at quick's steps a vector of this width beats no dictionary.
+it in one vector translates better: the first words of the target then stand next to the first words
+of the source. Luong et al. 2015 (arXiv:1508.04025, Table 1) gain 1.3 BLEU by it. Who attends can
+look anywhere. Here: both, each with the source as it is and reversed, copying digits (16 at quick),
+where the distance is all that there is to learn. Standard also translates verses of the Bible: at
+quick's steps a vector of this width beats no dictionary.
 
 Expected: reversing helps the fixed vector, and not attention.
 
@@ -34,8 +34,8 @@ ABLATION = Ablation(
         a="model=seq2seq, is_source_reversed=true",
         b="model=seq2seq, is_source_reversed=false",
         by=0.1,
-        source="Sutskever et al. 2014, arXiv:1409.3215, section 3.3",
-        published="perplexity 4.7 with the source reversed, 5.8 as it is (English to French)",
+        source="Luong et al. 2015, arXiv:1508.04025, Table 1",
+        published="12.6 BLEU with the source reversed, 11.3 BLEU as it is (English to German)",
     ),
     recipe=Recipe(learning_rate="tuned"),
     scales={
