@@ -19,7 +19,7 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="Should a decoder read its own words while it learns?",
     baseline=Model("attentive_seq2seq", form="luong", score="general"),
-    axes=[vary("scheduled_sampling", [0.0, 0.5, 1.0])],
+    axes=[vary("scheduled_sampling", [0.0, 0.5, 1.0], quick=[0.0, 0.5])],
     tasks=["bible_en_de"],
     probes=["quality", "floors", "training_score"],
     claim=Claim(

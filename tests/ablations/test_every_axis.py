@@ -7,9 +7,8 @@ another way to the same numbers; what is no model's must show in the training, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -17,8 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import ModelSpec, build_model, mixer_class
-from models.model_spec import canonical_json
+from models import Input, ModelSpec, build_model, mixer_class
 from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
 from suite.planning.resolve import Subject, subject_of
@@ -120,7 +118,7 @@ def _check(pair: Pair) -> None:
 
 
 def _check_models(pair: Pair, where: str) -> None:
-    a, b = (_ran(canonical_json(asdict(each.model))) for each in (pair.one, pair.other))
+    a, b = (_ran(each.model.spelling) for each in (pair.one, pair.other))
     if pair.axis in {"dim", "depth"}:
         assert a.shapes != b.shapes, where
     elif _is_cost_only(pair):
@@ -132,13 +130,15 @@ def _check_models(pair: Pair, where: str) -> None:
 
 
 def _is_cost_only(pair: Pair) -> bool:
+    if not pair.one.model.mixer:
+        return False
     knobs = {field.name: field for field in fields(mixer_class(pair.one.model.mixer).Config)}
     return pair.axis in knobs and bool(knobs[pair.axis].metadata.get("cost_only"))
 
 
 @cache
 def _ran(spec_json: str) -> _Ran:
-    return _Ran(ModelSpec(**json.loads(spec_json)))
+    return _Ran(ModelSpec.of_spelling(spec_json))
 
 
 class _Ran:
@@ -150,15 +150,15 @@ class _Ran:
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
         with torch.no_grad(), OperationNames() as noted:
-            self.outputs: Tensor = model(_inputs(spec))
+            self.outputs: Tensor = model(**{n: _drawn(one) for n, one in spec.inputs.items()})
         self.operations = noted.names
 
 
-def _inputs(spec: ModelSpec) -> Tensor:
-    drawn, length = torch.Generator().manual_seed(2), min(spec.length, MOST_TOKENS)
-    if spec.input_kind == "tokens":
-        return torch.randint(spec.input_size, (1, length), generator=drawn)
-    return torch.randn(1, length, spec.input_size, generator=drawn)
+def _drawn(one: Input) -> Tensor:
+    drawn, length = torch.Generator().manual_seed(2), min(one.length, MOST_TOKENS)
+    if one.kind == "tokens":
+        return torch.randint(one.size, (1, length), generator=drawn)
+    return torch.randn(1, length, one.size, generator=drawn)
 
 
 def test_an_axis_that_changes_nothing_would_be_seen() -> None:
