@@ -177,12 +177,24 @@ def beam_search(
     beams = Beams(decoder, logits, end, limits)
     logits = logits.repeat_interleave(decoder.beam, dim=0)
     state = map_state(state, lambda part: part.repeat_interleave(decoder.beam, dim=0))
+    # Alike in all slots of a row: as long as a step hands one on, as it does with a source, there
+    # is nothing to put in order.
+    alike: list[Tensor] = []
+    map_state(state, alike.append)
+    known = {id(part) for part in alike}
     while True:
         rows = beams.advance(logits)
         if beams.is_done.all():
             return beams.best()
-        state = map_state(state, lambda part, rows=rows: part[rows])  # type: ignore[misc]
+        state = _reordered(state, rows, known)
         logits, state = model.step(beams.newest(), state)
+
+
+def _reordered(state: Any, rows: Tensor, known: set[int]) -> Any:
+    """Each tensor's `rows`, but for those whose `id` is known to be alike in all slots."""
+    return map_state(
+        state, lambda part: part if id(part) in known else part.index_select(0, rows)
+    )
 
 
 class Beams:
