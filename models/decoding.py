@@ -177,12 +177,37 @@ def beam_search(
     beams = Beams(decoder, logits, end, limits)
     logits = logits.repeat_interleave(decoder.beam, dim=0)
     state = map_state(state, lambda part: part.repeat_interleave(decoder.beam, dim=0))
+    alike = tensors_of(state)
     while True:
         rows = beams.advance(logits)
         if beams.is_done.all():
             return beams.best()
-        state = map_state(state, lambda part, rows=rows: part[rows])  # type: ignore[misc]
+        state = reordered(state, rows, alike)
         logits, state = model.step(beams.newest(), state)
+
+
+def tensors_of(state: Any) -> dict[int, Tensor]:
+    """All tensors of a state by their `id`, which is theirs as long as this dictionary lives."""
+    found: dict[int, Tensor] = {}
+
+    def note(part: Tensor) -> Tensor:
+        found[id(part)] = part
+        return part
+
+    map_state(state, note)
+    return found
+
+
+def reordered(state: Any, rows: Tensor, alike: Mapping[int, Tensor]) -> Any:
+    """The state whose row i is row ``rows[i]`` of the given one.
+
+    Args:
+        state: After a step.
+        rows: `[batch * beam]`, each a slot of the same sequence; see `Beams.advance`.
+        alike: By `tensors_of`, before slots went ways of their own. What a step hands on, as it
+            does with a source, is alike in all slots still, and stays where it is.
+    """
+    return map_state(state, lambda part: part if id(part) in alike else part.index_select(0, rows))
 
 
 class Beams:

@@ -28,9 +28,10 @@ The step form keeps the last k - 1 inputs of each convolution of the decoder.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +45,7 @@ from models.mixer import without_padding
 from models.positions.absolute import LearnedPosition
 
 _HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+Map = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,25 @@ class ConvSource:
 
 
 @dataclass(frozen=True)
+class DecoderMaps:
+    """What the decoder computes with, of a whole target or of one place of it.
+
+    Attributes:
+        enter: Of the embeddings.
+        convolutions: `[batch, time + k - 1, dim]` to `[batch, time, 2 * dim]`, of each layer.
+        queries: Of each layer that attends, from 0.
+        leave: Of what leaves the last layer.
+        head: To the logits.
+    """
+
+    enter: Map
+    convolutions: tuple[Map, ...]
+    queries: Mapping[int, Map]
+    leave: Map
+    head: Map
+
+
+@dataclass(frozen=True)
 class ConvDecodingState:
     """What the decoder knows of the tokens that it has read.
 
@@ -69,11 +90,13 @@ class ConvDecodingState:
         num_tokens: How many; the place of the next one.
         windows: The last k - 1 inputs of each convolution, `[batch, k - 1, dim]`.
         source: See `ConvSource`.
+        maps: With weights that are normalised once, not at every token.
     """
 
     num_tokens: int
     windows: tuple[Tensor, ...]
     source: ConvSource
+    maps: DecoderMaps
 
 
 class ConvSeq2Seq(Architecture):
@@ -217,25 +240,37 @@ class ConvSeq2Seq(Architecture):
         """Logits, and the weights of each layer that attends."""
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
-        source = self.encode(context, context_mask)
+        source, maps = self.encode(context, context_mask), self._maps(lambda each: each)
         embedded = self.dropout(self.target_embedding(inputs, mask))
-        hidden, weights = self.decoder["enter"](embedded), {}
-        for layer in range(self.spec.depth):
+        hidden, weights = maps.enter(embedded), {}
+        for layer, convolution in enumerate(maps.convolutions):
             read = functional.pad(self.dropout(hidden), (0, 0, self.config.kernel_size - 1, 0))
-            hidden = (self._convolved(layer, read) + hidden) * _HALF
-            if str(layer) in self.queries:
-                hidden, weights[layer] = self._attended(layer, hidden, embedded, source)
-        return self._logits(hidden), weights
+            hidden = (functional.glu(convolution(read), dim=-1) + hidden) * _HALF
+            if layer in maps.queries:
+                hidden, weights[layer] = self._attended(
+                    maps.queries[layer], hidden, embedded, source
+                )
+        return self._logits(hidden, maps), weights
 
-    def _convolved(self, layer: int, read: Tensor) -> Tensor:
-        """Of a layer of the decoder: k - 1 places fewer than are read."""
-        return functional.glu(self.decoder["convolutions"][layer](read), dim=-1)  # type: ignore[index]
+    def _maps(self, made: Callable[[NormedMap], Map]) -> DecoderMaps:
+        """The decoder's, after `made`."""
+        enter, convolutions, leave, head = (
+            cast("Any", part)
+            for part in (
+                *(self.decoder[key] for key in ("enter", "convolutions", "leave")),
+                self.head,
+            )
+        )
+        queries = {int(layer): made(cast("NormedMap", m)) for layer, m in self.queries.items()}
+        return DecoderMaps(
+            made(enter), tuple(map(made, convolutions)), queries, made(leave), made(head)
+        )
 
     def _attended(
-        self, layer: int, hidden: Tensor, embedded: Tensor, source: ConvSource
+        self, to_query: Map, hidden: Tensor, embedded: Tensor, source: ConvSource
     ) -> tuple[Tensor, Tensor]:
         """`hidden` `[batch, time, dim]` with what it takes from the source, and the weights."""
-        query = self.queries[str(layer)](hidden) + embedded
+        query = to_query(hidden) + embedded
         is_real = source.is_real.unsqueeze(1)
         scores = query @ source.keys.transpose(1, 2)
         scores = scores.masked_fill(~is_real, torch.finfo(scores.dtype).min)
@@ -244,9 +279,8 @@ class ConvSeq2Seq(Architecture):
         taken = weights.to(source.values.dtype) @ source.values * root[:, None, None]
         return (hidden + taken) * _HALF, weights
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.dropout(self.decoder["leave"](hidden)))
-        return logits
+    def _logits(self, hidden: Tensor, maps: DecoderMaps) -> Tensor:
+        return maps.head(self.dropout(maps.leave(hidden)))
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> ConvSource:
         """What attention reads of the source, `[batch, time2]`; padding as in `forward`."""
@@ -264,20 +298,22 @@ class ConvSeq2Seq(Architecture):
     def initial_state(self, batch: int, encoded: ConvSource) -> ConvDecodingState:
         """The state before the first token of each target; `encoded` is of `encode`."""
         window = encoded.keys.new_zeros(batch, self.config.kernel_size - 1, self.spec.dim)
-        return ConvDecodingState(0, (window,) * self.spec.depth, encoded)
+        maps = self._maps(NormedMap.of_one_place)
+        return ConvDecodingState(0, (window,) * self.spec.depth, encoded, maps)
 
     def step(self, tokens: Tensor, state: ConvDecodingState) -> tuple[Tensor, ConvDecodingState]:
         """One token `[batch]` of each target; see `LanguageModel.step`."""
         embedded = self.dropout(self.target_embedding.at(tokens, state.num_tokens)).unsqueeze(1)
-        hidden, windows = self.decoder["enter"](embedded), []
+        maps, windows = state.maps, []
+        hidden = maps.enter(embedded)
         for layer, before in enumerate(state.windows):
             read = torch.cat([before, self.dropout(hidden)], dim=1)
             windows.append(read[:, 1:])
-            hidden = (self._convolved(layer, read) + hidden) * _HALF
-            if str(layer) in self.queries:
-                hidden, _ = self._attended(layer, hidden, embedded, state.source)
+            hidden = (functional.glu(maps.convolutions[layer](read), dim=-1) + hidden) * _HALF
+            if layer in maps.queries:
+                hidden, _ = self._attended(maps.queries[layer], hidden, embedded, state.source)
         after = replace(state, num_tokens=state.num_tokens + 1, windows=tuple(windows))
-        return self._logits(hidden).squeeze(1), after
+        return self._logits(hidden, maps).squeeze(1), after
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Maps, convolutions and attentions; the longest source unless its length is given."""
@@ -334,13 +370,28 @@ class NormedMap(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """See the class."""
-        weight: Tensor = self.weight
-        if self.gain is not None:
-            factor = self.gain / weight.flatten(1).norm(dim=1)
-            weight = weight * factor[:, None, None]
+        weight = self._normed()
         if weight.shape[-1] == 1:
             return functional.linear(x, weight.squeeze(-1), self.bias)
         return functional.conv1d(x.transpose(1, 2), weight, self.bias).transpose(1, 2)
+
+    def of_one_place(self) -> Map:
+        """The same of exactly `width` tokens: one product, with the weights as they are now."""
+        weight = self._normed().transpose(1, 2).flatten(1)
+        return partial(_at_one_place, weight, self.bias)
+
+    def _normed(self) -> Tensor:
+        weight: Tensor = self.weight
+        if self.gain is None:
+            return weight
+        factor: Tensor = self.gain / weight.flatten(1).norm(dim=1)
+        return weight * factor[:, None, None]
+
+
+def _at_one_place(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+    """`[batch, width, inputs]` -> `[batch, 1, outputs]`."""
+    outputs: Tensor = functional.linear(x.flatten(1), weight, bias)
+    return outputs.unsqueeze(1)
 
 
 def gradient_divided(x: Tensor, number: int) -> Tensor:

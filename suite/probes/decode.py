@@ -42,7 +42,7 @@ from models import (
     mixer_class,
 )
 from models.architectures.mixer_alone import CausalMixerAlone
-from models.decoding import Beams, map_state
+from models.decoding import Beams, map_state, reordered, tensors_of
 from models.interface import INPUTS
 from suite.probes.probe import Probe, Said, at_length, measurement, rate_of, seconds, share_of
 from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
@@ -222,6 +222,7 @@ def _beam_step(model: Any, last: Tensor, state: Any, beam: int) -> TokenStep:
     limits = last.new_full((len(last),), torch.iinfo(torch.int32).max)
     last = last.repeat_interleave(beam)
     state = map_state(state, lambda part: part.repeat_interleave(beam, dim=0))
+    alike = tensors_of(state)
     logits, after = model.step(last, state)
     begun = Beams(Decoder(beam=beam), logits[::beam], end=None, limits=limits)
     begun.advance(logits)  # all slots begin alike, and now differ
@@ -230,7 +231,7 @@ def _beam_step(model: Any, last: Tensor, state: Any, beam: int) -> TokenStep:
         with torch.no_grad():
             logits, after = model.step(last, state)
             rows = copy.copy(begun).advance(logits)
-            map_state(after, lambda part: part[rows])
+            reordered(after, rows, alike)
 
     return TokenStep(run, state_bytes=bytes_of(after))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar
 
 import pytest
@@ -32,6 +33,7 @@ from tests.models.small_models import (
 )
 
 TOKENS = 5  # that are written or read one by one
+END, MOST, SOURCE_TOKENS = 2, 3, 4  # of exhaustive search; of the second source
 KNOBS_THAT_SHOW = {
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
@@ -45,7 +47,9 @@ def padded_sources(model_spec: ModelSpec) -> dict[str, Tensor]:
     found = sources(model_spec)
     for name, each in model_spec.others.items():
         if each.kind != "image":
-            mask = torch.arange(each.length) < torch.tensor([[each.length], [4], [each.length - 1]])
+            mask = torch.arange(each.length) < torch.tensor(
+                [[each.length], [SOURCE_TOKENS], [each.length - 1]]
+            )
             found[f"{name}_mask"] = mask
     return found
 
@@ -78,6 +82,66 @@ def steps_are_the_teacher_forced_form(name: str) -> None:
                 found.append(logits)
             together = model(read, **given)
         torch.testing.assert_close(torch.stack(found, dim=1), together)
+
+
+def sharpened(model_spec: ModelSpec) -> Architecture:
+    """Parameters so large that outputs lean on everything that is read."""
+    model, drawn = build(model_spec).double().eval(), torch.Generator().manual_seed(4)
+    for parameter in model.parameters():
+        parameter.data += 0.4 * torch.randn(parameter.shape, generator=drawn).double()
+    return model
+
+
+def a_beam_of_all_hypotheses_is_exhaustive_search(name: str) -> None:
+    """On three symbols, scored by the teacher-forced form."""
+    whole = spec(name)
+    others = {
+        key: replace(each, size=3) if each.kind == "tokens" else each
+        for key, each in whole.others.items()
+    }
+    model = sharpened(replace(whole, input_size=3, output_size=3, others=others))
+    given, start = padded_sources(model.spec), torch.ones(BATCH, 1, dtype=torch.long)
+    decoder = Decoder(beam=2 ** (MOST + 1), max_length=MOST)
+    found, scored = generate(model, given, decoder, start=start, end=END), []
+    written = [each for n in range(MOST) for each in product(range(END), repeat=n)]
+    for tokens in written:
+        read = torch.tensor([[1, *tokens, END]]).expand(BATCH, -1)
+        with torch.no_grad():
+            steps = model(read[:, :-1], **given).log_softmax(dim=-1)
+        total = steps.gather(2, read[:, 1:, None]).sum(dim=(1, 2))
+        scored.append(total / ((5 + len(tokens) + 1) / 6) ** decoder.length_penalty)
+    best = torch.stack(scored).max(dim=0)
+    assert [tuple(row) for row in found.rows()] == [written[i] for i in best.indices]
+    torch.testing.assert_close(found.scores, best.values)
+
+
+def padding_of_a_source_is_never_read(name: str) -> None:
+    """Nor does it matter how much there is; at every value of every knob."""
+    for model_spec in every_setting(name):
+        model, read = build(model_spec).double().eval(), inputs(model_spec, length=TOKENS)
+        given = padded_sources(model_spec)
+        source, mask = given[CONTEXT], given[f"{CONTEXT}_mask"]
+        padding = ~mask if source.ndim == 2 else ~mask.unsqueeze(-1)
+        other = torch.where(padding, (source + 1) % SYMBOLS, source)
+        with torch.no_grad():
+            found = model(read, **given)
+            assert torch.equal(model(read, **{**given, CONTEXT: other}), found)
+            alone = model(read[1:2], context=source[1:2, :SOURCE_TOKENS])
+        torch.testing.assert_close(found[1:2], alone)
+
+
+def all_of_a_source_is_read(name: str) -> None:
+    """Each real token moves the logits, also those beside padding."""
+    model = sharpened(spec(name))
+    read, given = inputs(model.spec, length=TOKENS), padded_sources(model.spec)
+    with torch.no_grad():
+        found = model(read, **given)
+        for place in range(SOURCE_TOKENS):
+            other = given[CONTEXT].clone()
+            other[1, place] = (other[1, place] + 1) % SYMBOLS
+            moved = (model(read, **{**given, CONTEXT: other}) - found).abs().amax(dim=(1, 2))
+            assert moved[1] > 1e-6, f"token {place} of {SOURCE_TOKENS} is not read"
+            assert moved[[0, 2]].max() == 0
 
 
 def flops_are_counted(name: str) -> None:
@@ -123,11 +187,25 @@ def is_knob(name: str, knob: str) -> bool:
 
 Law = Callable[[str], None]
 OF_ALL: tuple[Law, ...] = (flops_are_counted, every_knob_has_an_effect)
-OF_WRITERS: tuple[Law, ...] = (a_beam_of_one_is_greedy, steps_are_the_teacher_forced_form)
+OF_WRITERS: tuple[Law, ...] = (
+    a_beam_of_one_is_greedy, steps_are_the_teacher_forced_form,
+    a_beam_of_all_hypotheses_is_exhaustive_search,
+)  # fmt: skip
+OF_WRITERS_ABOUT_A_SOURCE: tuple[Law, ...] = (
+    padding_of_a_source_is_never_read, all_of_a_source_is_read,
+)  # fmt: skip
 
 
 def laws_of(name: str) -> tuple[Law, ...]:
-    return OF_ALL + (OF_WRITERS if architecture_class(name).can_write() else ())
+    kind = architecture_class(name)
+    has_source = kind.can_write() and is_padded_source(kind)
+    of_writers = OF_WRITERS if kind.can_write() else ()
+    return OF_ALL + of_writers + (OF_WRITERS_ABOUT_A_SOURCE if has_source else ())
+
+
+def is_padded_source(kind: type[Architecture]) -> bool:
+    """Whether it reads a source that may be padded, which an image is not."""
+    return CONTEXT in kind.reads and kind.reads[CONTEXT][0] != "image"
 
 
 @pytest.mark.parametrize(
@@ -210,6 +288,21 @@ class Uncounted(Toy):
         return super().flops(length, batch)
 
 
+class ReadingAll(Toy):
+    """It reads padding too."""
+
+    def encode(self, context: Tensor, context_mask: Tensor | None = None) -> Tensor:
+        return super().encode(context)
+
+
+class Blind(Toy):
+    """It does not read the last real token of a source."""
+
+    def encode(self, context: Tensor, context_mask: Tensor | None = None) -> Tensor:
+        assert context_mask is not None
+        return super().encode(context, context_mask & context_mask.roll(-1, dims=1))
+
+
 class Forgetful(Toy):
     """Its steps forget what they have read."""
 
@@ -226,7 +319,7 @@ def register(monkeypatch: pytest.MonkeyPatch, kind: type[Architecture]) -> str:
 
 def test_what_is_added_to_the_table_meets_all_laws(monkeypatch: pytest.MonkeyPatch) -> None:
     name = register(monkeypatch, Toy)
-    assert laws_of(name) == OF_ALL + OF_WRITERS
+    assert laws_of(name) == OF_ALL + OF_WRITERS + OF_WRITERS_ABOUT_A_SOURCE
     for law in laws_of(name):
         law(name)
 
@@ -237,6 +330,9 @@ def test_what_is_added_to_the_table_meets_all_laws(monkeypatch: pytest.MonkeyPat
         (Idle, every_knob_has_an_effect, "unread=True has no effect"),
         (Uncounted, flops_are_counted, "approx|=="),
         (Forgetful, steps_are_the_teacher_forced_form, "not close"),
+        (Forgetful, a_beam_of_all_hypotheses_is_exhaustive_search, "=="),
+        (ReadingAll, padding_of_a_source_is_never_read, "equal"),
+        (Blind, all_of_a_source_is_read, "token 3 of 4 is not read"),
     ],
 )
 def test_what_breaks_a_law_is_found(
