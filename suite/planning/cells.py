@@ -19,9 +19,11 @@ from suite.planning.resolve import Subject
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
 from suite.schema import (
+    GREEDY,
     LEARNING_RATE,
     MIXER_ALONE,
     QUALITY,
+    USUAL_PENALTY,
     Cell,
     MetricSpec,
     Parallel,
@@ -162,6 +164,8 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
         decoding=first.decoding if probe.is_at_decoding else (),
+        beam=first.beam if probe.is_at_beam else GREEDY,
+        length_penalty=first.length_penalty if probe.is_at_beam else USUAL_PENALTY,
         search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
         if probe.trains and first.search
         else None,
