@@ -121,12 +121,8 @@ def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
 
 
 def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
-    """How a trained model writes: as no trial names it where no probe asks, or where it is idle.
-
-    So that an axis that moves no number is refused, and greedy trials are one whatever the penalty.
-    """
-    is_asked = any(probe(name).is_at_beam for name in baseline.ablation.probes)
-    if not is_asked or scale.beam == GREEDY:
+    """How a trained model writes; where no probe asks nothing, so that the axis is refused."""
+    if not any(probe(name).is_at_beam for name in baseline.ablation.probes):
         return {}
     return {"beam": scale.beam, "length_penalty": float(scale.length_penalty)}
 

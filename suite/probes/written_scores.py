@@ -40,7 +40,7 @@ from models.decoding import Decoded
 from models.interface import Outputs
 from suite.errors import Diverged
 from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
-from suite.schema import WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
+from suite.schema import NUM_SENTENCES, WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.metrics import Bits
 from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import Bleu, ChrF, SacrebleuMetric, Symbols
@@ -54,7 +54,7 @@ _OUTSIDE = (2.5, 97.5)  # percentiles
 _MAX_ORDER = 4  # of the n-grams of BLEU
 
 _BLEU = MetricSpec(name="written_bleu", unit="BLEU", better="higher")
-_SENTENCES = MetricSpec(name="num_sentences", unit="sentences", better="none")
+_SENTENCES = MetricSpec(name=NUM_SENTENCES, unit="sentences", better="none")
 _CHRF = MetricSpec(name="written_chrf", unit="chrF", better="higher")
 _EXACT = MetricSpec(name="written_exact_match", unit="1", better="higher")
 _RATIO = MetricSpec(name="length_ratio", unit="1", better="none")

@@ -33,6 +33,7 @@ from suite.schema.trial import Trial as Trial
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
 WRITTEN_SCORES = "written_scores"  # the probe of what a model writes by itself
+NUM_SENTENCES = "num_sentences"  # its metric that is no score: of how many the others are
 # Metrics that other probes derive from a task's, of the same trained model.
 _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
 _OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a task is scored by
