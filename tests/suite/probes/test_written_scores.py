@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models import ModelSpec, build_model
 from models.decoding import Decoder
-from suite.errors import Diverged
+from suite.errors import CheckpointError, Diverged
 from suite.planning.plan import plan
 from suite.probes import written_scores
 from suite.probes.probe import probe
@@ -26,7 +26,7 @@ from suite.tasks.sequence_metrics import Bleu
 from suite.tasks.sequence_to_sequence.bible import BibleEnDe
 from suite.tasks.sequence_to_sequence.digits import END, ZERO, Reversal
 from suite.tasks.task import UNSCORED, Batch, Split
-from suite.training.checkpoint import Checkpointer, CheckpointError
+from suite.training.checkpoint import Checkpointer
 from suite.training.weights import restore
 from tests.suite.probes.conftest import said_after_training
 from tests.suite.small_ablation import make_ablation
