@@ -27,13 +27,13 @@ from suite.schema import (
     LEARNING_RATE,
     MIXER_ALONE,
     NUM_SENTENCES,
-    WRITTEN_SCORES,
     About,
     Better,
 )
 
 LENGTH = "length"
 _TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
+_OF_WRITING = frozenset({"written_bleu", "length_ratio", "unfinished", "exposure_gap"})
 _MAX_PARTS = 6
 
 
@@ -131,7 +131,7 @@ def label_series(about: About, measured: Sequence[Series], task: str) -> Iterato
     every = [
         series
         for series in _of_task(measured, task)
-        if series.is_score or (not series.at and _is_of_trained_model(series))
+        if series.is_score or (not series.at and _runs_along_labels(series.metric))
     ]
     parts = [series for series in every if series.at]
     for series in every:
@@ -139,9 +139,8 @@ def label_series(about: About, measured: Sequence[Series], task: str) -> Iterato
             yield _of_groups(about, series, axis)
 
 
-def _is_of_trained_model(series: Series) -> bool:
-    is_written = series.probe == WRITTEN_SCORES and series.metric != NUM_SENTENCES
-    return is_written or series.metric.startswith(_TRAINED)
+def _runs_along_labels(metric: str) -> bool:
+    return metric in _OF_WRITING or metric.startswith(_TRAINED)
 
 
 def coordinate(at: str) -> tuple[str, float | None]:
