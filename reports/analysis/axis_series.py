@@ -22,10 +22,18 @@ from reports.results.variant_labels import (
     what_baseline_is,
 )
 from reports.stats.intervals import Estimate, mean_interval
-from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, About, Better
+from suite.schema import (
+    CONTROLS,
+    LEARNING_RATE,
+    MIXER_ALONE,
+    NUM_SENTENCES,
+    About,
+    Better,
+)
 
 LENGTH = "length"
 _TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
+_OF_WRITING = frozenset({"written_bleu", "length_ratio", "unfinished", "exposure_gap"})
 _MAX_PARTS = 6
 
 
@@ -109,7 +117,7 @@ def coordinate_series(about: About, measured: Sequence[Series], task: str) -> It
     found: dict[tuple[str, str, str], dict[float, Series]] = {}
     for series in left_out_of_comparison(_of_task(measured, task)):
         name, place = coordinate(series.at)
-        if place is not None:
+        if place is not None and series.metric != NUM_SENTENCES:
             found.setdefault((series.probe, series.metric, name), {})[place] = series
     for (_, _, name), placed in found.items():
         yield _of_variants(about, measured, name, dict(sorted(placed.items())))
@@ -123,12 +131,16 @@ def label_series(about: About, measured: Sequence[Series], task: str) -> Iterato
     every = [
         series
         for series in _of_task(measured, task)
-        if series.is_score or (not series.at and series.metric.startswith(_TRAINED))
+        if series.is_score or (not series.at and _runs_along_labels(series.metric))
     ]
     parts = [series for series in every if series.at]
     for series in every:
         if not series.at or len(parts) <= _MAX_PARTS:
             yield _of_groups(about, series, axis)
+
+
+def _runs_along_labels(metric: str) -> bool:
+    return metric in _OF_WRITING or metric.startswith(_TRAINED)
 
 
 def coordinate(at: str) -> tuple[str, float | None]:

@@ -21,6 +21,7 @@ from suite.schema import (
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
+    WRITTEN_SCORES,
     About,
     Better,
     Status,
@@ -194,8 +195,8 @@ def _name(series: Series) -> tuple[str, str, str, str]:
 
 def _is_along(series: Series, num_places: int) -> bool:
     """Whether it is one of many along something, as scores at other lengths are."""
-    if series.is_score:
-        return not series.is_whole_score
+    if series.is_score or series.probe == WRITTEN_SCORES:
+        return bool(series.at)
     is_alone = series.task == MIXER_ALONE or series.is_bound_to_environment
     return not is_alone and num_places > MOST_COLUMNS
 

@@ -19,9 +19,11 @@ from suite.planning.resolve import Subject
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
 from suite.schema import (
+    GREEDY,
     LEARNING_RATE,
     MIXER_ALONE,
     QUALITY,
+    USUAL_PENALTY,
     Cell,
     MetricSpec,
     Parallel,
@@ -162,6 +164,8 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
         decoding=first.decoding if probe.is_at_decoding else (),
+        beam=first.beam if probe.is_at_beam else GREEDY,
+        length_penalty=_penalty(probe, first),
         search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
         if probe.trains and first.search
         else None,
@@ -177,6 +181,12 @@ def _precision(probe: Probe, subject: Subject) -> Precision:
     """Of what is measured without a training; with DeepSpeed it is in `Parallel`."""
     is_its_own = probe.is_at_precision and subject.parallel is None
     return subject.precision if is_its_own else "float32"
+
+
+def _penalty(probe: Probe, subject: Subject) -> float:
+    """Of a greedy search it moves nothing: then all penalties share a trial."""
+    counts = probe.is_at_beam and subject.beam != GREEDY
+    return subject.length_penalty if counts else USUAL_PENALTY
 
 
 def _parent(subject: Subject | None, seed: int) -> Trial | None:

@@ -8,6 +8,7 @@ matrix product.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Hashable, Mapping
 from functools import cache
@@ -18,6 +19,7 @@ from models import ModelError, ModelSpec, architecture_class, build_shapes, mixe
 from models.registry import mixer_pattern
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
+from suite.probes.probe import probe as probe_named
 from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
 
@@ -30,6 +32,8 @@ _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
 _SECONDS_OF_A_LOOK = 1.0  # at a model that another trial has trained
+_SENTENCES_WRITTEN = 1_000  # of a test split
+_SECONDS_OF_A_SYMBOL = 1.5e-3  # of a step of a search, that no FLOPs account for
 _SECONDS_OF_A_STEP = 2e-3  # that no FLOPs account for: Python, the optimiser, the data
 _SECONDS_OF_A_REPLAY = 1e-3  # the same on a GPU: kernels too small to fill it
 _SECONDS_OF_A_TOKEN = 1.5e-5  # of a recurrence on a GPU, forward and backward, in each block
@@ -53,6 +57,8 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         is_long = not _SHORT_FLOORS.issuperset(task_class(trial.task).floors)
         return _SECONDS_OF_LONG_FLOORS if is_long else _SECONDS_OF_FLOORS
     if trial.training is None and trial.parallel is None and not trial.is_timing:
+        if probe_named(trial.probe).is_at_beam:
+            return _SECONDS_OF_A_LOOK + _seconds_of_writing(trial, resources, gpu)
         return _SECONDS_OF_A_LOOK if trial.trained else _SECONDS_AT_LEAST
     per_step = _seconds_of_a_step(trial, resources, gpu)
     if trial.parallel is not None:
@@ -74,6 +80,19 @@ def _seconds_of_a_step(trial: Trial, resources: Resources, gpu: Mapping[str, flo
     rate = _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
     one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
     return flops / rate + _SECONDS_OF_A_REPLAY + _SECONDS_OF_A_TOKEN * one_by_one
+
+
+def _seconds_of_writing(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
+    """Of each sentence one pass over the right symbols, and one for each hypothesis.
+
+    A search takes a step for each symbol of the longest sentence of a batch.
+    """
+    rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
+    if resources.num_gpus:
+        rate = _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
+    forward = _flops_of_training(trial) / _TRAINING_OVER_FORWARD
+    num_steps = math.ceil(_SENTENCES_WRITTEN / trial.batch) * trial.length
+    return _SENTENCES_WRITTEN * (1 + trial.beam) * forward / rate + num_steps * _SECONDS_OF_A_SYMBOL
 
 
 def _num_recurrent_blocks(spec: ModelSpec) -> float:

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from models import POSITIONS, Input, Interface, Knob, ModelSpec, build_shapes
 from models.interface import INPUTS, Answer
@@ -43,7 +44,8 @@ from suite.planning.recipes import (
     teaching_of,
 )
 from suite.planning.variants import Baseline, Coordinate, Variant
-from suite.schema import Parallel, Precision, Training
+from suite.probes.probe import probe
+from suite.schema import GREEDY, USUAL_PENALTY, Parallel, Precision, Training
 from suite.spec import SMOKE, TUNED, Model, Scale, SpecError
 from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.task import Task, TaskError
@@ -66,6 +68,8 @@ class Subject:
     teacher: Subject | None = None  # whose final model it learns from
     search: Subject | None = None  # the trainings that find its learning rate
     decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
+    beam: int = GREEDY  # likewise, and so is the next one
+    length_penalty: float = USUAL_PENALTY
     threads: int | None = None  # likewise
     precision: Precision = "float32"  # of what is measured of it without a training
 
@@ -92,7 +96,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         task=task, model=spec, training=training, length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
         start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
-        decoding=_decoding(scale), precision=scale.precision,
+        decoding=_decoding(scale), precision=scale.precision, **_writing(baseline, scale),
     )  # fmt: skip
     if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
         return found
@@ -114,6 +118,13 @@ def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
     """Each number of sequences with each beam, less the one of each that is always there."""
     pairs = itertools.product({1, *scale.decode_batches}, {1, *scale.beams})
     return tuple(sorted(set(pairs) - {(1, 1)}))
+
+
+def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
+    """How a trained model writes; where no probe asks nothing, so that the axis is refused."""
+    if not any(probe(name).is_at_beam for name in baseline.ablation.probes):
+        return {}
+    return {"beam": scale.beam, "length_penalty": float(scale.length_penalty)}
 
 
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:

@@ -86,6 +86,7 @@ class Probe(ABC):
         may_start: Whether its training may start from another trial's weights, or learn from them.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too.
         is_at_decoding: Whether it measures with the scale's `decode_batches` and `beams` too.
+        is_at_beam: Whether it lets a model write with the scale's `beam` and `length_penalty`.
         is_at_loads: Whether a sweep has the scale's `batches` and `thread_counts` too.
     """
 
@@ -101,6 +102,7 @@ class Probe(ABC):
     may_start: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
     is_at_decoding: ClassVar[bool] = False
+    is_at_beam: ClassVar[bool] = False
     is_at_loads: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
@@ -367,6 +369,7 @@ PROBES: dict[str, str] = {
     "floors": "suite.probes.floors:Floors",
     "score_by_position": "suite.probes.score_by_position:ScoreByPosition",
     "training_score": "suite.probes.training_score:TrainingScore",
+    "written_scores": "suite.probes.written_scores:WrittenScores",
     "validation": "suite.probes.validation:Validation",
     "learning_rate": "suite.probes.learning_rate:LearningRate",
     "parameters": "suite.probes.model_counts:Parameters",

@@ -19,6 +19,7 @@ from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
 from suite.schema.training import without_idle
+from suite.schema.trial import GREEDY as GREEDY
 from suite.schema.trial import LEARNING_RATE as LEARNING_RATE
 from suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
 from suite.schema.trial import PRETRAINING as PRETRAINING
@@ -26,12 +27,22 @@ from suite.schema.trial import SEARCH as SEARCH
 from suite.schema.trial import TEACHER as TEACHER
 from suite.schema.trial import TIMING_PROBES as TIMING_PROBES
 from suite.schema.trial import TRAINED as TRAINED
+from suite.schema.trial import USUAL_PENALTY as USUAL_PENALTY
 from suite.schema.trial import Trial as Trial
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
+WRITTEN_SCORES = "written_scores"  # the probe of what a model writes by itself
+NUM_SENTENCES = "num_sentences"  # its metric that is no score: of how many the others are
 # Metrics that other probes derive from a task's, of the same trained model.
 _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
+_OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a task is scored by
+    {
+        "written_bleu", "written_chrf", "written_exact_match", "bits_per_word",
+        "teacher_forced_bleu", "exposure_gap",
+    }
+)  # fmt: skip
+_SCORES_OF_TEXT = frozenset({"bleu", "chrf"})
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
@@ -49,8 +60,12 @@ SpecimenKind = Literal["attention", "positions", "text"]
 
 
 def rests_on(metric: str, score: str) -> bool:
-    """Whether a metric is a task's score, or that score on other data or at some positions."""
-    return metric in {name.format(score) for name in _DERIVED}
+    """Whether a metric is a task's score, or is of the same trained model's answers.
+
+    That score on other data or at some positions, or another one of what the model writes.
+    """
+    is_of_writing = metric in _OF_WRITING and score in _SCORES_OF_TEXT
+    return is_of_writing or metric in {name.format(score) for name in _DERIVED}
 
 
 class Status(StrEnum):

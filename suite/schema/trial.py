@@ -12,6 +12,7 @@ from suite.schema.training import Parallel, Precision, Training, without_idle
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # which look at what is free
 LEARNING_RATE = "learning_rate"  # the probe that searches for the rate that trainings take
+GREEDY, USUAL_PENALTY = 1, 0.6  # the beam and the length penalty that a trial does not name
 # What a trial is to one that it runs before.
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"
 SEARCH = "search for the learning rate"
@@ -34,6 +35,8 @@ class Trial:
         start: The trial from whose final weights the training starts; None starts as drawn.
         teacher: The trial whose final model the training learns from, if there is one.
         decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
+        beam: Open hypotheses of the search by which the trained model writes; `length_penalty` is
+            that of `models.decoding`.
         threads: That torch computes with, if others than the worker has.
         trained: The trial whose final model the probe looks at, if it does not train one itself.
         search: The trial that finds the learning rate of the training; `training` then holds the
@@ -57,6 +60,8 @@ class Trial:
     start: Trial | None = None
     teacher: Trial | None = None
     decoding: tuple[tuple[int, int], ...] = ()
+    beam: int = GREEDY
+    length_penalty: float = USUAL_PENALTY
     threads: int | None = None
     trained: Trial | None = None
     search: Trial | None = None
@@ -78,6 +83,7 @@ class Trial:
         idle = {
             "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
             "threads": None, "trained": None, "search": None, "precision": "float32",
+            "beam": GREEDY, "length_penalty": USUAL_PENALTY,
         }  # fmt: skip
         return content_hash(without_idle(content, **idle))
 

@@ -260,6 +260,9 @@ class Scale(Recipe):
         decode_batches: Sequences at once, ascending, at which `decode` measures besides one.
         beams: Widths of beam search, ascending, at which it measures besides one; each with each
             number of sequences.
+        beam: Open hypotheses of the search of the probe `written_scores`; 1 is greedy search. The
+            score of `quality` is that of its task's search, whatever this says.
+        length_penalty: Of that search, see `models.decoding`; it moves nothing at a beam of 1.
         seeds: Number of seeds; by default 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
         threads: Threads that torch computes with in a worker; by default as many as CPUs.
@@ -287,6 +290,8 @@ class Scale(Recipe):
     dims_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
     decode_batches: Ascending = ()
     beams: Ascending = ()
+    beam: Annotated[int, Field(ge=1, le=1_024)] = 1
+    length_penalty: Annotated[float, Field(ge=0, le=100)] = 0.6
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
     threads: Annotated[int, Field(ge=1, le=4_096)] | None = None
@@ -321,7 +326,8 @@ class Scale(Recipe):
     def settings(self) -> dict[str, Knob]:
         """What a report says of it; what is rarely asked for only where it is."""
         sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
-        rare = sizes | machine | Recipe.model_fields.keys() - set(_FIRST)
+        search = {"beam", "length_penalty"}
+        rare = sizes | machine | search | Recipe.model_fields.keys() - set(_FIRST)
         idle = {
             name for name in rare if getattr(self, name) == type(self).model_fields[name].default
         }

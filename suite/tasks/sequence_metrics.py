@@ -45,10 +45,15 @@ class SequenceMetric(Metric):
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
         """Of the likeliest symbols."""
+        found = self.sums_of_written(self.likeliest(outputs, batch), batch)
+        is_nan = outputs.logits[batch.is_scored(outputs.logits)].isnan().any()
+        return found * math.nan if is_nan else found
+
+    def likeliest(self, outputs: Outputs, batch: Batch) -> list[Symbols]:
+        """Of each row the likeliest symbols at scored places, before the one that ends it."""
         is_scored = batch.is_scored(outputs.logits)
-        likeliest = outputs.logits.argmax(dim=-1).masked_fill(~is_scored, UNSCORED)
-        found = self.sums_of_written(map(self._sequence, likeliest.tolist()), batch)
-        return found * math.nan if outputs.logits[is_scored].isnan().any() else found
+        symbols = outputs.logits.argmax(dim=-1).masked_fill(~is_scored, UNSCORED)
+        return [self._sequence(row) for row in symbols.tolist()]
 
     def sums_of_written(self, written: Iterable[Symbols], batch: Batch) -> Tensor:
         """Of what the model has written for each row; rows of which nothing is asked do not count.
@@ -57,10 +62,15 @@ class SequenceMetric(Metric):
             written: The symbols of each row, without the one that ends it.
             batch: With the targets, `[batch, time]`.
         """
-        is_asked = (batch.targets != UNSCORED).any(dim=1).tolist()
-        rows = zip(written, map(self._sequence, batch.targets.tolist()), is_asked, strict=True)
-        counts = [self.counts(found, asked) for found, asked, counts in rows if counts]
+        rows = zip(written, self.asked(batch), strict=True)
+        counts = [self.counts(found, asked) for found, asked in rows if asked is not None]
         return torch.stack([as_sums(*each) for each in counts]).sum(dim=0)
+
+    def asked(self, batch: Batch) -> list[Symbols | None]:
+        """Of each row the symbols that are asked for; None where nothing is."""
+        is_asked = (batch.targets != UNSCORED).any(dim=1).tolist()
+        rows = zip(batch.targets.tolist(), is_asked, strict=True)
+        return [self._sequence(row) if counts else None for row, counts in rows]
 
     def _sequence(self, row: Symbols) -> Symbols:
         """The symbols at scored places, before the end."""

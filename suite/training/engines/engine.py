@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from models.decoding import Decoder, generate
+from models.decoding import Decoded, Decoder, generate
 from models.interface import INPUTS
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import SequenceMetric
@@ -185,22 +185,23 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
         The metric's sums over the batch, or over the batch with some of its targets left out.
     """
     if isinstance(metric, SequenceMetric) and metric.decoder is not None:
-        written = _written(model, batch, metric.decoder, metric.end)
-        return partial(metric.sums_of_written, written)
+        found = written(model, batch, metric.decoder, metric.end)
+        return partial(metric.sums_of_written, found.rows())
     return partial(metric.sums, batch.through(model))
 
 
-def _written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> list[list[int]]:
+def written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> Decoded:
     """What the model writes for each row, given all inputs that stand before the first target.
 
-    No row becomes longer than its targets may be, `[batch, time]`.
+    No row becomes longer than its targets may be, `[batch, time]`; it is cut there. The model is in
+    evaluation mode.
     """
     own = (INPUTS, "mask")
     sources = {name: tensor for name, tensor in batch.inputs.items() if name not in own}
     first = int((batch.targets != UNSCORED).any(dim=0).int().argmax())
     limits = torch.full(batch.targets.shape[:1], batch.targets.shape[1] - first)
     start = batch.inputs[INPUTS][:, : first + 1]
-    return generate(model, sources, decoder, start=start, end=end, limits=limits).rows()
+    return generate(model, sources, decoder, start=start, end=end, limits=limits)
 
 
 @contextmanager

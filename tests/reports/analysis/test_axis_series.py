@@ -124,6 +124,30 @@ def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
         assert whole_coverage(sweep.about, measured).num_total == len(sweep.results)
 
 
+def test_what_is_written_is_compared_as_a_whole_and_drawn_by_part_and_by_beam() -> None:
+    bleu = MetricSpec(name="written_bleu", unit="BLEU", better="higher")
+    many = MetricSpec(name="num_sentences", unit="sentences", better="none")
+    places = ("", "words=10", "words=20")
+    about = synthetic.about(
+        variants=tuple(f"cell={cell}, beam={k}" for cell in ("gru", "lstm") for k in (1, 4)),
+        baseline="cell=gru, beam=1", tasks=("t",), probes=("written_scores",),
+        metrics={"t": {"written_scores": (bleu, many)}},
+    )  # fmt: skip
+    rows = [
+        synthetic.row(about, name, "t", "written_scores", spec, seed=0) | {"at": at, "value": 9.0}
+        for name in about.variants
+        for spec in (bleu, many)
+        for at in places
+    ]
+    measured = all_series(about, results_frame(rows))
+    whole = [("written_bleu", ""), ("num_sentences", "")]
+    assert [(each.metric, each.at) for each in compared(measured)] == whole
+    (by_part,) = coordinate_series(about, measured, "t")
+    assert (by_part.metric, by_part.axis, by_part.places) == ("written_bleu", "words", (10.0, 20.0))
+    (by_beam,) = label_series(about, measured, "t")
+    assert (by_beam.metric, by_beam.axis, by_beam.places) == ("written_bleu", "beam", (1.0, 4.0))
+
+
 def test_a_page_compares_the_same_and_covers_it_all() -> None:
     sweep = made_along.positions()
     measured = series_of(sweep)

@@ -170,6 +170,17 @@ def test_what_rests_on_a_score_has_its_gate(metric: str) -> None:
     assert found.details[-1] == f"The floors are those of bits: none is known of {metric}."
 
 
+@pytest.mark.parametrize("metric", ["written_chrf", "bits_per_word", "exposure_gap"])
+def test_what_is_written_has_the_gate_of_the_score_of_text(metric: str) -> None:
+    """Also under a name that the score has no part in; on a task of another score it has none."""
+    bleu = MetricSpec(name="bleu", unit="BLEU", better="higher")
+    fields = {"claimed": metric, "other": replace(SECONDS, name=metric, unit="BLEU")}
+    scores = [20.0, 20.1, 19.9], [10.0, 10.1, 9.9]
+    assert judged(*scores, {"copied": 12.0}, spec=bleu, **fields).outcome is _NOT_TESTED
+    assert judged(*scores, {"copied": 4.0}, spec=bleu, **fields).outcome is not _NOT_TESTED
+    assert judged(*scores, {"copied": 12.0}, spec=SHARE, **fields).outcome is not _NOT_TESTED
+
+
 def test_what_is_no_score_needs_nothing_learnt_and_says_so() -> None:
     found = judged(BETTER, GOOD, {"five-gram": 2.3}, claimed="step")
     assert found.outcome is ClaimOutcome.SUPPORTED

@@ -20,7 +20,8 @@ from suite.training.checkpoint import Checkpointer
 from tests.suite.probes.conftest import said_after_training
 
 ROOT = Path(__file__).parents[3]
-SCORING = {"quality", "floors", "score_by_position"}  # what the tables of scores show
+# What the tables of scores show.
+SCORING = {"quality", "floors", "score_by_position", "written_scores"}
 STEPS = 3
 QUICK = Scale(
     dim=8, depth=1, length=32, steps=STEPS, batch=250, test_lengths=[64], lengths=[16],
@@ -120,6 +121,7 @@ def test_what_scores_may_be_named_in_few_files() -> None:
         "suite/execution/run_task.py",
         "suite/probes/quality.py",
         "suite/probes/score_by_position.py",
+        "suite/probes/written_scores.py",
     }
 
 

@@ -1,0 +1,251 @@
+"""Score what a trained model writes by itself, sentence by sentence, on the test split.
+
+It reads its own words, as in use, and a search looks for the likeliest sentence: with the beam and
+the length penalty of the scale (`models.decoding`), which may be axes. `quality` trains the model
+once for all of them, and its own score stays that of its task's search, mostly a greedy one. No
+sentence becomes longer than the targets of its task may be; `unfinished` is the share of those
+that are cut there.
+
+    written_bleu         with the 95 % interval of a bootstrap over sentences; see `interval_of`
+    written_chrf         chrF2, and
+    written_exact_match  the share of sentences that are the reference, symbol by symbol
+    length_ratio         words written over words of the references, as sacrebleu counts them
+    bits_per_word        of all symbols that are asked for, having read the right ones before, over
+                         the words of the references, which stand between spaces: models are
+                         compared whatever their symbols are
+    teacher_forced_bleu  of the likeliest symbol at each place, having read the right ones before
+    exposure_gap         the same less `written_bleu`
+
+In training a model reads the right symbols only, and in use its own, with their errors. The gap
+shows what that costs (Bengio et al. 2015, arXiv:1506.03099; Ranzato et al. 2016, arXiv:1511.06732).
+It is an upper bound, and a loose one: the right symbols also tell the length of the sentence, put
+the model back into place after each error, and may be the half of a word that gives the other half
+away. A better search, which knows nothing of errors, makes it smaller too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models import Decoder, ModelSpec, architecture_class
+from models.decoding import Decoded
+from models.interface import Outputs
+from suite.errors import Diverged
+from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.schema import NUM_SENTENCES, WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
+from suite.tasks.metrics import Bits
+from suite.tasks.registry import build_task
+from suite.tasks.sequence_metrics import Bleu, ChrF, SacrebleuMetric, Symbols
+from suite.tasks.task import UNSCORED, Batch, Task
+from suite.training.checkpoint import Checkpointer
+from suite.training.engines.engine import in_evaluation_mode, writes, written
+
+NUM_RESAMPLES = 1_000
+_SEED = 20_040_725
+_OUTSIDE = (2.5, 97.5)  # percentiles
+_MAX_ORDER = 4  # of the n-grams of BLEU
+
+_BLEU = MetricSpec(name="written_bleu", unit="BLEU", better="higher")
+_SENTENCES = MetricSpec(name=NUM_SENTENCES, unit="sentences", better="none")
+_CHRF = MetricSpec(name="written_chrf", unit="chrF", better="higher")
+_EXACT = MetricSpec(name="written_exact_match", unit="1", better="higher")
+_RATIO = MetricSpec(name="length_ratio", unit="1", better="none")
+_UNFINISHED = MetricSpec(name="unfinished", unit="1", better="lower")
+_BITS = MetricSpec(name="bits_per_word", unit="bit", better="lower")
+_FORCED = MetricSpec(name="teacher_forced_bleu", unit="BLEU", better="higher")
+_GAP = MetricSpec(name="exposure_gap", unit="BLEU", better="lower")
+
+Statistics = NDArray[np.int64]
+
+
+class Sentence(NamedTuple):
+    """What there is of one example.
+
+    Attributes:
+        asked: The symbols of the reference.
+        written: Those that the model writes by itself.
+        forced: The likeliest ones, having read those of the reference.
+        has_ended: False where the search was cut.
+        parts: The coordinates of the task's parts that it belongs to, with any of its targets.
+    """
+
+    asked: Symbols
+    written: Symbols
+    forced: Symbols
+    has_ended: bool
+    parts: frozenset[str]
+
+
+class WrittenScores(TrainedModelProbe):
+    """BLEU, chrF and exact match of one search over the test split, and of one pass over it."""
+
+    name = WRITTEN_SCORES
+    version = 1
+    may_start = True
+    is_at_beam = True
+
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """BLEU and the number of sentences also of each part of the task."""
+        assert task is not None, f"{self.name} is no sweep"
+        places = ("", *task(length).parts())
+        in_parts = (replace(spec, at=at) for at in places for spec in (_BLEU, _SENTENCES))
+        return (*in_parts, _CHRF, _EXACT, _RATIO, _UNFINISHED, _BITS, _FORCED, _GAP)
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """It must write."""
+        silent = architecture_class(model.architecture).why_silent(model)
+        return silent or super().why_not(model, parallel)
+
+    def why_not_on(self, task: type[Task]) -> str:
+        """Its metric must be of text, and of what is written."""
+        if isinstance(task.metric, SacrebleuMetric) and writes(task.metric):
+            return ""
+        return f"{self.name} is for written text, and the metric of {task.name} is of none"
+
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
+        """The search, beside the pass over the right symbols, batch by batch.
+
+        The search holds `beam` hypotheses of each sequence of the trial's batch at once.
+
+        Raises:
+            Diverged: a probability is no number.
+            CheckpointError: the weights cannot be had here.
+        """
+        model = trained_model(trial, checkpointer, device)
+        task = build_task(trial.task, trial.length)
+        metric = task.metric
+        assert isinstance(metric, SacrebleuMetric), "other tasks are refused while planning"
+        search = _search_of(metric, trial)
+        sentences: list[Sentence] = []
+        bits = 0.0
+        with in_evaluation_mode(model), torch.inference_mode():
+            for held_out in task.held_out("test", trial.batch):
+                batch = held_out.to(device)
+                outputs = batch.through(model)
+                bits += _bits(outputs, batch)
+                forced = metric.likeliest(outputs, batch)
+                found = written(model, batch, search, metric.end)
+                sentences += _sentences(task, metric, batch, forced, found)
+        yield from scores(metric, sentences, bits, task.parts())
+
+
+def _search_of(metric: SacrebleuMetric, trial: Trial) -> Decoder:
+    """The task's, with what the trial says."""
+    assert metric.decoder is not None, "tasks that judge no writing are refused while planning"
+    return replace(metric.decoder, beam=trial.beam, length_penalty=trial.length_penalty)
+
+
+def _bits(outputs: Outputs, batch: Batch) -> float:
+    """Of all symbols that are asked for."""
+    bits = float(Bits(name=_BITS.name, unit=_BITS.unit).sums(outputs, batch)[0])
+    if not math.isfinite(bits):
+        raise Diverged(f"the bits of the test split are {bits}")
+    return bits
+
+
+def _sentences(
+    task: Task, metric: SacrebleuMetric, batch: Batch, forced: Sequence[Symbols], found: Decoded
+) -> Iterator[Sentence]:
+    """Of the rows of which anything is asked."""
+    is_scored = batch.targets != UNSCORED
+    inside = {at: (part & is_scored).any(dim=1) for at, part in task.in_parts(batch).items()}
+    rows = zip(metric.asked(batch), found.rows(), forced, found.has_ended.tolist(), strict=True)
+    for row, (asked, free, likeliest, has_ended) in enumerate(rows):
+        if asked is not None:
+            parts = frozenset(at for at, is_inside in inside.items() if is_inside[row])
+            yield Sentence(asked, free, likeliest, has_ended, parts)
+
+
+def scores(
+    metric: SacrebleuMetric, sentences: Sequence[Sentence], bits: float, parts: Sequence[str]
+) -> Iterator[Measurement]:
+    """All that is measured; a part without sentences is left out.
+
+    Args:
+        metric: Makes text of symbols.
+        sentences: One or more.
+        bits: Of all their symbols together, the ends counted.
+        parts: The coordinates of the task's parts.
+    """
+    bleu = Bleu(end=metric.end, text=metric.text)
+    chrf = ChrF(end=metric.end, text=metric.text)
+    found = _statistics(bleu, sentences)
+    for at in ("", *parts):
+        inside = [not at or at in each.parts for each in sentences]
+        if any(inside):
+            yield from _with_interval(bleu, found[inside], at)
+    yield measurement(_CHRF, _score(chrf, _statistics(chrf, sentences)))
+    yield measurement(_EXACT, fmean(list(each.written) == list(each.asked) for each in sentences))
+    words, asked_words = found[:, :2].sum(axis=0)
+    yield measurement(_RATIO, words / asked_words)
+    yield measurement(_UNFINISHED, fmean(not each.has_ended for each in sentences))
+    yield measurement(_BITS, bits / sum(len(metric.text(each.asked).split()) for each in sentences))
+    right_before = [each._replace(written=each.forced) for each in sentences]
+    forced = _score(bleu, _statistics(bleu, right_before))
+    yield measurement(_FORCED, forced)
+    yield measurement(_GAP, forced - _score(bleu, found))
+
+
+def _statistics(metric: SacrebleuMetric, sentences: Sequence[Sentence]) -> Statistics:
+    """`[sentences, k]`, as sacrebleu adds them up."""
+    return np.array([metric.counts(each.written, each.asked) for each in sentences], dtype=np.int64)
+
+
+def _score(metric: SacrebleuMetric, statistics: Statistics) -> float:
+    """Of a corpus of these sentences."""
+    return metric.value(torch.from_numpy(statistics.sum(axis=0)))
+
+
+def _with_interval(bleu: Bleu, statistics: Statistics, at: str) -> Iterator[Measurement]:
+    """BLEU of some sentences, and how many they are."""
+    low, high = interval_of(statistics, bleu_of)
+    value = _score(bleu, statistics)
+    yield measurement(_BLEU, value, at=at, spread_low=low, spread_high=high)
+    yield measurement(_SENTENCES, len(statistics), at=at)
+
+
+def interval_of(
+    statistics: Statistics, value: Callable[[Statistics], NDArray[np.float64]]
+) -> tuple[float, float]:
+    """The 95 % interval of a corpus score, by a percentile bootstrap over sentences.
+
+    Koehn 2004, "Statistical significance tests for machine translation evaluation"
+    (https://aclanthology.org/W04-3250), section 3. It says how much the score would vary over test
+    sets as large, for this one trained model; nothing of how it varies over seeds. As many
+    sentences are always drawn alike, so that intervals of models can be compared.
+
+    Args:
+        statistics: `[sentences, k]`, which add up.
+        value: Of sums `[resamples, k]` the scores `[resamples]`.
+    """
+    count = len(statistics)
+    drawn = np.random.default_rng(_SEED).integers(count, size=(NUM_RESAMPLES, count))
+    sums = np.stack([statistics[rows].sum(axis=0) for rows in drawn])
+    low, high = np.percentile(value(sums), _OUTSIDE)
+    return float(low), float(high)
+
+
+def bleu_of(sums: Statistics) -> NDArray[np.float64]:
+    """BLEU of sums `[corpora, 10]`, as sacrebleu has it with its defaults.
+
+    An order of which no n-gram is right counts as half of one, the next such order as a quarter.
+    """
+    lengths, right, total = np.split(sums.astype(np.float64), (2, 2 + _MAX_ORDER), axis=1)
+    is_missed = right == 0
+    smoothed = np.where(is_missed, 0.5 ** is_missed.cumsum(axis=1), right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithms = np.log(smoothed / total).mean(axis=1)
+        penalty = np.minimum(0.0, 1 - lengths[:, 1] / lengths[:, 0])
+        found = 100 * np.exp(logarithms + penalty)
+    is_zero = is_missed.all(axis=1) | (total == 0).any(axis=1)
+    return np.where(is_zero, 0.0, found)
