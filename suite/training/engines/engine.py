@@ -185,12 +185,14 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
         The metric's sums over the batch, or over the batch with some of its targets left out.
     """
     if isinstance(metric, SequenceMetric) and metric.decoder is not None:
-        written = _written(model, batch, metric.decoder, metric.end)
+        written = written_rows(model, batch, metric.decoder, metric.end)
         return partial(metric.sums_of_written, written)
     return partial(metric.sums, batch.through(model))
 
 
-def _written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> list[list[int]]:
+def written_rows(
+    model: nn.Module, batch: Batch, decoder: Decoder, end: int | None
+) -> list[list[int]]:
     """What the model writes for each row, given all inputs that stand before the first target.
 
     No row becomes longer than its targets may be, `[batch, time]`.
