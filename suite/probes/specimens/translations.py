@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from models import Architecture
+from models.errors import ModelError
 from models.interface import INPUTS
 from suite.probes.specimens.matrix import matrix_specimen
 from suite.schema import Specimen
@@ -46,7 +47,10 @@ def alignments(model: Architecture, task: Task) -> list[Specimen]:
         return []
     example = found.to(str(next(model.parameters()).device))
     others = {name: tensor for name, tensor in example.inputs.items() if name != INPUTS}
-    weights: Tensor = weigh(example.inputs[INPUTS], **others)[0]
+    try:
+        weights: Tensor = weigh(example.inputs[INPUTS], **others)[0]
+    except ModelError:  # it has no such weights
+        return []
     weights = weights.mean(dim=0) if weights.ndim == 3 else weights
     asked, source = _asked(example)[:MOST_ROWS], _source(example)
     return [
