@@ -115,6 +115,7 @@ class Table:
         introduction: What a reader must know before reading it; empty where nothing.
         row_title: What its rows are.
         footnotes: Whole sentences; what the marks of its entries mean is added in `notes`.
+        is_stacked: Whether, on a narrow screen, the entries of a row stand below its name.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Table:
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...] = ()
     has_coverage: bool = False
+    is_stacked: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:

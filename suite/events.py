@@ -96,7 +96,15 @@ def _writable_measurement(measured: Measurement) -> Measurement:
 
 def _writable_specimen(specimen: Specimen) -> Specimen:
     """A model of bytes writes control characters: they are what it found, and part of its hash."""
-    return replace(specimen, text=specimen.text.encode(errors="backslashreplace").decode())
+
+    def kept(text: str) -> str:
+        return text.encode(errors="backslashreplace").decode()
+
+    return replace(
+        specimen, text=kept(specimen.text), source=kept(specimen.source),
+        reference=kept(specimen.reference), row_words=tuple(map(kept, specimen.row_words)),
+        column_words=tuple(map(kept, specimen.column_words)),
+    )  # fmt: skip
 
 
 TrialEvent = Started | Progressed | Remarked | Finished

@@ -21,6 +21,7 @@ from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, f
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
 from reports.pages.summary import SummaryPoint, certainty, facts, folded
+from reports.pages.translations import translations_section
 from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.scores import figure_name, score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
@@ -303,9 +304,8 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     )
     for shown in filter(None, exhibits):
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
-    looked_at = specimens_section(about) if about.specimens else None
-    if looked_at:
-        yield looked_at
+    if about.specimens:
+        yield from filter(None, (translations_section(about), specimens_section(about)))
     if about.costs:
         yield costs_section(about)
     if len(about.editions_with_results) > 1:

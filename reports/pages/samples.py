@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from reports.document import Column, Entry, Exhibit, Section, Table, View, capitalized, column_rows
+from reports.document import (
+    Column,
+    Entry,
+    Exhibit,
+    Section,
+    Table,
+    View,
+    capitalized,
+    column_rows,
+    listed,
+)
 from reports.escape import one_line, slug
 from reports.plots.heatmaps import (
     COSINE_SHADES,
@@ -125,12 +135,20 @@ def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix
         one_row_a_layer(maps), WEIGHT_SHADES,
         name=slug(f"{task}-attention-{variant}"),
         title=f"Attention of {named} on {task}",
-        caption=f"The first {len(maps[0].values)} tokens of a held-out example. Shades grow with "
+        caption=f"The first {_listed_sizes(maps)} tokens of a held-out example. Shades grow with "
         "the square root of the weight.",
         description=_in_words(known) or f"Maps of {len(maps)} heads.",
     )  # fmt: skip
     tables = (_table(task, variant, known),) if known else ()
     return View(title=named, drawings=(drawing,), tables=tables)
+
+
+def _listed_sizes(maps: Sequence[Matrix]) -> str:
+    """As ``32``, or ``15 (encoder) and 12 (decoder)``."""
+    sizes = {matrix.side: len(matrix.values) for matrix in reversed(maps)}
+    if set(sizes) == {""}:
+        return str(sizes[""])
+    return listed([f"{size} ({side})" for side, size in reversed(sizes.items())])
 
 
 def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
@@ -147,9 +165,9 @@ def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
         "itself": "on itself", "previous": "on the token before", "next": "on the token after",
         "first": "on the first token",
     }  # fmt: skip
-    is_causal = any(found.next is None for found in focuses.values())
+    is_causal = all(found.next is None for found in focuses.values())
     columns = [
-        _column(f"weight_on_{key}", title, "%", _values(focuses, key), 0)
+        _column(f"weight_on_{key}", title, "%", _values(focuses, key), 0, heads=tuple(focuses))
         for key, title in places.items()
         if key != "next" or not is_causal
     ]
@@ -165,18 +183,26 @@ def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
 
 
 def _values(focuses: Mapping[str, HeadFocus], name: str) -> dict[str, float]:
-    return {head: getattr(focus, name) for head, focus in focuses.items()}
+    found = {head: getattr(focus, name) for head, focus in focuses.items()}
+    return {head: value for head, value in found.items() if value is not None}
 
 
 def _column(
-    key: str, title: str, unit: str, values: Mapping[str, float], digits: int, note: str = ""
+    key: str,
+    title: str,
+    unit: str,
+    values: Mapping[str, float],
+    digits: int,
+    note: str = "",
+    heads: Sequence[str] = (),
 ) -> Column:
-    """One number a head; of shares the percentage is shown."""
+    """One number a head, where it has one; of shares the percentage is shown."""
     factor = 100 if unit == "%" else 1
     entries = {
         name: Entry(estimate=Estimate(n=1, point=value), text=f"{factor * value:.{digits}f}")
         for name, value in values.items()
     }
+    entries |= {head: Entry(text="unseen", tone="none") for head in heads if head not in values}
     measured = "1" if unit == "%" else unit.removesuffix("s")
     return Column(
         key=key, title=title, measured_unit=measured, unit=unit, note=note, entries=entries

@@ -35,7 +35,7 @@ _DIVERGING = ("#8a3b00", "#e69f00", "#ffffff", "#0072b2", "#06203a")
 _NUM_SHADES = 48
 _MOST_PANELS = 4  # in a row, and in a column
 # Left, top, width and height, in inches from the upper left corner of a figure.
-_Place = tuple[float, float, float, float]
+Place = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +98,10 @@ def bias_shades(panels: Sequence[Panel]) -> Shades:
 
 
 def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
-    """Layers ascending, and heads within them; the first few of each."""
-    ordered = sorted(found, key=lambda matrix: (matrix.layer, matrix.head))
-    layers = list(dict.fromkeys(matrix.layer for matrix in ordered))[:_MOST_PANELS]
-    rows = [[matrix for matrix in ordered if matrix.layer == layer] for layer in layers]
+    """Layers ascending, an encoder's before a decoder's, and heads within them; the first few."""
+    ordered = sorted(found, key=lambda m: (m.side == "decoder", m.layer, m.head))
+    layers = list(dict.fromkeys(matrix.layer_name for matrix in ordered))[:_MOST_PANELS]
+    rows = [[matrix for matrix in ordered if matrix.layer_name == layer] for layer in layers]
     return [[Panel(title=m.name, matrix=m) for m in row[:_MOST_PANELS]] for row in rows]
 
 
@@ -135,10 +135,10 @@ def grid_figure(
             top = _TOP + down * (side + _GAP_DOWN)
             for across, panel in enumerate(row):
                 place = (_LEFT + across * (side + _GAP_ACROSS), top, side, side)
-                _framed(figure, place)
-                pictures.append(_picture(panel.matrix.values, shades, place))
+                framed(figure, place)
+                pictures.append(picture(panel.matrix.values, shades, place))
         _write(figure.axes, rows, side)
-        pictures.append(_draw_scale(figure, shades))
+        pictures.append(draw_scale(figure, shades))
         # The ids inside a drawing hold its name some hundred times.
         prefix = f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
         svg = to_svg(figure, name=prefix, title=title, description=description)
@@ -146,7 +146,7 @@ def grid_figure(
     return Drawing(name=name, title=title, caption=caption, svg=whole)
 
 
-def _framed(figure: Figure, place: _Place) -> Axes:
+def framed(figure: Figure, place: Place) -> Axes:
     """Axes without ticks, and a thin line around: one path, where spines would be four."""
     left, top, across, down = place
     width, height = figure.get_size_inches()
@@ -160,14 +160,14 @@ def _framed(figure: Figure, place: _Place) -> Axes:
     return axes
 
 
-def _picture(values: NDArray[np.float64], shades: Shades, place: _Place) -> str:
+def picture(values: NDArray[np.float64], shades: Shades, place: Place) -> str:
     """The values as an SVG `image`, the first row on top."""
     levels = np.rint(np.clip(shades.norm(values), 0.0, 1.0) * (_NUM_SHADES - 1)).astype(np.uint8)
-    picture = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
+    image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
     colours = 255 * shades.map(np.arange(_NUM_SHADES))[:, :3]
-    picture.putpalette(np.rint(colours).astype(np.uint8).tobytes())
+    image.putpalette(np.rint(colours).astype(np.uint8).tobytes())
     buffer = io.BytesIO()
-    picture.save(buffer, format="png", optimize=True)
+    image.save(buffer, format="png", optimize=True)
     left, top, width, height = (f"{72 * inches:.2f}" for inches in place)
     return (
         f'<image x="{left}" y="{top}" width="{width}" height="{height}" '
@@ -186,7 +186,8 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
     for down, row in enumerate(rows):
         for across, panel in enumerate(row):
             here = next(axes)
-            if across == 0 and (down == 0 or len(rows) <= 2):
+            is_other = down > 0 and panel.matrix.side != rows[down - 1][0].matrix.side
+            if across == 0 and (down == 0 or len(rows) <= 2 or is_other):
                 _label_places(here, panel.matrix, side, "y")
             if across == 0 and down == len(rows) - 1:
                 _label_places(here, panel.matrix, side, "x")
@@ -196,7 +197,7 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
                 here.set_title(label(title, width), fontsize=8, pad=3, color=INK)
             if is_grid and across == 0:
                 here.text(
-                    -0.45 / side, 0.5, f"layer {panel.matrix.layer}", transform=here.transAxes,
+                    -0.45 / side, 0.5, panel.matrix.layer_name, transform=here.transAxes,
                     rotation=90, fontsize=8, color=INK, ha="center", va="center",
                 )  # fmt: skip
 
@@ -228,10 +229,10 @@ def _letter(character: str) -> str:
     return character if is_plain and ord(character) in glyphs(_MONO) else UNKNOWN_GLYPH
 
 
-def _draw_scale(figure: Figure, shades: Shades) -> str:
+def draw_scale(figure: Figure, shades: Shades) -> str:
     """A strip of all shades under the panels, and what they stand for."""
     place = (_LEFT, figure.get_size_inches()[1] - 0.41, 2.4, 0.11)
-    axes = _framed(figure, place)
+    axes = framed(figure, place)
     axes.set_xlim(0.0, 1.0)
     ticks = [float(shades.norm(tick)) for tick in shades.ticks]
     axes.set_xticks(ticks, [shades.written(tick) for tick in shades.ticks], fontsize=7)
@@ -241,4 +242,4 @@ def _draw_scale(figure: Figure, shades: Shades) -> str:
         color=INK,
     )  # fmt: skip
     even = shades.norm.inverse(np.linspace(0.0, 1.0, _NUM_SHADES))
-    return _picture(np.asarray(even)[None, :], shades, place)
+    return picture(np.asarray(even)[None, :], shades, place)

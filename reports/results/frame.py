@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from reports.escape import without_passwords
-from suite.schema import About, Better, Status, in_present_words
+from suite.schema import LATE_IN_SPECIMENS, About, Better, Status, in_present_words
+from suite.schema.training import without_idle
 
 RESULT_COLUMNS = (
     "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
@@ -41,6 +42,7 @@ _NUMBERS = {
 }  # fmt: skip
 _ARROW = {"int64": pa.int64(), "float64": pa.float64(), "str": pa.string()}
 _ABOUT: TypeAdapter[About] = TypeAdapter(About)
+_LATE = {k: [] if v == () else v for k, v in LATE_IN_SPECIMENS.items()}  # as JSON has them
 
 
 class FrameError(ValueError):
@@ -144,9 +146,13 @@ def about_to_json(about: About) -> str:
 
 def _to_json(about: About, clean: Callable[[str], str]) -> str:
     content = _cleaned(_ABOUT.dump_python(about, mode="json"), clean)
-    for name in ("editions", "costs", "price"):  # a file from before there were any stays as it is
+    # A file from before there were any stays as it is.
+    for name in ("editions", "costs", "price", "part_titles"):
         if not getattr(about, name):
             del content[name]
+    for of_task in content["specimens"].values():
+        for variant, some in of_task.items():
+            of_task[variant] = [without_idle(each, **_LATE) for each in some]
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
 
 

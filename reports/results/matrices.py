@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from suite.schema import Specimen, SpecimenKind
 
-_TITLE = re.compile(r"layer ([1-9]\d{0,3}), head ([1-9]\d{0,3})")
+_TITLE = re.compile(r"(encoder |decoder |)layer ([1-9]\d{0,3}), head ([1-9]\d{0,3})")
 _MAX_SIDE = 256
 _LARGEST = 1.001  # weight, rounding allowed for
 _FEWEST = 4  # tokens of which it can be said where a head looks
@@ -33,17 +33,27 @@ class Matrix:
         letters: One a column; empty where they are not known.
         layer: From 1; 0 where the matrix belongs to no head.
         head: From 1; 0 where the matrix belongs to no head.
+        side: ``encoder`` or ``decoder``; empty where there is one stack.
+        row_words, column_words: What rows and columns stand for; empty where they are not known.
     """
 
     values: NDArray[np.float64]
     letters: str = ""
     layer: int = 0
     head: int = 0
+    side: str = ""
+    row_words: tuple[str, ...] = ()
+    column_words: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """As ``layer 1, head 2``."""
-        return f"layer {self.layer}, head {self.head}" if self.layer else ""
+        """As ``layer 1, head 2`` or ``encoder layer 1, head 2``."""
+        return f"{self.layer_name}, head {self.head}" if self.layer else ""
+
+    @property
+    def layer_name(self) -> str:
+        """As ``layer 1`` or ``encoder layer 1``."""
+        return f"{self.side} layer {self.layer}".lstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,12 +141,17 @@ def _matrix(specimen: Specimen) -> Matrix | None:
         return None
     if not (specimen.low <= specimen.high and math.isfinite(specimen.high - specimen.low)):
         return None
-    if specimen.kind == "attention" and not (specimen.low >= 0 and specimen.high <= _LARGEST):
+    if specimen.kind in ("attention", "alignment") and not (
+        specimen.low >= 0 and specimen.high <= _LARGEST
+    ):
         return None
     shares = np.frombuffer(levels, dtype=np.uint8).reshape(height, width) / 255.0
     title = _TITLE.fullmatch(specimen.title)
     return Matrix(
         values=specimen.low + (specimen.high - specimen.low) * shares,
         letters=specimen.text if len(specimen.text) == width == height else "",
-        layer=int(title[1]) if title else 0, head=int(title[2]) if title else 0,
+        layer=int(title[2]) if title else 0, head=int(title[3]) if title else 0,
+        side=title[1].strip() if title else "",
+        row_words=specimen.row_words if len(specimen.row_words) == height else (),
+        column_words=specimen.column_words if len(specimen.column_words) == width else (),
     )  # fmt: skip

@@ -113,7 +113,8 @@ def edition_settings(about: About) -> dict[str, Knob]:
 def bare_json(plan: Plan) -> bytes:
     """The plan as JSON, without what the journal itself says of it."""
     bare = replace(plan, about=replace(plan.about, registration=None))
-    return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price"}})
+    idle = set() if bare.about.part_titles else {"part_titles"}  # a plan from before stays as it is
+    return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price", *idle}})
 
 
 def parsed_plan(body: str | bytes, path: Path) -> Plan:

@@ -61,7 +61,7 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         claim=claim, metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
-        floors=_floors(cells), signatures=_signatures(tasks),
+        floors=_floors(cells), signatures=_signatures(tasks), part_titles=_part_titles(tasks),
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, expanded.num_seeds),
     )  # fmt: skip
@@ -94,6 +94,12 @@ def _signatures(tasks: Iterable[str]) -> dict[str, str]:
     """As `About.signatures`."""
     found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
     return {task: signature for task, signature in found.items() if signature}
+
+
+def _part_titles(tasks: Iterable[str]) -> dict[str, dict[str, str]]:
+    """As `About.part_titles`."""
+    found = {task: dict(task_class(task).part_titles) for task in tasks if task != MIXER_ALONE}
+    return {task: titles for task, titles in found.items() if titles}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:

@@ -12,10 +12,9 @@ A specimen holds one byte a value, so that a page of them stays small.
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,9 +22,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models import Architecture, Mixer
+from models.interface import INPUTS
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
-from suite.schema import Specimen, SpecimenKind
+from suite.probes.specimens.matrix import evenly_chosen, matrix_specimen
+from suite.probes.specimens.translations import alignments, translations
+from suite.schema import Specimen
 from suite.tasks.task import Batch, Task
 from suite.training.engines.engine import in_evaluation_mode
 
@@ -34,35 +36,75 @@ MAX_LAYERS = 4
 MAX_HEADS = 4  # of a layer
 MAX_PLACES = 64
 COSINE = "cosine similarity"
+_CONTEXT_MIXER = "context_mixer"  # the name of a block's part, see `models.stack.Block`
 _MAX_COMPUTED = 1024  # tokens; beyond, the weights of all pairs would need too much memory
-_LEVELS = 255
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def attention_maps(model: Architecture, task: Task) -> list[Specimen]:
-    """A map a head, of the first tokens of the first held-out example.
+    """A map a head, of the first tokens of the first held-out example; padding is left out.
 
     Row i holds the weights that token i gives to the tokens shown. They are what it gives in the
     whole example: a causal model is shown no more than the map holds, which changes nothing.
+
+    Of a model with a source the titles name encoder and decoder. What mixes the source into the
+    decoder has no map here: its rows and columns are different texts, see
+    `suite.probes.specimens.translations.alignments`.
     """
-    mixers = mixers_of(model)
-    having = [
-        layer
-        for layer, mixer in enumerate(mixers)
-        if type(mixer).attention_weights is not Mixer.attention_weights
-    ]
-    if not having:
-        return []
-    layers = evenly_chosen(having, MAX_LAYERS)
     example = first_example(model, task, MAX_TOKENS if model.is_causal else None)
-    with _calls_noted([mixers[layer] for layer in layers]) as calls:
-        example.through(model)
+    sides = [side for side in _sides(model, task, example) if side.layers]
+    calls: dict[Mixer, Call] = {}
+    if sides:
+        with _calls_noted([side.layers[layer] for side in sides for layer in side.layers]) as calls:
+            example.through(model)
     return [
         specimen
-        for layer in layers
-        for specimen in _of_layer(mixers[layer], calls[mixers[layer]], layer, shown(example, task))
+        for side in sides
+        for layer, mixer in side.layers.items()
+        for specimen in _of_layer(mixer, calls[mixer], f"{side.name}layer {layer + 1}", side)
     ]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One stack of a model.
+
+    Attributes:
+        name: As ``encoder `` before a layer's name; empty where there is one stack.
+        layers: Some of its mixers that have weights, by their place in the stack.
+        text: Of the tokens that it reads, a character each; empty where they are none.
+        num_tokens: How many are no padding; None where all are.
+    """
+
+    name: str
+    layers: Mapping[int, Mixer]
+    text: str
+    num_tokens: int | None
+
+
+def _sides(model: Architecture, task: Task, example: Batch) -> Iterator[Side]:
+    stacks = (("encoder", "context"), ("decoder", INPUTS)) if model.spec.others else (("", INPUTS),)
+    for name, stream in stacks:
+        mixers = [
+            module
+            for path, module in model.named_modules()
+            if isinstance(module, Mixer)
+            and path.startswith(name)
+            and not path.endswith(_CONTEXT_MIXER)
+        ]
+        having = [
+            layer
+            for layer, mixer in enumerate(mixers)
+            if type(mixer).attention_weights is not Mixer.attention_weights
+        ]
+        chosen = evenly_chosen(having, MAX_LAYERS // len(stacks))
+        mask = example.inputs.get("mask" if stream == INPUTS else f"{stream}_mask")
+        yield Side(
+            name=f"{name} " if name else "", layers={layer: mixers[layer] for layer in chosen},
+            text=shown(example, task, stream),
+            num_tokens=None if mask is None or not name else int(mask[0].sum()),
+        )  # fmt: skip
 
 
 def mixers_of(model: nn.Module) -> list[Mixer]:
@@ -81,9 +123,9 @@ def first_example(model: nn.Module, task: Task, max_tokens: int | None) -> Batch
     return example.to(str(next(model.parameters()).device))
 
 
-def shown(example: Batch, task: Task) -> str:
+def shown(example: Batch, task: Task, stream: str = INPUTS) -> str:
     """The example's tokens as text; empty where they are none."""
-    inputs = example.inputs["inputs"]
+    inputs = example.inputs[stream]
     return task.text(inputs[0].tolist()) if task.input_kind == "tokens" and inputs.ndim == 2 else ""
 
 
@@ -103,16 +145,18 @@ def _calls_noted(mixers: Sequence[Mixer]) -> Iterator[dict[Mixer, Call]]:
             hook.remove()
 
 
-def _of_layer(mixer: Mixer, call: Call, layer: int, text: str) -> Iterator[Specimen]:
+def _of_layer(mixer: Mixer, call: Call, title: str, side: Side) -> Iterator[Specimen]:
     arguments, named = call
     if arguments[0].shape[1] > _MAX_COMPUTED:
         return
     weights: Tensor = mixer.attention_weights(*arguments, **named)[0]  # [heads, time, time2]
-    text = text if len(text) == weights.shape[-1] else ""  # as where a class token stands first
+    # Other lengths: a class token stands first, or tokens are pieces of words.
+    text = side.text if len(side.text) == weights.shape[-1] else ""
+    most = min(MAX_TOKENS, side.num_tokens or MAX_TOKENS)
     for head in evenly_chosen(range(len(weights)), MAX_HEADS):
         yield matrix_specimen(
-            "attention", f"layer {layer + 1}, head {head + 1}",
-            weights[head, :MAX_TOKENS, :MAX_TOKENS], text=text[:MAX_TOKENS], low=0.0,
+            "attention", f"{title}, head {head + 1}", weights[head, :most, :most],
+            text=text[:most], low=0.0,
         )  # fmt: skip
 
 
@@ -155,36 +199,6 @@ def _bias(mixer: Mixer, distance: Tensor) -> Tensor | None:
         if isinstance(module, RelativePosition):
             return module.bias(distance, torch.float32)
     return None
-
-
-def matrix_specimen(
-    kind: SpecimenKind, title: str, matrix: Tensor, *, text: str = "", low: float | None = None
-) -> Specimen:
-    """Values of `[rows, columns]`, off by at most half a 255th of their range.
-
-    Level 0 is `low`, or the smallest value.
-
-    Raises:
-        ValueError: a value is not finite, or below `low`.
-    """
-    values = matrix.detach().cpu().double()
-    bottom = values.min().item() if low is None else low
-    top = values.max().item()
-    if not values.isfinite().all() or values.min().item() < bottom:
-        raise ValueError(f"{title}: a value is not finite, or below {bottom}")
-    span = top - bottom
-    levels = ((values - bottom) * (_LEVELS / span if span > 0 else 0.0)).round().byte()
-    return Specimen(
-        kind=kind, title=title, text=text, num_rows=levels.shape[0], num_columns=levels.shape[1],
-        levels=base64.b64encode(bytes(levels.flatten().tolist())).decode(), low=bottom, high=top,
-    )  # fmt: skip
-
-
-def evenly_chosen(of: Sequence[int], most: int) -> list[int]:
-    """At most that many, evenly spaced: the first, the last, and some between."""
-    if len(of) <= most:
-        return list(of)
-    return [of[round(index * (len(of) - 1) / (most - 1))] for index in range(most)]
 
 
 FIRST_SEED = 0
@@ -251,7 +265,9 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 _Look = Callable[[Architecture, Task], list[Specimen]]
-LOOKS: tuple[_Look, ...] = (attention_maps, position_matrices, continuation)
+LOOKS: tuple[_Look, ...] = (
+    attention_maps, position_matrices, continuation, alignments, translations,
+)  # fmt: skip
 
 
 def specimens_of(model: Architecture, task: Task, seed: int) -> tuple[Specimen, ...]:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
 from suite.schema.cost import Expense as Expense
 from suite.schema.cost import Price as Price
+from suite.schema.specimen import LATE_IN_SPECIMENS as LATE_IN_SPECIMENS
+from suite.schema.specimen import Specimen as Specimen
+from suite.schema.specimen import SpecimenKind as SpecimenKind
 from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
@@ -56,7 +59,6 @@ CONTROLS = frozenset(
 )  # fmt: skip
 
 Better = Literal["higher", "lower", "none"]
-SpecimenKind = Literal["attention", "positions", "text"]
 
 
 def rests_on(metric: str, score: str) -> bool:
@@ -141,26 +143,6 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Specimen:
-    """What a trained model does with one held-out example: a matrix or a text, for people to see.
-
-    Attributes:
-        text: What a model wrote, or the example that a matrix belongs to; `title` names it.
-        num_rows, num_columns: Of the matrix; 0 where there is none.
-        levels: Its values row by row, one byte each, as base64: 0 means `low`, 255 `high`.
-    """
-
-    kind: SpecimenKind
-    title: str
-    text: str = ""
-    num_rows: int = 0
-    num_columns: int = 0
-    levels: str = ""
-    low: float = 0.0
-    high: float = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Result:
     """What a trial leaves; it took so many seconds of wall time in its worker.
 
@@ -191,7 +173,7 @@ class Result:
     def sha256(self) -> str:
         """Hash of everything that it has: where it is the same, the result is the same."""
         content = without_idle(
-            asdict(self), specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
+            self._content, specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
         )
         content["provenance"] = without_idle(content["provenance"], conditions={})
         return content_hash(content)
@@ -199,9 +181,13 @@ class Result:
     @cached_property
     def finding_sha256(self) -> str:
         """Hash of what was found: of no timing, the same whenever it runs in one environment."""
-        content = asdict(self)
+        content = self._content
         found = ("trial_id", "status", "measurements", "points", "specimens", "state_sha256")
         return content_hash({name: content[name] for name in found})
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return asdict(self) | {"specimens": tuple(each.hashed for each in self.specimens)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +323,7 @@ class About:
         specimens: Task -> variant -> what its model does, trained with the first seed.
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
+        part_titles: Task -> how a page names the coordinates of its parts, see `Task.part_titles`.
         editions: All that are known, the shown one among them, newest first.
         costs: What the trials took, by variant; empty where none had a GPU.
         price: Of the hours, where a user states one.
@@ -365,6 +352,7 @@ class About:
     specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
+    part_titles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     editions: tuple[Edition, ...] = ()
     costs: tuple[Expense, ...] = ()
     price: Price | None = None

@@ -8,7 +8,7 @@ a resumed trial sees what the uninterrupted one saw, and all variants of a seed 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -64,6 +64,8 @@ class Task(ABC):
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
     is_padded: ClassVar[bool] = False  # its sequences differ in length: batches have a mask
+    # How a page names an axis of `parts` and its places: {"words": "words", "words=10": "1 to 10"}
+    part_titles: ClassVar[Mapping[str, str]] = {}
     answers_are_shown: ClassVar[bool] = False  # an example's input holds all that it is asked for
     reads_answers: ClassVar[bool] = False  # an input is what the place before it was asked for
     source: ClassVar[DataSource]

@@ -12,7 +12,10 @@ from pathlib import Path
 
 from suite.schema import Result, Specimen
 
-_FOLDERS = {"attention": "attention", "positions": "positions", "text": "samples"}
+_FOLDERS = {
+    "attention": "attention", "positions": "positions", "text": "samples",
+    "alignment": "alignment", "translation": "translations",
+}  # fmt: skip
 _CELL = 10  # pixels to a side
 _MAX_SIDE = 1024  # cells
 _LIGHT, _MIDDLE, _DARK = (255, 255, 255), (0, 114, 178), (6, 32, 58)  # red, green, blue
@@ -30,11 +33,18 @@ def sample_files(result: Result) -> dict[str, bytes]:
         text = specimen.text.encode(errors="replace")
         if specimen.kind == "text":
             files.setdefault(f"{folder}/{name}.txt", text)
+        elif specimen.kind == "translation":
+            lines = (specimen.source, specimen.reference, specimen.text)
+            files.setdefault(f"{folder}/{name}.txt", "\n".join(lines).encode(errors="replace"))
         elif levels := _levels(specimen):
             png = _png(levels, specimen.num_columns, specimen.num_rows)
             files.setdefault(f"{folder}/{name}.png", png)
             if text:
                 files.setdefault(f"{folder}/example.txt", text)
+            for side, words in (("rows", specimen.row_words), ("columns", specimen.column_words)):
+                if words:
+                    said = "\n".join(words).encode(errors="replace")
+                    files.setdefault(f"{folder}/{side}.txt", said)
     return files
 
 

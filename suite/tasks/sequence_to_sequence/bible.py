@@ -107,6 +107,10 @@ class Bible(Task):
     token_name = "subwords"
     input_size = NUM_SYMBOLS
     output_size = NUM_SYMBOLS
+    part_titles: ClassVar[Mapping[str, str]] = {
+        "words": "words of the source", "words=10": "1 to 10", "words=20": "11 to 20",
+        "words=30": "21 to 30", "words=40": "over 30",
+    }  # fmt: skip
     floors = ("copied_source", "word_by_word", "likeliest_sequence")
     language: ClassVar[str]
 
