@@ -366,6 +366,7 @@ PROBES: dict[str, str] = {
     "quality": "suite.probes.quality:Quality",
     "floors": "suite.probes.floors:Floors",
     "score_by_position": "suite.probes.score_by_position:ScoreByPosition",
+    "alignment_error": "suite.probes.alignment_error:AlignmentError",
     "training_score": "suite.probes.training_score:TrainingScore",
     "validation": "suite.probes.validation:Validation",
     "learning_rate": "suite.probes.learning_rate:LearningRate",

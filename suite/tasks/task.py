@@ -149,6 +149,15 @@ class Task(ABC):
         """Tokens as a person reads them; empty where they are no text."""
         return "".join(self.characters[token] for token in tokens) if self.characters else ""
 
+    def words(self, tokens: Sequence[int]) -> list[tuple[str, range]]:
+        """The words of such a text, each with the places of its tokens, in their order."""
+        raise TaskError(f"{self.name}: its tokens are no words")
+
+    @classmethod
+    def has_words(cls) -> bool:
+        """Whether it defines `words`."""
+        return cls.words is not Task.words
+
 
 class TaskError(UsageError):
     """A task that cannot be had as asked, or whose data are missing or altered: one sentence."""

@@ -80,6 +80,21 @@ def steps_are_the_teacher_forced_form(name: str) -> None:
         torch.testing.assert_close(torch.stack(found, dim=1), together)
 
 
+def each_step_has_its_own_weights(name: str) -> None:
+    """Shares of the real source, which no token that is read later changes."""
+    model = build(spec(name)).double().eval()
+    read, given = inputs(model.spec, length=TOKENS), padded_sources(model.spec)
+    with torch.no_grad():
+        weights = model.attention_weights(read, **given)
+        first = model.attention_weights(read[:, :2], **given)
+    real = given["context_mask"].unsqueeze(1).expand_as(weights)
+    assert weights.shape == (BATCH, TOKENS, model.spec.others["context"].length)
+    assert (weights >= 0).all()
+    assert not weights[~real].any()
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(BATCH, TOKENS).double())
+    torch.testing.assert_close(first, weights[:, :2])
+
+
 def flops_are_counted(name: str) -> None:
     """By formula what torch counts, within 1 %; at every value of every knob."""
     for setting in every_setting(name):
@@ -127,7 +142,11 @@ OF_WRITERS: tuple[Law, ...] = (a_beam_of_one_is_greedy, steps_are_the_teacher_fo
 
 
 def laws_of(name: str) -> tuple[Law, ...]:
-    return OF_ALL + (OF_WRITERS if architecture_class(name).can_write() else ())
+    kind, found = architecture_class(name), OF_ALL
+    found += OF_WRITERS if kind.can_write() else ()
+    if kind.attention_weights is not Architecture.attention_weights:
+        found += (each_step_has_its_own_weights,)
+    return found
 
 
 @pytest.mark.parametrize(

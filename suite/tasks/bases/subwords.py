@@ -11,8 +11,9 @@ begins with the space before it, so that a text is its subwords in a row, withou
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 PADDING, START, END, UNKNOWN = 0, 1, 2, 3
 _NUM_SPECIAL = 4
@@ -51,6 +52,17 @@ class Subwords:
     def decoded(self, symbols: Sequence[int]) -> str:
         """The text of symbols; those that fill, begin or end are none."""
         return "".join(self._texts[symbol] for symbol in symbols).removeprefix(" ")
+
+    def words(self, symbols: Sequence[int]) -> list[tuple[str, range]]:
+        """The words of a text, each with the places of its symbols, which make whole words."""
+        ends = list(accumulate(len(self._texts[symbol]) for symbol in symbols))
+        text = "".join(self._texts[symbol] for symbol in symbols)
+        found, first = [], 0
+        for word in _WORDS.finditer(text):
+            end = bisect_left(ends, word.end()) + 1
+            found.append((word.group().strip(), range(first, end)))
+            first = end
+        return found
 
     def _of_word(self, word: str) -> tuple[int, ...]:
         if word not in self._known:

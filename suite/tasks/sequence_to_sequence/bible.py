@@ -137,6 +137,10 @@ class Bible(Task):
         """See `Task.text`."""
         return self.written(tokens)
 
+    def words(self, tokens: Sequence[int]) -> list[tuple[str, range]]:
+        """See `Task.words`; a mark of punctuation is a word."""
+        return self.pairs().subwords.words(tokens)
+
     def num_training_examples(self) -> int:
         """The verses for training that are short enough."""
         return len(self._split("training").targets)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,3 +45,21 @@ def test_what_was_never_seen_is_shown_as_that() -> None:
     assert UNKNOWN in LEARNT.encoded("x")
     assert LEARNT.decoded(LEARNT.encoded("loxest")) == "lo\N{REPLACEMENT CHARACTER}est"
     assert len(LEARNT) == 4 + 11 + 5
+
+
+@given(st.lists(st.text("estlow,'x", min_size=1), min_size=1).map(" ".join))
+def test_words_are_cut_as_before_merging_and_hold_all_symbols(text: str) -> None:
+    symbols = LEARNT.encoded(text)
+    words = LEARNT.words(symbols)
+    shown = LEARNT.decoded(symbols)
+    assert [word for word, _ in words] == re.findall(r"\w+|[^\w\s]", shown)
+    assert [place for _, places in words for place in places] == list(range(len(symbols)))
+    for word, places in words:
+        assert LEARNT.decoded([symbols[place] for place in places]).strip() == word
+
+
+def test_a_mark_is_a_word() -> None:
+    learnt = Subwords(" alow,", [(" ", "l"), (" l", "o")])
+    found = learnt.words(learnt.encoded("low, a"))
+    assert found == [("low", range(2)), (",", range(2, 3)), ("a", range(3, 5))]
+    assert learnt.words([]) == []
