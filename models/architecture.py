@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
@@ -139,6 +139,13 @@ class Architecture(nn.Module, ABC):
         return ""
 
     @classmethod
+    def why_blind(cls, spec: ModelSpec) -> str:
+        """Why a model has no `attention_weights`, in a sentence; empty where it has some."""
+        if cls.attention_weights is Architecture.attention_weights:
+            return f"a {spec.architecture} gives no attention weights of its source"
+        return ""
+
+    @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
         """Why a training step of a model cannot be divided, in a sentence; empty where it can.
 
@@ -181,6 +188,17 @@ class Architecture(nn.Module, ABC):
             mask: `[batch, time]`, True where a real token stands; left out where all are real.
                 What stands at padded positions is never read.
         """
+
+    def attention_weights(self, *inputs: Any, **named: Any) -> Tensor:
+        """How much each token of a target takes from each of its source, `[batch, time, time2]`.
+
+        Row t is of the step that reads ``inputs[t]`` and predicts the token after it. A row sums to
+        at most one, and is zero at padding of the source. Arguments are those of `forward`.
+
+        Raises:
+            ModelError: it has none; see `why_blind`.
+        """
+        raise ModelError(f"{self.spec.architecture} gives no attention weights of its source")
 
     def flops(self, length: int, batch: int = 1, *others: Any, **named: Any) -> float:
         """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.

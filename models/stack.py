@@ -243,8 +243,12 @@ class Trunk(nn.Module):
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> tuple[State, ...]:
         """What every layer's context mixer needs of a context; see `Mixer.prepare`."""
+        return tuple(mixer.prepare(context, context_mask) for mixer in self.context_mixers())
+
+    def context_mixers(self) -> list[Mixer]:
+        """Of every layer that has one, from the bottom upwards."""
         mixers = (block.context_mixer for block in self._layers)
-        return tuple(mixer.prepare(context, context_mask) for mixer in mixers if mixer is not None)
+        return [mixer for mixer in mixers if mixer is not None]
 
     def step(
         self,

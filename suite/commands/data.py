@@ -15,16 +15,25 @@ def show() -> int:
     """Print those behind the tasks, then what else can be fetched; returns the exit code."""
     sources = data_sources()
     for source in sources:
-        file = source.file or "generated; the digest is that of the definition"
-        if is_absent(source):
-            file += f" (not here; `bakeoff data fetch {source.name}` brings it)"
-        print(_entry(source, source.origin, file, source.sha256))
+        note = f"not here; `bakeoff data fetch {source.name}` brings it"
+        files = [
+            (
+                each.origin,
+                each.file or "generated; the digest is that of the definition",
+                each.sha256,
+            )
+            for each in source.files
+        ]
+        print(_entry(source, files, note if is_absent(source) else ""))
     behind_tasks = {source.name for source in sources}
     for public in PUBLIC_SETS.values():
         if public.name not in behind_tasks:
             note = f"no task reads it yet; `bakeoff data fetch {public.name}` brings it"
-            digest = public.sha256 or "not recorded by anybody"
-            print(_entry(public, public.url, f"{public.file} ({note})", digest))
+            files = [
+                (each.url, each.file, each.sha256 or "not recorded by anybody")
+                for each in public.files
+            ]
+            print(_entry(public, files, note))
     return DONE
 
 
@@ -52,8 +61,10 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
     return DONE
 
 
-def _entry(source: DataSource | PublicSet, origin: str, file: str, sha256: str) -> str:
-    return (
-        f"{source.name}: {source.title}\n  licence  {source.licence}\n  origin   {origin}\n"
-        f"  file     {file}\n  sha256   {sha256}"
-    )
+def _entry(source: DataSource | PublicSet, files: list[tuple[str, str, str]], note: str) -> str:
+    """`files`: where each is from, its name and its digest."""
+    lines = [f"{source.name}: {source.title}", f"  licence  {source.licence}"]
+    for origin, file, sha256 in files:
+        told = f"{file} ({note})" if note else file
+        lines += [f"  origin   {origin}", f"  file     {told}", f"  sha256   {sha256}"]
+    return "\n".join(lines)

@@ -154,7 +154,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
     return Trial(
         probe=probe.name,
         task=_task_name(first),
-        task_digest=first.task.source.sha256 if first.task else "",
+        task_digest=first.task.source.digest if first.task else "",
         length=first.length,
         batch=first.batch if probe.is_batched else 1,
         subjects=models,
@@ -197,7 +197,7 @@ def _parent(subject: Subject | None, seed: int) -> Trial | None:
 def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:
     """One without subjects: no model, no training and no seed move its numbers."""
     return Trial(
-        probe=probe.name, task=task.name, task_digest=task.source.sha256, length=length, batch=1,
+        probe=probe.name, task=task.name, task_digest=task.source.digest, length=length, batch=1,
         subjects=(), training=None, seed=0, versions=_versions(probe, task, (), None),
     )  # fmt: skip
 

@@ -368,6 +368,7 @@ PROBES: dict[str, str] = {
     "quality": "suite.probes.quality:Quality",
     "floors": "suite.probes.floors:Floors",
     "score_by_position": "suite.probes.score_by_position:ScoreByPosition",
+    "alignment_error": "suite.probes.alignment_error:AlignmentError",
     "training_score": "suite.probes.training_score:TrainingScore",
     "written_scores": "suite.probes.written_scores:WrittenScores",
     "validation": "suite.probes.validation:Validation",

@@ -32,18 +32,18 @@ def path_of(source: DataSource) -> Path:
 
 
 def is_absent(source: DataSource) -> bool:
-    """Whether the data could be fetched, and were not yet; nothing is wrong then."""
-    return source.is_fetched and not os.path.exists(path_of(source))
+    """Whether the data could be fetched, and none was yet; nothing is wrong then."""
+    return source.is_fetched and not any(os.path.exists(path_of(each)) for each in source.files)
 
 
 def refuse_damaged(source: DataSource) -> None:
     """Refuse data that are not those that the task was defined on.
 
     Raises:
-        TaskError: if there is a file, and it is missing, unreadable or another one.
+        TaskError: if there are files, and one is missing, unreadable or another one.
     """
-    if source.file:
-        read_verified(source)
+    for each in source.files if source.file else ():
+        read_verified(each)
 
 
 def read_verified(source: DataSource) -> bytes:

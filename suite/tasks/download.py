@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -50,7 +50,7 @@ class RefusedArchive(TaskError):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSet:
-    """One file to fetch.
+    """A file to fetch, and others that belong to it.
 
     Attributes:
         name: What `bakeoff data fetch` calls it, and the folder that it is put into.
@@ -62,6 +62,7 @@ class PublicSet:
             fetched all the same, and said to be unproven.
         is_unpacked: Whether its members are put beside it; tasks read the archive itself.
         most_bytes: Bound on the file, and on all of its members together.
+        beside: Further files of the set, each under its name.
     """
 
     name: str
@@ -72,11 +73,42 @@ class PublicSet:
     sha256: str
     is_unpacked: bool
     most_bytes: int
+    beside: tuple[PublicSet, ...] = ()
+
+    @property
+    def files(self) -> tuple[PublicSet, ...]:
+        """All of them, each as a set of one."""
+        return (replace(self, beside=()), *self.beside)
 
     @property
     def file(self) -> str:
         """Where it stands in the folder of fetched data."""
         return f"{self.name}/{self.url.rpartition('/')[2]}"
+
+
+_MULTI30K = PublicSet(
+    name="multi30k",
+    title="Multi30k, 31,014 captions of photos in English and German (Elliott et al. 2016)",
+    licence="as Flickr30k by its publishers, hockenmaier.cs.illinois.edu/DenotationGraph/data",
+    url=(
+        "https://raw.githubusercontent.com/neychev/small_DL_repo/master/datasets/Multi30k/"
+        "training.tar.gz"
+    ),
+    num_bytes=1_207_136,
+    sha256="20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
+    is_unpacked=False,
+    most_bytes=10_000_000,
+)
+_OF_MULTI30K = (
+    (
+        "validation.tar.gz", 46_329,
+        "a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c",
+    ),
+    (
+        "mmt16_task1_test.tar.gz", 67_079,
+        "6d1ca1dba99e2c5dd54cae1226ff11c2551e6ce63527ebb072a1f70f72a5cd36",
+    ),
+)  # fmt: skip
 
 
 PUBLIC_SETS: dict[str, PublicSet] = {
@@ -122,6 +154,18 @@ PUBLIC_SETS: dict[str, PublicSet] = {
             is_unpacked=True,
             most_bytes=40_000_000_000,
         ),
+        replace(
+            _MULTI30K,
+            beside=tuple(
+                replace(
+                    _MULTI30K,
+                    url=_MULTI30K.url.replace("training.tar.gz", file),
+                    num_bytes=num_bytes,
+                    sha256=sha256,
+                )
+                for file, num_bytes, sha256 in _OF_MULTI30K
+            ),
+        ),
     )
 }
 
@@ -139,7 +183,11 @@ def public_set(name: str) -> PublicSet:
 
 def source_of(name: str) -> DataSource:
     """The set as the data source of a task, which needs its digest to be known."""
-    public = public_set(name)
+    first, *others = map(_data_source, public_set(name).files)
+    return replace(first, beside=tuple(others))
+
+
+def _data_source(public: PublicSet) -> DataSource:
     assert public.sha256, "a task reads proven data only"
     return DataSource(
         name=public.name, title=public.title, licence=public.licence, origin=public.url,
@@ -151,12 +199,17 @@ def fetch(public: PublicSet, folder: Path, say: Callable[[str], None] = print) -
     """Bring the set into `folder`; a file that is there already and right is not asked for again.
 
     Returns:
-        The path of its file.
+        The path of its file, of several the first.
 
     Raises:
         TaskError: if a file of that name is there and is another one, or what came is.
         FetchUnavailable: if it cannot be downloaded or kept.
     """
+    path, *_ = [_fetch_file(each, folder, say) for each in public.files]
+    return path
+
+
+def _fetch_file(public: PublicSet, folder: Path, say: Callable[[str], None]) -> Path:
     path = folder / public.file
     if os.path.exists(path):  # False, too, for a name that is too long to be one
         _refuse_altered(public, path, "move it away and fetch again")

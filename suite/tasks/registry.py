@@ -37,6 +37,8 @@ TASKS: dict[str, str] = {
     # translation
     "bible_en_de": "suite.tasks.sequence_to_sequence.bible:BibleEnDe",
     "bible_en_fr": "suite.tasks.sequence_to_sequence.bible:BibleEnFr",
+    "multi30k_en_de": "suite.tasks.sequence_to_sequence.multi30k:Multi30kEnDe",
+    "multi30k_de_en": "suite.tasks.sequence_to_sequence.multi30k:Multi30kDeEn",
     # generated: a source to be rewritten
     "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",

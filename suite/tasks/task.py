@@ -7,9 +7,10 @@ a resumed trial sees what the uninterrupted one saw, and all variants of a seed 
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from torch import Tensor
@@ -34,6 +35,7 @@ class DataSource:
         file: Its name in the folder of shipped data, or in that of fetched data; empty where data
             are generated.
         is_fetched: Whether `bakeoff data fetch` brings the file, since it does not ship.
+        beside: Further files of the set, each as a set of one.
     """
 
     name: str
@@ -43,6 +45,18 @@ class DataSource:
     sha256: str
     file: str
     is_fetched: bool = False
+    beside: tuple[DataSource, ...] = ()
+
+    @property
+    def files(self) -> tuple[DataSource, ...]:
+        """All of them, each as a set of one."""
+        return (replace(self, beside=()), *self.beside)
+
+    @property
+    def digest(self) -> str:
+        """Of all files: that of one, or of several ones' digests in a row."""
+        digests = "".join(each.sha256 for each in self.files)
+        return hashlib.sha256(digests.encode()).hexdigest() if self.beside else self.sha256
 
 
 class Task(ABC):
@@ -150,6 +164,15 @@ class Task(ABC):
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens as a person reads them; empty where they are no text."""
         return "".join(self.characters[token] for token in tokens) if self.characters else ""
+
+    def words(self, tokens: Sequence[int]) -> list[tuple[str, range]]:
+        """The words of such a text, each with the places of its tokens, in their order."""
+        raise TaskError(f"{self.name}: its tokens are no words")
+
+    @classmethod
+    def has_words(cls) -> bool:
+        """Whether it defines `words`."""
+        return cls.words is not Task.words
 
 
 class TaskError(UsageError):

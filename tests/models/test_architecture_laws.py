@@ -144,6 +144,21 @@ def all_of_a_source_is_read(name: str) -> None:
             assert moved[[0, 2]].max() == 0
 
 
+def each_step_has_its_own_weights(name: str) -> None:
+    """Shares of the real source, which no token that is read later changes."""
+    model = build(spec(name)).double().eval()
+    read, given = inputs(model.spec, length=TOKENS), padded_sources(model.spec)
+    with torch.no_grad():
+        weights = model.attention_weights(read, **given)
+        first = model.attention_weights(read[:, :2], **given)
+    real = given["context_mask"].unsqueeze(1).expand_as(weights)
+    assert weights.shape == (BATCH, TOKENS, model.spec.others["context"].length)
+    assert (weights >= 0).all()
+    assert not weights[~real].any()
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(BATCH, TOKENS).double())
+    torch.testing.assert_close(first, weights[:, :2])
+
+
 def flops_are_counted(name: str) -> None:
     """By formula what torch counts, within 1 %; at every value of every knob."""
     for setting in every_setting(name):
@@ -199,8 +214,11 @@ OF_WRITERS_ABOUT_A_SOURCE: tuple[Law, ...] = (
 def laws_of(name: str) -> tuple[Law, ...]:
     kind = architecture_class(name)
     has_source = kind.can_write() and is_padded_source(kind)
-    of_writers = OF_WRITERS if kind.can_write() else ()
-    return OF_ALL + of_writers + (OF_WRITERS_ABOUT_A_SOURCE if has_source else ())
+    found = OF_ALL + (OF_WRITERS if kind.can_write() else ())
+    found += OF_WRITERS_ABOUT_A_SOURCE if has_source else ()
+    if kind.attention_weights is not Architecture.attention_weights:
+        found += (each_step_has_its_own_weights,)
+    return found
 
 
 def is_padded_source(kind: type[Architecture]) -> bool:

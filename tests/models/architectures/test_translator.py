@@ -214,3 +214,28 @@ def test_an_encoder_that_cannot_be_causal_takes_another_decoder() -> None:
 def test_there_is_no_translation_without_a_source() -> None:
     with pytest.raises(ModelError, match="translator needs a context: the source"):
         build()(TARGETS)
+
+
+@pytest.mark.parametrize(("depth", "layer"), [(1, 0), (2, 0), (4, 2)])
+def test_weights_of_attention_are_of_the_layer_before_the_last(depth: int, layer: int) -> None:
+    """By the blocks one after the other, up to the context mixer of that layer."""
+    model = build(depth=depth)
+    given = TARGETS, TARGET_MASK, SOURCES, MASK
+    weights = model.attention_weights(*given)
+    encoded = model.encoder(model.embedding(SOURCES, MASK), MASK)
+    x = model.decoder.position(model.embedding(TARGETS, TARGET_MASK))
+    blocks: Any = model.decoder.blocks
+    for block in blocks[:layer]:
+        x = block(x, TARGET_MASK, encoded, MASK)
+    block = blocks[layer]
+    x = block.mixer_norm(x + block.mixer(x, TARGET_MASK))
+    heads = block.context_mixer.attention_weights(x, None, encoded, MASK)
+    assert heads.shape[1] == 4
+    torch.testing.assert_close(weights[TARGET_MASK], heads.mean(dim=1)[TARGET_MASK])
+    assert not block.context_mixer._forward_pre_hooks
+
+
+def test_a_reversible_one_has_weights_too() -> None:
+    model = build(norm_placement="pre", residual="reversible")
+    weights = model.attention_weights(TARGETS, None, SOURCES)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, TARGET).double())

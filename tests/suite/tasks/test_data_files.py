@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
+from suite.tasks.bases import translation
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.movie_reviews import MovieReviews
 from suite.tasks.sequence_to_sequence import bible
@@ -46,7 +47,7 @@ REMEMBERED = [
     MovieReviews.data,
     WordnetGlosses.data,
     bible._pairs,
-    bible._padded,
+    translation._padded,
 ]
 ON_SHIPPED_FILES = [
     name

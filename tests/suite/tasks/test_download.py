@@ -210,10 +210,36 @@ def test_another_folder_is_said_to_need_a_word(
     assert f"BAKEOFF_DATA={tmp_path} is set" in capsys.readouterr().out
 
 
+def test_all_files_of_a_set_are_brought_each_once(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What breaks off between two goes on with the second."""
+    others = [_public(server, url=server.url.replace("set", name)) for name in ("b", "c")]
+    monkeypatch.setitem(PUBLIC_SETS, "some", _public(server, beside=tuple(others)))
+    monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path))
+    assert data_files.is_absent(source_of("some"))
+    assert fetch(public_set("some"), tmp_path).name == "set.bin"
+    assert _names(tmp_path) == {"set.bin", "b.bin", "c.bin"}
+    (tmp_path / "some" / "b.bin").unlink()
+    fetch(public_set("some"), tmp_path)
+    assert server.num_requests == 4
+    assert [data_files.read_verified(each) for each in source_of("some").files] == [CONTENT] * 3
+    (tmp_path / "some" / "c.bin").write_bytes(b"other")
+    with pytest.raises(TaskError, match=r"c\.bin is not the published some"):
+        fetch(public_set("some"), tmp_path)
+    with pytest.raises(TaskError, match=r"c\.bin is not the one that was published"):
+        data_files.refuse_damaged(source_of("some"))
+    capsys.readouterr()
+    data.show()
+    told = capsys.readouterr().out
+    assert all(f"some/{name}.bin (no task" in told for name in ("set", "b", "c"))
+
+
 def test_an_unknown_set_is_answered_with_those_there_are() -> None:
     with pytest.raises(TaskError, match="did you mean 'enwik8'"):
         public_set("enwik9")
-    with pytest.raises(TaskError, match="enwik8, wikitext-103, imdb, lra"):
+    with pytest.raises(TaskError, match="enwik8, wikitext-103, imdb, lra, multi30k"):
         data.fetch_by_name(None, None)
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from models import Architecture, ModelSpec, build_model
+from models.decoding import Decoded
 from models.interface import Interface
 from suite.probes.samples import attention_maps, specimens_of
 from suite.probes.specimens.translations import (

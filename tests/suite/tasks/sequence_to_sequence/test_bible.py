@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from suite.tasks.bases.subwords import END, PADDING, START
+from suite.tasks.bases.translation import Pairs
 from suite.tasks.sequence_to_sequence import bible
 from suite.tasks.sequence_to_sequence.bible import LANGUAGES, BibleEnDe, read_parts, split_of
 from suite.tasks.task import UNSCORED, TaskError
@@ -80,9 +81,11 @@ def test_the_score_is_of_texts() -> None:
 
 
 def test_what_is_too_short_for_any_verse_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    empty = bible.Pairs(BibleEnDe.pairs().subwords, {"training": (), "test": (), "validation": ()})
+    empty = Pairs(BibleEnDe.pairs().subwords, {"training": (), "test": (), "validation": ()})
     monkeypatch.setattr(bible, "_pairs", lambda language: empty)
-    with pytest.raises(TaskError, match="no verse of the training is shorter than length=9"):
+    with pytest.raises(
+        TaskError, match="bible_en_de: no pair of the training is shorter than length=9"
+    ):
         BibleEnDe(9).training_batch(0, 2, 0)
 
 
