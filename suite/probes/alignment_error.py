@@ -34,6 +34,8 @@ from models.interface import CONTEXT
 from suite.floors.ibm_model_1 import Links, WordAligner
 from suite.floors.splits import asked_sequences, sources, training_batches
 from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.specimens.samples import specimens_of
+from suite.probes.specimens.translations import alignments
 from suite.schema import MetricSpec, Parallel, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import SequenceMetric
@@ -81,6 +83,7 @@ class AlignmentError(TrainedModelProbe):
             found = compared(model, task, trial.batch, device)
         for spec, value in zip(self.specs, found, strict=True):
             yield measurement(spec, value)
+        yield from specimens_of(model, task, trial.seed, (alignments,))
 
 
 def compared(

@@ -16,7 +16,7 @@ from suite.probes.probe import (
     task_metric,
     teacher_model,
 )
-from suite.probes.samples import specimens_of
+from suite.probes.specimens.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ from models.decoding import Decoded
 from models.interface import Outputs
 from suite.errors import Diverged
 from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.specimens.samples import specimens_of
+from suite.probes.specimens.translations import translations
 from suite.schema import NUM_SENTENCES, WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.metrics import Bits
 from suite.tasks.registry import build_task
@@ -137,6 +140,7 @@ class WrittenScores(TrainedModelProbe):
                 found = written(model, batch, search, metric.end)
                 sentences += _sentences(task, metric, batch, forced, found)
         yield from scores(metric, sentences, bits, task.parts())
+        yield from specimens_of(model, task, trial.seed, (partial(translations, search=search),))
 
 
 def _search_of(metric: SacrebleuMetric, trial: Trial) -> Decoder:

@@ -143,7 +143,8 @@ def _specimens(plan: Plan, results: Results) -> dict[str, _ByVariant]:
     for cell in plan.cells:
         specimens = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
         if specimens:
-            found.setdefault(cell.task, {}).setdefault(cell.variant, specimens)
+            of_task = found.setdefault(cell.task, {})
+            of_task[cell.variant] = (*of_task.get(cell.variant, ()), *specimens)
     return {task: _shown(of_task, plan.about.baseline) for task, of_task in found.items()}
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from models import Architecture
+from models.decoding import Decoder
 from models.errors import ModelError
 from models.interface import INPUTS
 from suite.probes.specimens.matrix import matrix_specimen
@@ -119,8 +120,8 @@ def words_of(task: Task, tokens: Sequence[int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def translations(model: Architecture, task: Task) -> list[Specimen]:
-    """What the model writes about ten sources, as the task's metric lets it write."""
+def translations(model: Architecture, task: Task, search: Decoder | None = None) -> list[Specimen]:
+    """What the model writes about ten sources, by this search or that of the task's metric."""
     metric = task.metric
     if not (
         isinstance(metric, SequenceMetric) and engine.writes(metric) and _has_token_source(task)
@@ -131,7 +132,7 @@ def translations(model: Architecture, task: Task) -> list[Specimen]:
         return []
     found = []
     for percent, example in chosen:
-        written = _written(model, example, metric)
+        written = _written(model, example, search or metric.decoder, metric.end)
         asked = [symbol for symbol in _asked(example) if symbol != metric.end]
         texts = task.text(written), task.text(_source(example)), task.text(asked)
         text, source, reference = (each[:_MOST_OF_A_TEXT] for each in texts)
@@ -152,10 +153,12 @@ def by_quantile(task: Task) -> list[tuple[int, Batch]]:
     return [(places[place], ordered[place]) for place in sorted(places)] if ordered else []
 
 
-def _written(model: Architecture, example: Batch, metric: SequenceMetric) -> list[int]:
-    assert metric.decoder is not None, "asked before"
+def _written(
+    model: Architecture, example: Batch, search: Decoder | None, end: int | None
+) -> list[int]:
+    assert search is not None, "asked before"
     here = example.to(str(next(model.parameters()).device))
-    (row,) = engine.written(model, here, metric.decoder, metric.end).rows()
+    (row,) = engine.written(model, here, search, end).rows()
     return row
 
 

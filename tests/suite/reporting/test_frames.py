@@ -175,6 +175,20 @@ def test_specimens_of_the_first_seed_stand_at_their_variants_in_the_plans_order(
         assert list(shown["shakespeare_characters"]) == list(expected)
 
 
+def test_specimens_of_several_probes_stand_together() -> None:
+    planned = plan(make_ablation(axes=[vary("heads", [1])], probes=["quality", "training_score"]))
+    done = [
+        Result(
+            trial_id=trial.trial_id, status=Status.OK, provenance=HERE, seconds=1.0,
+            specimens=_seen(trial.probe),
+        )
+        for trial in planned.trials
+        if trial.seed == 0
+    ]  # fmt: skip
+    (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
+    assert shown == {"heads=1": (*_seen("quality"), *_seen("training_score"))}
+
+
 def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> None:
     trial = _trial(planned, "quality", 1)
     both = [

@@ -13,7 +13,7 @@ import torch
 from models import Architecture, ModelSpec, build_model
 from models.decoding import Decoded
 from models.interface import Interface
-from suite.probes.samples import attention_maps, specimens_of
+from suite.probes.specimens.samples import attention_maps, specimens_of
 from suite.probes.specimens.translations import (
     END_WORD,
     alignments,
@@ -154,9 +154,10 @@ def test_maps_of_an_encoder_decoder_name_its_sides_and_leave_the_context_out(
 def test_other_tasks_leave_none_and_hashes_of_old_specimens_stay(
     bible: Task, translator: Architecture
 ) -> None:
-    found = specimens_of(translator, bible, 0)
-    assert {each.kind for each in found} >= {"attention", "positions", "translation"}
-    assert specimens_of(translator, bible, 1) == ()
+    looks = (alignments, translations)
+    kinds = [each.kind for each in specimens_of(translator, bible, 0, looks)]
+    assert kinds == ["alignment", *["translation"] * 10]
+    assert specimens_of(translator, bible, 1, looks) == ()
     parity = build_task("parity", 16)
     assert translations(translator, parity) == alignments(translator, parity) == []
     old = Specimen(kind="text", title="prompt", text="a")

@@ -26,7 +26,6 @@ from models.interface import INPUTS
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
 from suite.probes.specimens.matrix import evenly_chosen, matrix_specimen
-from suite.probes.specimens.translations import alignments, translations
 from suite.schema import Specimen
 from suite.tasks.task import Batch, Task
 from suite.training.engines.engine import in_evaluation_mode
@@ -265,23 +264,24 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 _Look = Callable[[Architecture, Task], list[Specimen]]
-LOOKS: tuple[_Look, ...] = (
-    attention_maps, position_matrices, continuation, alignments, translations,
-)  # fmt: skip
+LOOKS: tuple[_Look, ...] = (attention_maps, position_matrices, continuation)
 
 
-def specimens_of(model: Architecture, task: Task, seed: int) -> tuple[Specimen, ...]:
+def specimens_of(
+    model: Architecture, task: Task, seed: int, looks: Sequence[_Look] | None = None
+) -> tuple[Specimen, ...]:
     """What the model does with the first held-out example; nothing for other seeds than the first.
 
     Args:
         model: Trained; it stays where it is and as it was.
         task: What it was trained on. Validation data are shown, never test data.
         seed: Of the trial.
+        looks: What to collect; None for `LOOKS`, which are those of `quality`.
     """
     found: list[Specimen] = []
     if seed == FIRST_SEED:
         with _undisturbed(model):
-            for look in LOOKS:
+            for look in LOOKS if looks is None else looks:
                 with suppress(Exception, SystemExit):  # a mixer may do anything
                     found.extend(look(model, task))
     return tuple(found)

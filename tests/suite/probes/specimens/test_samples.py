@@ -16,8 +16,8 @@ from models.architectures.language_model import DecodingState, LanguageModel
 from suite.events import Finished
 from suite.execution.trial import run_trial
 from suite.planning.plan import plan
-from suite.probes import samples as samples_module
-from suite.probes.samples import (
+from suite.probes.specimens import samples as samples_module
+from suite.probes.specimens.samples import (
     LOOKS,
     NUM_TOKENS,
     evenly_chosen,
@@ -163,7 +163,7 @@ def test_what_is_written_follows_the_models_probabilities(
     """Which is the parallel form's to say, within the length that it was trained at."""
     model, _ = language_model(length=8)
     monkeypatch.setattr(mixer_class("attention"), "supports_step", has_steps)
-    monkeypatch.setattr("suite.probes.samples.TEMPERATURE", 1e-6)
+    monkeypatch.setattr("suite.probes.specimens.samples.TEMPERATURE", 1e-6)
     model.eval()
     with torch.no_grad():
         model.trunk.norm.weight.mul_(20)  # type: ignore[union-attr, operator]
