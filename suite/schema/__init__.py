@@ -33,6 +33,9 @@ from suite.schema.trial import Trial as Trial
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
+NUM_SENTENCES = (
+    "num_sentences"  # a metric that is no score: of how many the others of its probe are
+)
 # Metrics that other probes derive from a task's, of the same trained model.
 _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
