@@ -31,7 +31,7 @@ ABLATION = Ablation(
         vary("has_input_feeding", [False, True], quick=[]),
     ],
     tasks=["bible_en_de"],
-    probes=["quality", "floors", "training_score", "parameters"],
+    probes=["quality", "floors", "written_scores", "alignment_error", "parameters"],
     claim=Claim(
         "attention by content translates better than by location",
         metric="bleu",

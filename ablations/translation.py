@@ -31,7 +31,7 @@ ABLATION = Ablation(
         ]),
     ],
     tasks=["bible_en_de"],
-    probes=["quality", "floors", "training_score", "parameters", "flops"],
+    probes=["quality", "floors", "written_scores", "alignment_error", "parameters", "flops"],
     claim=Claim(
         "attention translates sentences of 21 to 30 words better than a fixed vector",
         metric="bleu",

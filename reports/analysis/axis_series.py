@@ -6,8 +6,9 @@ for each mixer. One line a variant, or one a group of variants; of each the mean
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reports.analysis.cost import setting
@@ -22,19 +23,13 @@ from reports.results.variant_labels import (
     what_baseline_is,
 )
 from reports.stats.intervals import Estimate, mean_interval
-from suite.schema import (
-    CONTROLS,
-    LEARNING_RATE,
-    MIXER_ALONE,
-    NUM_SENTENCES,
-    About,
-    Better,
-)
+from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
 
 LENGTH = "length"
 _TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
 _OF_WRITING = frozenset({"written_bleu", "length_ratio", "unfinished", "exposure_gap"})
 _MAX_PARTS = 6
+_SAME = 1e-6  # as large as differences may be between the same numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +40,14 @@ class AxisPoint:
         estimate: Mean over the seeds that ended well, with its 95 % interval.
         is_partial: Whether a seed is missing from it.
         fate: What became of it, where there is no number.
+        spread: Means over seeds of the ends of what each seed says of itself; None where one says
+            nothing.
     """
 
     estimate: Estimate
     is_partial: bool = False
     fate: str = ""
+    spread: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +86,8 @@ class AxisSeries:
         axis: Of the coordinates, or in the labels.
         row_title: What a line is: ``variant``, or what groups have in common.
         trained_at: The length that all were trained at; None where it is no axis of lengths.
+        titles: How the axis and its places are named, see `About.part_titles`.
+        counts: Place -> how many sentences the number there is of, where all lines have as many.
     """
 
     task: str
@@ -99,7 +99,18 @@ class AxisSeries:
     axis: str
     row_title: str = "variant"
     trained_at: float | None = None
+    titles: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[float, int] = field(default_factory=dict)
     lines: tuple[AxisLine, ...]
+
+    def title_of(self, place: float) -> str:
+        """As the task names it, ``11 to 20``; empty where it does not."""
+        return self.titles.get(f"{self.axis}={place:g}", "")
+
+    @property
+    def has_named_places(self) -> bool:
+        """Whether the task names every place."""
+        return all(map(self.title_of, self.places))
 
     @property
     def is_of_groups(self) -> bool:
@@ -119,8 +130,45 @@ def coordinate_series(about: About, measured: Sequence[Series], task: str) -> It
         name, place = coordinate(series.at)
         if place is not None and series.metric != NUM_SENTENCES:
             found.setdefault((series.probe, series.metric, name), {})[place] = series
-    for (_, _, name), placed in found.items():
-        yield _of_variants(about, measured, name, dict(sorted(placed.items())))
+    made = [
+        replace(
+            _of_variants(about, measured, name, dict(sorted(placed.items()))),
+            titles=about.part_titles.get(task, {}), counts=_counts(measured, task, probe, name),
+        )
+        for (probe, _, name), placed in found.items()
+    ]  # fmt: skip
+    yield from (each for each in made if not any(_says_more(other, each) for other in made))
+
+
+def _counts(measured: Sequence[Series], task: str, probe: str, axis: str) -> dict[float, int]:
+    """Sentences by place, where all readings agree."""
+    found = {}
+    for series in measured:
+        name, place = coordinate(series.at)
+        if (series.task, series.probe, series.metric) != (task, probe, NUM_SENTENCES):
+            continue
+        values = {value for v in series.readings for value in series.values(v).values()}
+        if name == axis and place is not None and len(values) == 1:
+            found[place] = int(values.pop())
+    return found
+
+
+def _says_more(a: AxisSeries, b: AxisSeries) -> bool:
+    """Whether `a` holds the numbers of `b`, and also says of how many sentences they are.
+
+    So do two probes that judge the same outputs of the same models.
+    """
+    if (a.axis, a.unit, a.better) != (b.axis, b.unit, b.better) or not a.counts or b.counts:
+        return False
+    pairs = zip(a.lines, b.lines, strict=True)
+    return all(
+        mine.points.keys() == theirs.points.keys()
+        and all(
+            math.isclose(mine.points[place], theirs.points[place], rel_tol=_SAME)
+            for place in mine.points
+        )
+        for mine, theirs in pairs
+    )
 
 
 def label_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
@@ -227,4 +275,13 @@ def _point(about: About, series: Series, variant: str) -> AxisPoint:
         estimate=mean_interval(values),
         is_partial=0 < len(values) < num_expected(series, about),
         fate="" if values else ", ".join(fates) or absent,
+        spread=_spread(series, variant),
     )
+
+
+def _spread(series: Series, variant: str) -> tuple[float, float] | None:
+    ends = [(reading.spread_low, reading.spread_high) for reading in series.usable(variant)]
+    if not ends or not all(low <= high for low, high in ends):  # so too where they are NaN
+        return None
+    lows, highs = zip(*ends, strict=True)
+    return sum(lows) / len(lows), sum(highs) / len(highs)

@@ -21,9 +21,9 @@ from reports.plots.axis_series import (
     figure_name,
     is_log_of_zero,
     needs_log,
+    place_name,
     readable_axis,
     readable_metric,
-    readable_place,
 )
 from reports.plots.style import MAX_LINES
 from reports.results.series import Series
@@ -103,6 +103,10 @@ def _view(series: AxisSeries) -> str:
 MAX_PLACES = 24
 _MINUS = "−"
 _Write = Callable[[float], str]
+_OVER_SENTENCES = (
+    "After “sentences” stand the ends of the 95 % bootstrap interval over the sentences of the "
+    "part, each the mean over seeds: what other sentences would change, and not another seed."
+)
 _MEANS = "Means over seeds with their 95 % intervals; exploratory."
 
 
@@ -143,20 +147,33 @@ def _three_digits(value: float) -> str:
 def _column(series: AxisSeries, place: float, unit: str, write: _Write) -> Column:
     return Column(
         key=f"{series.metric}_{series.axis}={place:g}",
-        title=f"{readable_axis(series).partition(' (')[0]} {readable_place(place)}",
+        title=f"{readable_axis(series).partition(' (')[0]} {place_name(series, place)}",
         measured_unit=series.unit,
         unit=unit,
         arrow=ARROWS[series.better],
-        note="as trained" if place == series.trained_at else "",
-        entries={line.name: _entry(line.at.get(place), write) for line in series.lines},
+        note=_column_note(series, place),
+        entries={
+            line.name: _entry(line.at.get(place), write, has_sentences=place in series.counts)
+            for line in series.lines
+        },
     )
 
 
-def _entry(point: AxisPoint | None, write: _Write) -> Entry:
+def _column_note(series: AxisSeries, place: float) -> str:
+    trained = "as trained" if place == series.trained_at else ""
+    count = series.counts.get(place)
+    return "; ".join(filter(None, [trained, f"{count:,} sentences" if count else ""]))
+
+
+def _entry(point: AxisPoint | None, write: _Write, *, has_sentences: bool) -> Entry:
     if point is None or point.estimate.point is None:
         return Entry(text=point.fate if point else "–", tone="none")
+    within = ""
+    if has_sentences and point.spread:
+        low, high = point.spread
+        within = f"sentences [{write(low)}, {write(high)}]"
     return Entry(
-        estimate=point.estimate, text=write(point.estimate.point),
+        estimate=point.estimate, text=write(point.estimate.point), note=within,
         interval=as_interval(point.estimate, write), marks=(PARTIAL,) if point.is_partial else (),
     )  # fmt: skip
 
@@ -173,6 +190,9 @@ def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
 
 def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
     found = [_MEANS]
+    has_spreads = any(there.spread for line in series.lines for there in line.at.values())
+    if series.counts and has_spreads:
+        found.append(_OVER_SENTENCES)
     if any(is_log_of_zero(series, y) for line in series.lines for y in line.points.values()):
         found.append("−37.93 stands for a gradient of 0, or less than float32 can tell from it.")
     if len(places) < len(series.places):

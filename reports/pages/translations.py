@@ -13,7 +13,7 @@ from reports.escape import one_line, slug
 from reports.plots.alignments import alignment_figure
 from reports.plots.heatmaps import Panel
 from reports.results.matrices import Matrix, matrices
-from reports.results.variant_labels import shown_name, shown_variants
+from reports.results.variant_labels import shown_name, shown_variants, what_baseline_is
 from reports.stats.intervals import Estimate
 from suite.schema import About, Specimen
 
@@ -101,7 +101,10 @@ def _tables(
             name=slug(f"{task}-example-{title.rstrip(' %')}{f'-{number + 1}' if number else ''}"),
             title=f"The example at {title}: {len(source.split())} words", task=task,
             row_title="written by", columns=columns,
-            rows=column_rows(columns, texts, baseline=about.baseline), is_stacked=True,
+            rows=column_rows(
+                columns, texts, {about.baseline: what_baseline_is(about)}, about.baseline
+            ),
+            is_stacked=True,
         )  # fmt: skip
 
 

@@ -71,7 +71,13 @@ def readable_metric(metric: str, axis: str) -> str:
 def readable_axis(series: AxisSeries) -> str:
     """As a reader knows it: ``width``, ``distance (tokens)``."""
     tested = "test " if series.trained_at is not None else ""
-    return tested + _AXIS_NAMES.get(series.axis, readable(series.axis))
+    named = series.titles.get(series.axis) or _AXIS_NAMES.get(series.axis, readable(series.axis))
+    return tested + named
+
+
+def place_name(series: AxisSeries, place: float) -> str:
+    """As the task names it, ``11 to 20``; else as a number."""
+    return series.title_of(place) or readable_place(place)
 
 
 def readable_place(place: float) -> str:
@@ -99,9 +105,10 @@ def is_log_of_zero(series: AxisSeries, value: float) -> bool:
 def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     places = [place for line in lines for place in line.points]
     dashed = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (5, 4)), "zorder": 1}
+    is_wide = min(places) > 0 and max(places) >= _WIDE * min(places)
     return PlotAxis(
-        title=readable_axis(series), is_log=min(places) > 0 and max(places) >= _WIDE * min(places),
-        ticks=evenly_spaced(series.places), write=readable_place,
+        title=readable_axis(series), is_log=is_wide and not series.has_named_places,
+        ticks=evenly_spaced(series.places), write=lambda place: place_name(series, place),
         rule=None if series.trained_at is None else (series.trained_at, dashed),
         rule_name="trained at this length",
     )  # fmt: skip
@@ -140,7 +147,7 @@ def _describe(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
     for line in lines:
         points = list(line.points.items())
         chosen = points if len(points) <= _MAX_SPOKEN else line.ends
-        values = [f"{value:.4g}{unit} at {readable_place(place)}" for place, value in chosen]
+        values = [f"{value:.4g}{unit} at {place_name(series, place)}" for place, value in chosen]
         parts.append(f"{line.name}: {', '.join(values)}")
     return f"By {readable_axis(series)}. {'; '.join(parts)}."
 
