@@ -15,6 +15,7 @@ class Mutant:
         old: The right text, which stands there once.
         new: The wrong text.
         tests: What pytest's -k selects: the mixers whose battery must notice.
+        battery: The file of tests, below `tests/models/`.
     """
 
     mistake: str
@@ -22,9 +23,10 @@ class Mutant:
     old: str
     new: str
     tests: str
+    battery: str = "test_every_mixer.py"
 
 
-MUTANTS: tuple[Mutant, ...] = (
+MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
     Mutant(
         "1/sqrt(d) is dropped",
         "mixers/attention.py",

@@ -2,9 +2,9 @@
 
     python tools/mutants.py [-k WORD]
 
-Each mutant is one of the mistakes in `mistakes.py`, in one file. The copy's battery must fail; a
-mutant that survives is a hole in the battery, and the exit code is 1. Prints a line for each, and
-in the end "n of n caught".
+Each mutant is one of the mistakes in `mistakes.py` and `mistakes_of_architectures.py`, in one file.
+The copy's battery must fail; a mutant that survives is a hole in the battery, and the exit code is
+1. Prints a line for each, and in the end "n of n caught".
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mistakes import MUTANTS, Mutant
+from mistakes import MUTANTS_OF_MIXERS, Mutant
+from mistakes_of_architectures import MUTANTS_OF_ARCHITECTURES
 
 ROOT = Path(__file__).resolve().parents[1]
+MUTANTS = MUTANTS_OF_MIXERS + MUTANTS_OF_ARCHITECTURES
+_OF_MIXERS = "test_every_mixer.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,18 +46,21 @@ def report(mutant: Mutant) -> bool:
         path = models / mutant.file
         path.write_text(mutated(path.read_text(), mutant))
 
-    test = failed_test(battery_of_copy(make_mistake, mutant.tests))
+    test = failed_test(battery_of_copy(make_mistake, mutant.tests, mutant.battery))
     verdict = f"caught by {test}" if test else "SURVIVED"
     print(f"{mutant.file}: {mutant.mistake}: {verdict}", flush=True)
     return bool(test)
 
 
-def battery_of_copy(change: Callable[[Path], None], tests: str) -> subprocess.CompletedProcess[str]:
+def battery_of_copy(
+    change: Callable[[Path], None], tests: str, battery: str = _OF_MIXERS
+) -> subprocess.CompletedProcess[str]:
     """Change a copy of `models/`, and run the battery over it, up to the first failure.
 
     Args:
         change: Is given the folder of the copy.
         tests: What pytest's -k selects.
+        battery: The file of tests, below `tests/models/`.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -66,7 +72,7 @@ def battery_of_copy(change: Callable[[Path], None], tests: str) -> subprocess.Co
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
         command += ["-m", "not slow"]  # with all values of knobs
         return subprocess.run(
-            [*command, "-k", tests, "tests/models/test_every_mixer.py"],
+            [*command, "-k", tests, f"tests/models/{battery}"],
             cwd=copy, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True,
         )  # fmt: skip
 
@@ -93,7 +99,7 @@ def failed_test(run: subprocess.CompletedProcess[str]) -> str:
         return ""
     if run.returncode != 1 or not lines:
         raise RuntimeError(f"pytest ended with {run.returncode}:\n{run.stdout[-2000:]}")
-    return lines[0].removeprefix("FAILED tests/models/test_every_mixer.py::").partition(" - ")[0]
+    return lines[0].partition("::")[2].partition(" - ")[0]
 
 
 if __name__ == "__main__":

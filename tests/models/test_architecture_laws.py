@@ -33,7 +33,7 @@ from tests.models.small_models import (
 )
 
 TOKENS = 5  # that are written or read one by one
-END, MOST, SOURCE_TOKENS = 2, 3, 4  # of exhaustive search; of the second source
+END, MOST, SOURCE_TOKENS = 2, 4, 4  # of exhaustive search; of the second source
 KNOBS_THAT_SHOW = {
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
@@ -101,18 +101,20 @@ def a_beam_of_all_hypotheses_is_exhaustive_search(name: str) -> None:
     }
     model = sharpened(replace(whole, input_size=3, output_size=3, others=others))
     given, start = padded_sources(model.spec), torch.ones(BATCH, 1, dtype=torch.long)
-    decoder = Decoder(beam=2 ** (MOST + 1), max_length=MOST)
-    found, scored = generate(model, given, decoder, start=start, end=END), []
     written = [each for n in range(MOST) for each in product(range(END), repeat=n)]
+    totals = []
     for tokens in written:
         read = torch.tensor([[1, *tokens, END]]).expand(BATCH, -1)
         with torch.no_grad():
             steps = model(read[:, :-1], **given).log_softmax(dim=-1)
-        total = steps.gather(2, read[:, 1:, None]).sum(dim=(1, 2))
-        scored.append(total / ((5 + len(tokens) + 1) / 6) ** decoder.length_penalty)
-    best = torch.stack(scored).max(dim=0)
-    assert [tuple(row) for row in found.rows()] == [written[i] for i in best.indices]
-    torch.testing.assert_close(found.scores, best.values)
+        totals.append(steps.gather(2, read[:, 1:, None]).sum(dim=(1, 2)))
+    lengths = torch.tensor([[len(tokens) + 1] for tokens in written])
+    for penalty in (0.6, 4.0):  # the second one for long ones, whose states have moved about
+        decoder = Decoder(beam=2 ** (MOST + 1), max_length=MOST, length_penalty=penalty)
+        found = generate(model, given, decoder, start=start, end=END)
+        best = (torch.stack(totals) / ((5 + lengths) / 6) ** penalty).max(dim=0)
+        assert [tuple(row) for row in found.rows()] == [written[i] for i in best.indices]
+        torch.testing.assert_close(found.scores, best.values)
 
 
 def padding_of_a_source_is_never_read(name: str) -> None:

@@ -80,7 +80,7 @@ class Pooling(Mixer):
 def mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     yield importlib.import_module("mutants")
-    for name in ("mutants", "mistakes"):
+    for name in ("mutants", "mistakes", "mistakes_of_architectures"):
         sys.modules.pop(name, None)
 
 

@@ -108,6 +108,44 @@ def test_the_base_model_has_the_parameters_of_torchs() -> None:
     assert model.num_parameters() - SYMBOLS * 512 == int(row["value"]) - 2 * 2 * 512
 
 
+TABLE_3 = {  # of Vaswani et al. 2017: millions of parameters
+    "base": ({}, 65),
+    "A, h=1": ({"heads": 1}, 65),
+    "A, h=32": ({"heads": 32}, 65),
+    "B, d_k=16": ({"key_dim": 16, "value_dim": 64}, 58),
+    "B, d_k=32": ({"key_dim": 32, "value_dim": 64}, 60),
+    "C, N=2": ({"depth": 2}, 36),
+    "C, N=4": ({"depth": 4}, 50),
+    "C, N=8": ({"depth": 8}, 80),
+    "C, d=256": ({"dim": 256, "feed_forward_ratio": 8.0}, 28),
+    "C, d=1024": ({"dim": 1024, "feed_forward_ratio": 2.0}, 168),
+    "C, ff=1024": ({"feed_forward_ratio": 2.0}, 53),
+    "C, ff=4096": ({"feed_forward_ratio": 8.0}, 90),
+    "big": ({"dim": 1024, "heads": 16}, 213),
+}
+
+
+def millions_of(row: dict[str, Any]) -> float:
+    """With 41,000 symbols, which the rows leave for one matrix; the text says about 37,000."""
+    knobs = {"heads": 8} | {k: v for k, v in row.items() if k in ("heads", "key_dim", "value_dim")}
+    sizes = {"dim": 512, "depth": 6} | {k: v for k, v in row.items() if k not in knobs}
+    symbols = {"input_size": 41_000, "output_size": 41_000, "source_symbols": 41_000}
+    return build_shapes(spec(knobs=knobs, **symbols, **sizes)).num_parameters() / 1e6
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE_3 if name != "big"])
+def test_it_has_the_parameters_of_table_3(name: str) -> None:
+    row, published = TABLE_3[name]
+    assert abs(millions_of(row) - published) <= 0.55  # the rows round; symbols are ours
+
+
+def test_the_big_model_of_table_3_does_not_add_up() -> None:
+    """It and the row d=1024 differ in the feed-forwards alone: by 50 million, in print by 45."""
+    big, wide = (millions_of(TABLE_3[name][0]) for name in ("big", "C, d=1024"))
+    assert big - wide == pytest.approx(12 * 2 * 1024 * 2048 / 1e6, abs=0.1)
+    assert TABLE_3["big"][1] - TABLE_3["C, d=1024"][1] == 45
+
+
 @pytest.mark.parametrize("mixer", [*FITTING, "conv+attention"])
 def test_steps_equal_the_teacher_forced_form(mixer: str) -> None:
     """Of padded sources too, and of one that is all padding."""
