@@ -29,7 +29,7 @@ ABLATION = Ablation(
     ],
     combine="cross",
     tasks=["bible_en_de"],
-    probes=["quality", "floors", "written_scores"],
+    probes=["quality", "floors", "written_scores", "parameters"],
     claim=Claim(
         "a recurrent translator writes better with 4 beams than greedily",
         metric="written_bleu",

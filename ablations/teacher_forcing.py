@@ -21,7 +21,7 @@ ABLATION = Ablation(
     baseline=Model("attentive_seq2seq", form="luong", score="general"),
     axes=[vary("scheduled_sampling", [0.0, 0.5, 1.0], quick=[0.0, 0.5])],
     tasks=["bible_en_de"],
-    probes=["quality", "floors", "written_scores"],
+    probes=["quality", "floors", "written_scores", "parameters"],
     claim=Claim(
         "a decoder that learns on its own words in half of the places translates better",
         metric="bleu",

@@ -290,7 +290,7 @@ def specimens_of(
 @contextmanager
 def _undisturbed(model: Architecture) -> Iterator[None]:
     """In evaluation mode, without gradients; torch's random state is as before in the end."""
-    device = next(model.parameters()).device
-    cards = [device] if device.type == "cuda" else []
+    devices = {parameter.device for parameter in model.parameters()}
+    cards = [device for device in devices if device.type == "cuda"]
     with torch.random.fork_rng(devices=cards), in_evaluation_mode(model), torch.no_grad():
         yield
