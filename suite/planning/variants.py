@@ -124,11 +124,11 @@ def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     before = {axis.name: baseline.value(axis.name) for axis in baseline.ablation.axes}
     found: dict[str, Variant] = {}
     for value in first.values:
+        alone = _combination({first.name: value}, before)
         for other in each:
-            if other and all(_same(value, before[name]) for name, value in other.items()):
-                continue  # what the baseline has
             variant = _combination({first.name: value, **other}, before)
-            found[variant.label] = variant
+            if not other or variant.changes != alone.changes:
+                found[variant.label] = variant
     return _with_reference(found.values())
 
 
@@ -143,8 +143,15 @@ def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant
 
 
 def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob | Model]) -> Variant:
+    """What differs from the baseline; of another whole model also what is as in the baseline's.
+
+    For that model's own value may be another one.
+    """
     label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
     changed = {name: value for name, value in values.items() if not _same(value, before[name])}
+    if WHOLE_MODEL in changed:
+        of_model = values.keys() - Scale.model_fields.keys() - {"task", TEACHER}
+        changed = {n: value for n, value in values.items() if n in changed or n in of_model}
     return Variant(label=label, changes=changed)
 
 

@@ -129,3 +129,26 @@ def test_a_scale_may_have_tasks_of_its_own() -> None:
     assert plan(own).about.tasks == ("listops",)
     assert plan(own, scale="smoke").about.tasks == plan(own).about.tasks
     assert "tasks" not in plan(own).about.settings
+
+
+def test_a_value_of_the_baselines_is_set_in_another_whole_model() -> None:
+    """Whose own may be another one; what belongs to the scale is not a model's."""
+    theirs = Model(mixer="conv")
+    axes = [
+        vary("model", [Model(mixer="attention"), theirs]), vary("feed_forward", ["gelu", "none"]),
+        vary("depth", [1, 2]),
+    ]  # fmt: skip
+    ablation = make_ablation(baseline=Model(mixer="attention"), axes=axes, combine="cross")
+    _, found = _expanded(ablation, {"feed_forward": "gelu"})
+    assert found["model=attention, feed_forward=gelu, depth=1"] == {}
+    assert found["model=conv, feed_forward=gelu, depth=1"] == {
+        "model": theirs, "feed_forward": "gelu",
+    }  # fmt: skip
+    one_each = make_ablation(
+        baseline=Model(mixer="attention"), axes=axes[:2], combine="first_with_each"
+    )
+    _, found = _expanded(one_each, {"feed_forward": "gelu"})
+    assert [*found] == [
+        "model=attention", "model=attention, feed_forward=none",
+        "model=conv", "model=conv, feed_forward=gelu", "model=conv, feed_forward=none",
+    ]  # fmt: skip
