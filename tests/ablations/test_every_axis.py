@@ -27,7 +27,10 @@ from tests.models.small_models import OperationNames
 OF_TRAINING = {
     "steps", "warmup_steps", "num_evaluations", *Recipe.model_fields,
 }  # fmt: skip
-BESIDE_THE_MODEL = {"batch": "batch", "workers": "parallel", "zero": "parallel"}
+BESIDE_THE_MODEL = {
+    "batch": "batch", "workers": "parallel", "zero": "parallel", "beam": "beam",
+    "length_penalty": "length_penalty",
+}  # fmt: skip
 MOST_TOKENS = 96  # of an input, where the model may see more; above any window, kernel or chunk
 
 

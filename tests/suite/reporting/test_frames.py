@@ -176,7 +176,9 @@ def test_specimens_of_the_first_seed_stand_at_their_variants_in_the_plans_order(
 
 
 def test_specimens_of_several_probes_stand_together() -> None:
-    planned = plan(make_ablation(axes=[vary("heads", [1])], probes=["quality", "training_score"]))
+    planned = plan(
+        make_ablation(axes=[vary("heads", [1, 4])], probes=["quality", "training_score"])
+    )
     done = [
         Result(
             trial_id=trial.trial_id, status=Status.OK, provenance=HERE, seconds=1.0,
@@ -186,7 +188,8 @@ def test_specimens_of_several_probes_stand_together() -> None:
         if trial.seed == 0
     ]  # fmt: skip
     (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
-    assert shown == {"heads=1": (*_seen("quality"), *_seen("training_score"))}
+    both = (*_seen("quality"), *_seen("training_score"))
+    assert shown == {"heads=1": both, "heads=4": both}
 
 
 def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> None:
