@@ -21,6 +21,7 @@ from suite.schema import (
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
+    NUM_SENTENCES,
     WRITTEN_SCORES,
     About,
     Better,
@@ -173,10 +174,11 @@ def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
     """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
 
     What is left out has a picture of its own (`reports.analysis.axis_series`), and still counts as
-    coverage. A task of which nothing would be left keeps each metric at its last coordinate.
+    coverage; numbers of sentences stand there beside their parts. A task of which nothing would be
+    left keeps each metric at its last coordinate.
     """
     left_out = {id(series) for series in left_out_of_comparison(measured)}
-    kept = [series for series in measured if id(series) not in left_out]
+    kept = [s for s in measured if id(s) not in left_out and s.metric != NUM_SENTENCES]
     tasks = {series.task for series in kept}
     last = {_name(series): series for series in measured if series.task not in tasks}
     chosen = {id(series) for series in (*kept, *last.values())}
