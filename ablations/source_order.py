@@ -9,6 +9,9 @@ quick's steps a vector of this width beats no dictionary.
 
 Expected: reversing helps the fixed vector, and not attention.
 
+Found at quick, five seeds, share of sequences of 16 or 8 digits copied without an error: the fixed
+vector 0.59 reversed and 0.01 as they are; with attention SOURCE_ORDER.
+
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 

@@ -11,6 +11,11 @@ five, whose dilations reach 63 tokens. Luong's forms of attention are in `alignm
 
 Expected: attention is better from the shortest sentences on, and the more so the longer they are.
 
+Found at quick, three seeds, BLEU: Bahdanau's 10.2, the Transformer 10.6 (not told apart), ConvS2S
+16.8; without attention ByteNet 5.1, Cho's 2.8, Sutskever's 1.9, where a word-by-word dictionary has
+6.3. Attention is ahead by 5.9 BLEU up to 10 words and by 9.1 at 21 to 30. But a thousand steps
+teach a fixed vector next to nothing: this is what attention learns sooner, not how vectors end.
+
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
 """
 
