@@ -88,9 +88,11 @@ def test_the_first_step_is_that_without_and_the_pass_before_leaves_no_trace() ->
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_that_reads_its_answers_says_so(name: str) -> None:
     kind = task_class(name)
-    if kind.source.is_fetched or kind.asks_for not in ("next_symbols", "sequence"):
-        assert kind.asks_for == "next_symbols" or not kind.reads_answers
+    if kind.asks_for not in ("next_symbols", "sequence"):
+        assert not kind.reads_answers
         return
+    if kind.source.is_fetched:
+        return  # its data are not at hand
     batch = kind(kind.fixed_length or 32).training_batch(0, 16, 0)
     is_real = batch.inputs.get("mask", torch.ones_like(batch.targets, dtype=torch.bool))
     reads = batch.inputs["inputs"][:, 1:] == batch.targets[:, :-1]
