@@ -10,7 +10,7 @@ quick's steps a vector of this width beats no dictionary.
 Expected: reversing helps the fixed vector, and not attention.
 
 Found at quick, five seeds, share of sequences of 16 or 8 digits copied without an error: the fixed
-vector 0.59 reversed and 0.01 as they are; with attention SOURCE_ORDER.
+vector 0.59 reversed, 0.01 as they are; attention 0.999 both ways. Of 16 digits: 0.21, 0 and 0.999.
 
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
