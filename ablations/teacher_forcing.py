@@ -11,9 +11,9 @@ BLEU of what the model writes by itself.
 
 Expected: a smaller gap, and no better translations.
 
-Found at quick, four seeds: the gap falls from 1.4 BLEU to 0.2 (by 0.65 to 1.64), and BLEU stays (9.2
-and 9.3; -0.8 to 1.0). It costs 0.55 bits a word (0.43 to 0.67): the model learns to recover, and
-knows less of what follows the right words.
+Found at quick, four seeds: the gap falls from 1.4 BLEU to 0.2 (by 0.65 to 1.64), and BLEU stays
+(9.2 and 9.3; -0.8 to 1.0). It costs 0.55 bits a word (0.43 to 0.67): the model learns to recover,
+and knows less of what follows the right words.
 
 Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
 """

@@ -1,13 +1,12 @@
 """What does attention do for a translator as sentences grow?
 
 Bahdanau et al. 2014 (arXiv:1409.0473), figure 2: a recurrent encoder-decoder that keeps the source
-in one vector translates short sentences, and the longer they are the worse; with attention the
-length hardly matters. Here: English to German verses of the Bible by number of words of the source,
-translated by all families: recurrences with attention (Bahdanau's, the baseline) and without
-(Sutskever's, arXiv:1409.3215; Cho's, 1406.1078), convolutions with it (ConvS2S, 1705.03122) and
-without (ByteNet, 1610.10099), and the Transformer (1706.03762, pre-norm). All are equally wide,
-each at its own learning rate. Recurrences have one layer, ConvS2S and the Transformer two, ByteNet
-five, whose dilations reach 63 tokens. Luong's forms of attention are in `alignment`.
+in one vector translates worse the longer a sentence is; with attention length hardly matters. Here:
+English to German verses of the Bible by number of words, by recurrences with attention (Bahdanau's,
+the baseline) and without (Sutskever's, arXiv:1409.3215; Cho's, 1406.1078), convolutions with it
+(ConvS2S, 1705.03122) and without (ByteNet, 1610.10099), and the Transformer (1706.03762, pre-norm),
+equally wide, each at its own learning rate. Recurrences have one layer, ConvS2S and the Transformer
+two, ByteNet five, whose dilations reach 63 tokens. Luong's forms of attention are in `alignment`.
 
 Expected: attention is better from the shortest sentences on, and the more so the longer they are.
 
