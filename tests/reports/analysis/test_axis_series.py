@@ -140,7 +140,7 @@ def test_what_is_written_is_compared_as_a_whole_and_drawn_by_part_and_by_beam() 
         for at in places
     ]
     measured = all_series(about, results_frame(rows))
-    whole = [("written_bleu", ""), ("num_sentences", "")]
+    whole = [("written_bleu", "")]  # numbers of sentences stand beside their parts
     assert [(each.metric, each.at) for each in compared(measured)] == whole
     (by_part,) = coordinate_series(about, measured, "t")
     assert (by_part.metric, by_part.axis, by_part.places) == ("written_bleu", "words", (10.0, 20.0))
