@@ -6,8 +6,8 @@ alone (location), over the whole source (global) or a window that moves along wi
 (local-m) or whose centre is predicted (local-p). Perplexity is 6.4 by location, 6.1 by dot and
 general, 5.9 by local-p; BLEU does not follow (18.1, 18.6, 17.3, 19.0). Table 1: feeding the last
 choice back gives 1.3 BLEU. Here: each of these changed by itself, from general and global without
-feeding, translating verses of the Bible into German. Quick has the
-scores general and location, and local-p; standard has all of these, and Bahdanau's additive score.
+feeding, translating verses of the Bible into German. Quick has general, location and local-p alone;
+standard has all, and Bahdanau's additive score.
 
 How well attention agrees with a word aligner is measured too: the error of its strongest links
 against silver alignments by IBM model 1 in both directions.

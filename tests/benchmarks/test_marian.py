@@ -1,6 +1,6 @@
 """Our translator computes what MarianMT of `transformers` computes, and its beam finds the same.
 
-Runs where the extra `bench` is installed, as `make bench` does; elsewhere it is skipped.
+Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from models.decoding import Decoder, generate
-from tests.benchmarks.marian import WHY_NOT, marian_of, translator
+from tests.benchmarks.marian import marian_of, translator
 
-pytest.importorskip("transformers", reason=WHY_NOT)
-pytestmark = pytest.mark.filterwarnings("default")  # the package warns of its own parts
+pytestmark = [
+    pytest.mark.bench,
+    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+]
 
 SOURCE, TARGET, SYMBOLS = 9, 12, 11
 SHAPE = {
