@@ -47,7 +47,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             dim=128, depth=1, length=40, steps=1_000, search_steps=300, batch=32,
-            num_evaluations=4, seeds=3, beam=4
+            num_evaluations=4, seeds=7, beam=4
         ),
         "standard": Scale(
             dim=256, depth=1, length=64, steps=4_000, batch=64, warmup_steps=400,
