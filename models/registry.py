@@ -42,6 +42,8 @@ MIXERS: dict[str, str] = {
     "linformer": "models.mixers.linformer:Linformer",
     "performer": "models.mixers.performer:Performer",
     "linear_transformer": "models.mixers.linear_transformer:LinearTransformer",
+    # sparse attention
+    "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing
