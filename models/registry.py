@@ -44,6 +44,7 @@ MIXERS: dict[str, str] = {
     "linear_transformer": "models.mixers.linear_transformer:LinearTransformer",
     # sparse attention
     "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
+    "bigbird": "models.mixers.sparse.bigbird:BigBird",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing
