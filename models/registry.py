@@ -42,6 +42,9 @@ MIXERS: dict[str, str] = {
     "linformer": "models.mixers.linformer:Linformer",
     "performer": "models.mixers.performer:Performer",
     "linear_transformer": "models.mixers.linear_transformer:LinearTransformer",
+    # sparse attention
+    "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
+    "bigbird": "models.mixers.sparse.bigbird:BigBird",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing

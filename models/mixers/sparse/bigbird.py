@@ -1,0 +1,257 @@
+"""BigBird: every block of tokens attends to its neighbours, to a few global and random blocks.
+
+Paper: Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062),
+    section 2 and appendix D; the form ITC, in which tokens of the sequence itself are global.
+Equation: as `attention`, where a query in block i sees a key in block j only if |i - j| <= w, or
+    i or j is among the first g blocks, or j is one of r blocks drawn at random for i.
+Cost: k n d, where a token sees k others; one sequential operation; two layers between any two
+    positions, by way of a global block.
+Departures: global blocks are the first g, where the paper's experiments take some at the end too,
+    which padding would move. All heads share the random blocks; layers do not. They are drawn
+    from all blocks of `max_length`, so that padding does not move them either: a shorter sequence
+    lacks those that lie beyond its end. Blocks are smaller than the paper's 64 by default, and
+    fewer of them global (its 2) or random (its 3): sequences here are shorter.
+Padding: padded keys are hidden, the mixer's own filling of the last block too.
+Fast form: global rows against all keys; each other block against its blocks of keys, gathered, in
+    one `scaled_dot_product_attention`; time and memory grow with n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.kernels.softmax_attention import (
+    fused_scratch_bytes,
+    masked_attention,
+    merge_heads,
+    project_to_head,
+    split_heads,
+    square_projections,
+)
+from models.mixer import Context, Cost, Mask, Mixer, without_padding
+
+
+class BigBird(Mixer):
+    """Every token takes a weighted mean over a few blocks of values; see the module's note."""
+
+    name = "bigbird"
+    paper = "Zaheer et al. 2020, arXiv:2007.14062"
+    family = "sparse attention"
+    cost = Cost(time="k * n * d", sequential_operations="1", maximum_path_length="1")
+    why_not_causal = "global blocks see all tokens, later ones too"
+    why_not_relative = "gathered blocks of keys stand at many distances"
+    fixed_length = True
+    is_position_aware = True  # near and far differ as soon as some blocks are not seen
+    mask_mode = "exact"
+    heads_divide_dim = True
+    positive_knobs = ("block", "window")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of BigBird.
+
+        Attributes:
+            heads: Number of heads; must divide dim.
+            block: Tokens of a block.
+            window: w, neighbouring blocks to either side that a block sees.
+            num_global: g, blocks at the start that see all and are seen by all.
+            num_random: r, further blocks that each one sees, as far as there are any.
+            seed: Of the random blocks; the layer counts as well.
+        """
+
+        heads: int = 4
+        block: int = 8
+        window: int = 1
+        num_global: int = 1
+        num_random: int = 2
+        seed: int = 0
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse fewer blocks than none."""
+        for key in ("num_global", "num_random", "seed"):
+            if getattr(config, key) < 0:
+                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 0")
+        super().check_config(config, dim=dim)
+
+    def make_parameters(self, config: Config) -> None:
+        """Four projections, and the pattern of the bottom layer."""
+        self.heads = config.heads
+        self.head_dim = self.dim // config.heads
+        self.query, self.key, self.value, self.output = square_projections(self.dim)
+        self.layer = 0
+        self.seen_blocks: Tensor
+        self.register_buffer("seen_blocks", torch.empty(0, dtype=torch.int64), persistent=False)
+        self._draw()
+
+    def take_place(self, layer: int, first: Mixer) -> None:
+        """Every layer has random blocks of its own."""
+        self.layer = layer
+        self._draw()
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        x = without_padding(x, mask)
+        queries, keys, values = (
+            split_heads(each(x), self.heads) for each in (self.query, self.key, self.value)
+        )
+        num_first = min(self.config.num_global * self.config.block, x.shape[1])
+        parts = []
+        if num_first:
+            parts.append(_of_all(queries[:, :, :num_first], keys, values, mask))
+        if num_first < x.shape[1]:
+            parts.append(self._of_blocks(queries[:, :, num_first:], keys, values, mask))
+        mixed: Tensor = self.output(merge_heads(torch.cat(parts, dim=2)))
+        return mixed
+
+    def receptive_field(self, length: int) -> Tensor:
+        """Blocks that see one another."""
+        block = self.config.block
+        blocks = self._dense(-(-length // block))
+        return blocks.repeat_interleave(block, 0).repeat_interleave(block, 1)[:length, :length]
+
+    def path_length(self, length: int) -> int:
+        """Two by way of a global block; else from block to block."""
+        num_blocks = -(-length // self.config.block)
+        if num_blocks > len(self.random_blocks):  # longer than it may be: random ones left out
+            return 2 if self.config.num_global else -(-(num_blocks - 1) // self.config.window)
+        seen = self._dense(num_blocks).float()
+        reached, layers = seen, 1
+        while not reached.all():
+            reached, layers = (reached @ seen).clamp(max=1.0), layers + 1
+        return layers
+
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the tokens that each sees."""
+        return {"k": self._blocks_met() * self.config.block}
+
+    def num_parameters(self) -> int:
+        """Four projections."""
+        return 4 * self.dim**2
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Projections, global rows, and each other block against its blocks, hidden ones too."""
+        self.check_context_length(context_length)
+        num_first, num_blocks, num_keys = self._sizes(length)
+        pairs = num_first * length + num_blocks * self.config.block * num_keys
+        return float(2 * batch * (4 * length * self.dim**2 + 2 * pairs * self.dim))
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Projections, global outputs, what is gathered and by which places; then the kernel.
+
+        Its output is zeroed in a copy where a query sees nothing.
+        """
+        self.check_context_length(context_length)
+        num_first, num_blocks, num_keys = self._sizes(length)
+        row, queries = 4 * batch * self.dim, num_blocks * self.config.block
+        met, keys = num_blocks * num_keys // self.config.block, num_blocks * num_keys
+        held = row * (3 * length + num_first)
+        if not num_blocks:
+            return float(held + row * length)
+        held += 8 * (met + keys) + 2 * keys + num_blocks + row * (2 * keys + queries)
+        scratch = fused_scratch_bytes(
+            rows=batch * self.heads * num_blocks, queries=self.config.block, keys=num_keys,
+            width=self.head_dim,
+        )  # fmt: skip
+        return float(held + row * queries + max(4 * keys + scratch, row * queries))
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One query of one head at a time, over the keys that the dense mask shows."""
+        allowed, heads = self.receptive_field(len(x)), []
+        for h in range(self.heads):
+            queries, keys, values = (
+                project_to_head(each, h, self.head_dim, x)
+                for each in (self.query, self.key, self.value)
+            )
+            rows = []
+            for i, query in enumerate(queries):
+                met = [j for j in seen if allowed[i, j]]
+                terms = torch.exp(keys[met] @ query / self.head_dim**0.5)
+                rows.append(terms / terms.sum() @ values[met] if met else 0 * query)
+            heads.append(torch.stack(rows))
+        mixed: Tensor = self.output(torch.cat(heads, dim=1))
+        return mixed
+
+    def _draw(self) -> None:
+        """The random blocks of each block; then all that each one sees, -1 where there is none."""
+        first, window, num_blocks = self.config.num_global, self.config.window, self._num_blocks()
+        generator = torch.Generator("cpu").manual_seed(2**20 * self.config.seed + self.layer)
+        places = torch.arange(num_blocks, device="cpu")
+        is_near = (places[:, None] - places).abs() <= window
+        lots = torch.rand(num_blocks, num_blocks, generator=generator, device="cpu")
+        drawn = lots.masked_fill(is_near | (places < first), -1.0).topk(
+            min(self.config.num_random, num_blocks)
+        )
+        self.random_blocks = drawn.indices.masked_fill(drawn.values < 0, -1)
+        near = places[:, None] + torch.arange(-window, window + 1, device="cpu")
+        near = near.masked_fill((near < first) | (near >= num_blocks), -1)
+        firsts = places[:first].expand(num_blocks, -1)
+        seen = torch.cat([firsts, near, self.random_blocks], dim=1)
+        self.seen_blocks = seen.to(self.query.weight.device)
+
+    def _num_blocks(self) -> int:
+        blocks: int = -(-self.max_length // self.config.block)
+        return blocks
+
+    def _blocks_met(self) -> int:
+        first, drawn = self.config.num_global, self.config.num_random
+        met: int = min(first, self._num_blocks()) + min(drawn, self._num_blocks())
+        return met + 2 * self.config.window + 1
+
+    def _sizes(self, length: int) -> tuple[int, int, int]:
+        """Global tokens, blocks of others, and keys that each of these meets."""
+        block: int = self.config.block
+        num_first = min(self.config.num_global * block, length)
+        return num_first, -(-(length - num_first) // block), self._blocks_met() * block
+
+    def _dense(self, num_blocks: int) -> Tensor:
+        """`[blocks, blocks]`, True where one sees the other: the definition."""
+        seen = torch.zeros(num_blocks, num_blocks, dtype=torch.bool)
+        first, window = self.config.num_global, self.config.window
+        for i in range(num_blocks):
+            for j in range(num_blocks):
+                seen[i, j] = abs(i - j) <= window or min(i, j) < first
+            drawn = self.random_blocks[i]
+            seen[i, drawn[(drawn >= 0) & (drawn < num_blocks)]] = True
+        return seen
+
+    def _of_blocks(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
+        """What all but the global tokens see, `[batch, heads, time, head_dim]`."""
+        block, time = self.config.block, keys.shape[2]
+        first, num_blocks = self.config.num_global, -(-time // block)
+        blocks = self.seen_blocks[first:num_blocks]
+        blocks = blocks.masked_fill(blocks >= num_blocks, -1)
+        places = blocks.unsqueeze(-1) * block + torch.arange(block, device=keys.device)
+        places = places.masked_fill((places < 0) | (places >= time), -1).flatten(1)
+        allowed = (places >= 0).expand(1, -1, -1)  # (batch or 1, blocks, keys)
+        if mask is not None:
+            allowed = (allowed & mask[:, places]).repeat_interleave(self.heads, dim=0)
+        found = places.clamp(min=0)
+        keys, values = keys.flatten(0, 1)[:, found], values.flatten(0, 1)[:, found]
+        num_missing = len(blocks) * block - queries.shape[2]
+        rows = functional.pad(queries, (0, 0, 0, num_missing))
+        rows = rows.reshape(-1, len(blocks), block, self.head_dim)
+        mixed = masked_attention(
+            rows, keys, values, allowed.unsqueeze(2), scale=self.head_dim**-0.5
+        )
+        in_rows = (len(queries), self.heads, len(blocks) * block, self.head_dim)
+        return mixed.reshape(in_rows)[:, :, : queries.shape[2]]
+
+
+def _of_all(queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
+    """Global rows, which see every real token."""
+    if mask is None:
+        return functional.scaled_dot_product_attention(queries, keys, values)
+    allowed = mask[:, None, None, :]
+    return masked_attention(queries, keys, values, allowed, scale=queries.shape[-1] ** -0.5)

@@ -1,0 +1,104 @@
+"""Laws of LSH attention that the reference does not settle."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from models import Mixer, ModelError, build_mixer
+from models.kernels.softmax_attention import merge_heads, split_heads
+from models.mixers.sparse.lsh_attention import factors_of
+from tests.models import small_models
+
+tokens = partial(small_models.tokens, 40)
+
+
+def build(**knobs: Any) -> Mixer:
+    torch.manual_seed(0)
+    knobs = {"heads": 2, "max_length": 40, **knobs}
+    return build_mixer("lsh_attention", dim=8, **knobs).double().eval()
+
+
+def full_attention(mixer: Mixer, x: Tensor) -> Tensor:
+    """With shared queries and keys of length 1, to all but oneself."""
+    queries, values = (split_heads(each(x), 2) for each in (mixer.query, mixer.value))
+    lengths = (queries.square().sum(dim=-1, keepdim=True) + 4e-6).sqrt()
+    scores = queries @ (queries / lengths).mT
+    scores.diagonal(dim1=-2, dim2=-1).fill_(-1e5)
+    if mixer.is_causal:
+        scores += torch.full_like(scores[0, 0], -1e9).triu(1)
+    merged: Tensor = mixer.output(merge_heads(scores.softmax(dim=-1) @ values))
+    return merged
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("chunk", [40, 20], ids=["one-chunk", "two-chunks"])
+def test_where_all_meet_it_is_full_attention(chunk: int, is_causal: bool) -> None:
+    """One bucket and one chunk; or two chunks in one round, each of which sees the other."""
+    mixer, x = build(buckets=1, rounds=1, chunk=chunk, is_causal=is_causal), tokens()
+    torch.testing.assert_close(mixer(x), full_attention(mixer, x))
+
+
+def test_with_one_bucket_chunks_are_of_neighbours() -> None:
+    """So that a change reaches its own chunk and the next, and from the last the first."""
+    mixer, x = build(buckets=1, chunk=10), tokens(batch=1)
+    changed = x.clone()
+    changed[:, 35] += 1
+    reached = (mixer(x) != mixer(changed)).any(dim=-1)[0].view(4, 10).all(dim=1)
+    assert reached.tolist() == [True, False, False, True]
+
+
+def test_tokens_that_point_the_same_way_meet() -> None:
+    """Twenty pairs of twins far apart: each finds its twin in one of many rounds."""
+    mixer = build(rounds=8, chunk=2, buckets=16, heads=1)
+    with torch.no_grad():
+        for linear in (mixer.query, mixer.value, mixer.output):
+            linear.weight.copy_(torch.eye(8))
+    halves = tokens(batch=1)[:, :20]
+    x = 30 * torch.cat([halves, halves], dim=1)
+    found = (mixer(x) - x).norm(dim=-1) < 1e-3 * x.norm(dim=-1)
+    assert found.double().mean() > 0.8
+
+
+def test_hashes_are_drawn_anew_in_training_alone() -> None:
+    mixer, x = build(chunk=5), tokens()
+    assert torch.equal(mixer(x), mixer(x))
+    mixer.train()
+    assert not torch.equal(mixer(x), mixer(x))
+    state = torch.get_rng_state()
+    first = mixer(x)
+    torch.set_rng_state(state)  # as a reversible stack does, to compute again
+    assert torch.equal(mixer(x), first)
+
+
+def test_a_causal_output_depends_on_no_later_contents() -> None:
+    """Of several chunks too: who shares a chunk may change, a gradient does not pass."""
+    mixer, x = build(chunk=5, is_causal=True), tokens(batch=1).requires_grad_()
+    (gradient,) = torch.autograd.grad(mixer(x)[:, :17].sum(), x)
+    assert torch.all(gradient[:, 17:] == 0)
+    assert torch.all(gradient[:, :17].abs().sum(dim=-1) > 0)
+
+
+def test_padding_of_whole_chunks_changes_nothing() -> None:
+    mixer, x = build(chunk=4), tokens()
+    mask = (torch.arange(40) < 15).expand(len(x), 40)
+    torch.testing.assert_close(mixer(x, mask)[:, :15], mixer(x[:, :15]))
+
+
+@pytest.mark.parametrize(
+    ("buckets", "factors"), [(1, ()), (2, (2,)), (128, (128,)), (130, (16, 8)), (1024, (32, 32))]
+)
+def test_many_buckets_are_pairs_of_hashes(buckets: int, factors: tuple[int, ...]) -> None:
+    assert factors_of(buckets) == factors
+
+
+def test_a_pair_of_hashes_equals_the_reference() -> None:
+    mixer, x = build(buckets=256, chunk=3), tokens(batch=1)
+    torch.testing.assert_close(mixer(x), mixer.reference(x))
+
+
+def test_odd_buckets_are_refused() -> None:
+    with pytest.raises(ModelError, match="buckets=3 is neither 0 nor 1 nor an even number above"):
+        build(buckets=3)
