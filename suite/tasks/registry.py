@@ -35,6 +35,8 @@ TASKS: dict[str, str] = {
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
     # the Long Range Arena and long recall
+    "pathfinder": "suite.tasks.long_range.pathfinder:Pathfinder",
+    "pathfinder_small": "suite.tasks.long_range.pathfinder:PathfinderSmall",
     "duplication": "suite.tasks.long_range.duplication:Duplication",
     "needle": "suite.tasks.long_range.needles:Needle",
     "needles": "suite.tasks.long_range.needles:Needles",

@@ -22,6 +22,7 @@ NOT_TASKS = {
     "download",
     # what several tasks share
     "generated",
+    "contours",
     "labelled_data",
     "labelled_texts",
     "text_windows",
