@@ -34,6 +34,13 @@ TASKS: dict[str, str] = {
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
+    # the Long Range Arena and long recall
+    "pathfinder": "suite.tasks.long_range.pathfinder:Pathfinder",
+    "pathfinder_small": "suite.tasks.long_range.pathfinder:PathfinderSmall",
+    "duplication": "suite.tasks.long_range.duplication:Duplication",
+    "needle": "suite.tasks.long_range.needles:Needle",
+    "needles": "suite.tasks.long_range.needles:Needles",
+    "variable_tracking": "suite.tasks.long_range.needles:VariableTracking",
     # translation
     "bible_en_de": "suite.tasks.sequence_to_sequence.bible:BibleEnDe",
     "bible_en_fr": "suite.tasks.sequence_to_sequence.bible:BibleEnFr",

@@ -93,7 +93,7 @@ def test_a_task_that_reads_its_answers_says_so(name: str) -> None:
         return
     if kind.source.is_fetched:
         return  # its data are not at hand
-    batch = kind(kind.fixed_length or 32).training_batch(0, 16, 0)
+    batch = kind(kind.fixed_length or max(32, kind.lengths[0])).training_batch(0, 16, 0)
     is_real = batch.inputs.get("mask", torch.ones_like(batch.targets, dtype=torch.bool))
     reads = batch.inputs["inputs"][:, 1:] == batch.targets[:, :-1]
     assert kind.reads_answers == bool(reads[is_real[:, 1:]].all())

@@ -1,0 +1,216 @@
+"""Draw dashed contours that keep clear of each other, and where to mark them: for `pathfinder`.
+
+Contours are drawn by themselves first, a library of them once per process (`library`). A picture is
+made of these, turned or mirrored and moved so that they keep clear of each other: what does not fit
+is tried again. Places are (row, column) in pixels, angles are in radians.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.tasks.data_order import RandomStream, Whole
+
+Reals = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+PADDLE_LENGTH = 2.0
+MARGIN = 0.5  # half of the gap between two paddles, along the contour
+PADDING = 1.0  # of the picture's edge
+# Between paddles that do not follow each other, up to the size of a cell: always over 1, which is
+# the most between neighbours.
+CLEARANCE = 1.75
+MARKERS_APART = 4.0  # at least
+TOLERANCE = 1.0  # by which the distance of the markers may tell the label
+NUM_CONTOURS = 1_024  # of the library
+LIBRARY_SEED = 2**64 - 2  # of its stream
+_TURNS, _TRIALS, _TRIALS_OF_DISTRACTORS = 8, 48, 16
+_CELLS = 2  # of a map, per pixel
+_ALONG = np.array([0.0, 0.5, 1.0])  # points of a paddle that keep clear
+# The two ends of one contour, then an end of the other that could take the second one's place.
+_CHOICES = np.array([[0, 1, 3], [1, 0, 2], [1, 0, 3], [2, 3, 1], [3, 2, 0], [3, 2, 1]])
+# How a turn is drawn: with a density of cos**2 between -90 and 90 degrees (continuity 1).
+_TURN = np.linspace(-np.pi / 2, np.pi / 2, 257)
+_SHARE = (_TURN + np.sin(2 * _TURN) / 2) / np.pi + 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a picture consists of, in pixels and paddles."""
+
+    side: int
+    contour: int
+    distractor: int
+    num_distractors: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """The lines of some pictures, and the ends to mark.
+
+    Attributes:
+        paddles: `[pictures, paddles, 2, 2]`, both ends of each: the first contour, the second, the
+            distractors; not a number where one of these found no room.
+        ends: `[pictures, 3, 2]`: both ends of one of the contours, and an end of the other that is
+            about as far from the first as the second is.
+    """
+
+    paddles: Reals
+    ends: Reals
+
+    def __getitem__(self, chosen: slice | Whole) -> Drawing:
+        return Drawing(paddles=self.paddles[chosen], ends=self.ends[chosen])
+
+
+def draw_contours(stream: RandomStream, count: int, layout: Layout) -> Drawing:
+    """So many of `count` pictures as come out: two contours, then the distractors."""
+    room = _Room(count, layout.side)
+    first = _placed(stream, layout, layout.contour, count)
+    room.take(first, np.arange(count))
+    second, ends, fitting = _second(stream, layout, room, first)
+    room = room.only(fitting)
+    room.take(second, np.arange(len(second)))
+    shorts = [_distractor(stream, layout, room) for _ in range(layout.num_distractors)]
+    return Drawing(paddles=np.concatenate([first[fitting], second, *shorts], axis=1), ends=ends)
+
+
+class _Room:
+    """Where in each picture no further paddle may lie."""
+
+    def __init__(self, count: int, side: int) -> None:
+        self.side, self.across = side, _CELLS * side
+        self.is_taken: Flags = np.zeros((count, self.across * self.across), dtype=np.bool_)
+        reach = int(CLEARANCE * _CELLS)
+        near = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1).T
+        self.disc = near[(near**2).sum(axis=1) <= (CLEARANCE * _CELLS) ** 2].astype(np.int32)
+
+    def only(self, chosen: Whole) -> _Room:
+        """That of some pictures."""
+        room = _Room(0, self.side)
+        room.is_taken = self.is_taken[chosen]
+        return room
+
+    def is_free(self, paddles: Reals, chosen: Whole) -> Flags:
+        """`[chosen, trials, paddles, 2, 2]` -> `[chosen, trials]`: whether all are, and inside."""
+        points = _points(paddles)
+        is_inside = (points >= PADDING) & (points <= self.side - PADDING)
+        cells = (np.clip(points, 0, self.side - 0.01) * _CELLS).astype(np.int32)
+        is_taken = self.is_taken[
+            chosen.reshape(-1, *[1] * (cells.ndim - 2)), cells[..., 0] * self.across + cells[..., 1]
+        ]
+        free: Flags = (is_inside.all(axis=-1) & ~is_taken).all(axis=(2, 3))
+        return free
+
+    def take(self, paddles: Reals, chosen: Whole) -> None:
+        """`[chosen, paddles, 2, 2]`: what is near one is no longer free."""
+        cells = (_points(paddles) * _CELLS).astype(np.int32)
+        near = np.clip(cells[..., None, :] + self.disc, 0, self.across - 1)
+        self.is_taken[chosen.reshape(-1, 1, 1, 1), near[..., 0] * self.across + near[..., 1]] = True
+
+
+@lru_cache(maxsize=8)
+def library(num_paddles: int, side: int) -> Reals:
+    """`[contours, paddles, 2, 2]`: contours that keep clear of themselves and of the edge."""
+    stream, found, total = RandomStream(LIBRARY_SEED, 64 * side + num_paddles), [], 0
+    while total < NUM_CONTOURS:
+        found.append(_grown(stream, 2_048, num_paddles, side))
+        total += len(found[-1])
+    contours = np.concatenate(found)[:NUM_CONTOURS]
+    contours.setflags(write=False)
+    return contours
+
+
+def _grown(stream: RandomStream, count: int, num_paddles: int, side: int) -> Reals:
+    """Those of `count` contours that find a way, paddle by paddle, all of them at once."""
+    room = _Room(count, side)
+    paddles = np.zeros((count, num_paddles, 2, 2))
+    pivot = PADDING + stream.uniform(count, 2) * (side - 2 * PADDING)
+    angle, alive = np.zeros(count), np.arange(count)
+    for index in range(num_paddles):
+        drawn = stream.uniform(len(alive), _TURNS)
+        turns = np.interp(drawn, _SHARE, _TURN) if index else 2 * np.pi * drawn
+        angles = angle[alive, None] + turns
+        tails = pivot[alive, None] + (MARGIN if index else 0.0) * _unit(angles)
+        tried = np.stack([tails, tails + PADDLE_LENGTH * _unit(angles)], axis=2)
+        is_free = room.is_free(tried[:, :, None], alive)
+        best, is_there = is_free.argmax(axis=1), is_free.any(axis=1)  # the first that is free
+        alive, best = alive[is_there], best[is_there]
+        rows = np.flatnonzero(is_there)
+        paddles[alive, index], angle[alive] = tried[rows, best], angles[rows, best]
+        pivot[alive] = paddles[alive, index, 1] + MARGIN * _unit(angle[alive])
+        if index:  # the last paddle is in nobody's way: the next one follows it
+            room.take(paddles[alive, index - 1 : index], alive)
+    return paddles[alive]
+
+
+def _placed(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int) -> Reals:
+    """`[*shape, paddles, 2, 2]`: contours of the library in any place inside the picture."""
+    contours = _turned(stream, layout, num_paddles, *shape)
+    least, most = contours.min(axis=(-3, -2)), contours.max(axis=(-3, -2))
+    room = layout.side - 2 * PADDING - (most - least)
+    shift = PADDING - least + room * stream.uniform(*shape, 2)
+    placed: Reals = contours + shift[..., None, None, :]
+    return placed
+
+
+def _turned(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int) -> Reals:
+    """`[*shape, paddles, 2, 2]`: contours of the library, in one of eight positions each."""
+    contours = library(num_paddles, layout.side)
+    found = contours[stream.integers(*shape, low=0, high=len(contours))] - layout.side / 2
+    kind = stream.integers(*shape, low=0, high=8)[..., None, None, None]
+    found = np.where(kind & 1, found[..., ::-1], found)
+    signs = np.concatenate([1 - (kind & 2), 1 - ((kind & 4) >> 1)], axis=-1)
+    positions: Reals = found * signs
+    return positions
+
+
+def _second(
+    stream: RandomStream, layout: Layout, room: _Room, first: Reals
+) -> tuple[Reals, Reals, Whole]:
+    """A second contour for each first one that gets one, the ends to mark, and which those are."""
+    count = len(first)
+    tried = _placed(stream, layout, layout.contour, count, _TRIALS)
+    ends, is_fair = _choose_ends(stream, np.broadcast_to(first[:, None], tried.shape), tried)
+    fits = room.is_free(tried, np.arange(count)) & is_fair
+    fitting, best = np.flatnonzero(fits.any(axis=1)), fits.argmax(axis=1)
+    return tried[fitting, best[fitting]], ends[fitting, best[fitting]], fitting
+
+
+def _choose_ends(stream: RandomStream, first: Reals, second: Reals) -> tuple[Reals, Flags]:
+    """`[..., 3, 2]`, a choice by which the markers' distance tells nothing, if there is one."""
+    tips = [each[..., place, place, :] for each in (first, second) for place in (0, -1)]
+    choices = np.stack(tips, axis=-2)[..., _CHOICES, :]  # (..., choice, end, coordinate)
+    away = np.linalg.norm(choices[..., 1:, :] - choices[..., :1, :], axis=-1)
+    is_fair = np.abs(away[..., 0] - away[..., 1]) <= TOLERANCE
+    is_fair &= away.min(axis=-1) >= MARKERS_APART
+    rank = np.where(is_fair, stream.uniform(*is_fair.shape), -1.0).argmax(axis=-1)
+    chosen = np.take_along_axis(choices, rank[..., None, None, None], axis=-3)
+    return chosen[..., 0, :, :], is_fair.any(axis=-1)
+
+
+def _distractor(stream: RandomStream, layout: Layout, room: _Room) -> Reals:
+    """`[pictures, paddles, 2, 2]`; not a number where none of several fits."""
+    count = len(room.is_taken)
+    tried = _placed(stream, layout, layout.distractor, count, _TRIALS_OF_DISTRACTORS)
+    fits = room.is_free(tried, np.arange(count))
+    found: Reals = tried[np.arange(count), fits.argmax(axis=1)]
+    fitting = np.flatnonzero(fits.any(axis=1))
+    room.take(found[fitting], fitting)
+    found[~fits.any(axis=1)] = np.nan
+    return found
+
+
+def _unit(angle: Reals) -> Reals:
+    """`[..., 2]`, a step of one pixel in that direction."""
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+
+
+def _points(paddles: Reals) -> Reals:
+    """`[..., 2, 2]` -> `[..., points, 2]`: points along a paddle."""
+    tail, head = paddles[..., None, 0, :], paddles[..., None, 1, :]
+    points: Reals = tail + (head - tail) * _ALONG[:, None]
+    return points

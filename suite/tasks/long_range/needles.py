@@ -1,0 +1,215 @@
+"""Needles in a haystack: facts that stand far apart among noise, asked for at the end.
+
+Hsieh et al. 2024, "RULER: What's the real context size of your long-context language models?"
+(arXiv:2404.06654), section 3: its tasks of retrieval and of tracing, in symbols instead of English,
+so that a small model trained from scratch can be asked. The length of a trial is the axis to vary.
+
+    symbols   256: 0 marks a fact, 1 asks, 2 to 127 are noise (the hay), 128 to 191 are names, 192
+              to 255 are values
+    fact      three symbols: 0, a name, and the value or the name that it stands for
+    input     uniform noise in which the facts stand at uniform places; then for each question two
+              symbols: 1 and a name
+    target    at each name in a question its value; nothing is asked elsewhere
+    score     accuracy over questions
+
+needle              one fact, one question (the paper's single needle). In parts by depth:
+                    ``depth=25`` has facts in the first quarter of the hay, which are the farthest
+needles             4, 8, 16 or 32 facts of other names and other values, all asked for in any order
+                    (its multiple keys and multiple queries), in parts by their number: ``keys=8``
+variable_tracking   three chains of five facts each: A is a value, B is A, C is B, and so on, each
+                    chain in this order, between the others' facts. All names are asked for in any
+                    order. In parts by how many facts an answer needs: ``links=5``
+
+Departures: the paper's hay is a repeated sentence or essays, its values are numbers of seven digits
+which a model writes, and its variable tracking has one chain and asks which names have its value;
+here it asks for the value of each name, and other chains make that a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from suite.tasks.bases.generated import GeneratedTask, definition_source
+from suite.tasks.data_order import RandomStream, Whole
+from suite.tasks.task import UNSCORED, Batch, DataSource
+
+VERSION = 1
+MARK, ASK, FIRST_HAY, FIRST_NAME, FIRST_VALUE, NUM_SYMBOLS = 0, 1, 2, 128, 192, 256
+NUM_NAMES, NUM_VALUES = FIRST_VALUE - FIRST_NAME, NUM_SYMBOLS - FIRST_VALUE
+FACT, QUESTION = 3, 2  # symbols of one
+NUMBERS_OF_KEYS = (4, 8, 16, 32)
+TOKENS_PER_KEY = 2 * (FACT + QUESTION)  # at least, so that half of a sequence is hay
+NUM_CHAINS, NUM_LINKS = 3, 5
+DEPTHS = (25, 50, 75, 100)  # per cent of the hay
+
+
+def _source(name: str, title: str, **definition: object) -> DataSource:
+    symbols = [MARK, ASK, FIRST_HAY, FIRST_NAME, FIRST_VALUE, NUM_SYMBOLS]
+    return definition_source(
+        name=name, title=title, origin="Hsieh et al. 2024, arXiv:2404.06654, section 3",
+        definition={"symbols": symbols, "places": "uniform", **definition}, version=VERSION,
+    )  # fmt: skip
+
+
+class _Haystack(GeneratedTask):
+    """What the three share: facts among hay, then questions."""
+
+    version = VERSION
+    architecture = "language_model"
+    asks_for = "next_symbols"
+    input_size = NUM_SYMBOLS
+    output_size = NUM_SYMBOLS
+
+    def written(self, stream: RandomStream, facts: Whole, asked: Whole, answers: Whole) -> Batch:
+        """The batch of these facts and questions; draws the hay and the places of facts.
+
+        Args:
+            stream: Of random numbers.
+            facts: `[count, facts, 2]`, a name and what it stands for, in their order.
+            asked: `[count, questions]`, names.
+            answers: `[count, questions]`, their values.
+        """
+        (count, num_facts, _), num_questions = facts.shape, asked.shape[1]
+        end_of_hay = self.length - QUESTION * num_questions
+        inputs = stream.integers(count, self.length, low=FIRST_HAY, high=FIRST_NAME)
+        places = draw_places(stream, count, num_facts, end_of_hay)
+        marked = np.concatenate([np.full_like(facts[..., :1], MARK), facts], axis=2)
+        within = places[..., None] + np.arange(FACT)
+        np.put_along_axis(inputs, within.reshape(count, -1), marked.reshape(count, -1), axis=1)
+        inputs[:, end_of_hay::QUESTION] = ASK
+        inputs[:, end_of_hay + 1 :: QUESTION] = asked
+        targets = np.full_like(inputs, UNSCORED)
+        targets[:, end_of_hay + 1 :: QUESTION] = answers
+        return Batch(inputs={"inputs": torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))
+
+
+class Needle(_Haystack):
+    """Say the value of the only name."""
+
+    name = "needle"
+    source = _source("needle", "One fact in a haystack", facts=1, depths=DEPTHS)
+    part_titles: ClassVar[dict[str, str]] = {
+        "depth": "depth of the fact in the hay, %",
+        "depth=25": "0 to 25",
+        "depth=50": "25 to 50",
+        "depth=75": "50 to 75",
+        "depth=100": "75 to 100",
+    }
+    lengths = (16, 65_536)
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        """A name, its value, then the hay."""
+        fact = stream.integers(count, 1, 2, low=0, high=NUM_NAMES)
+        fact += [FIRST_NAME, FIRST_VALUE]
+        return self.written(stream, fact, fact[..., 0], fact[..., 1])
+
+    def parts(self) -> tuple[str, ...]:
+        """Quarters of the hay."""
+        return tuple(f"depth={depth}" for depth in DEPTHS)
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the place of the fact among the possible ones."""
+        place = (batch.inputs["inputs"] == MARK).long().argmax(dim=1, keepdim=True)
+        quarter = place * len(DEPTHS) // (self.length - QUESTION - FACT + 1)
+        return {
+            at: (quarter == index).expand(batch.targets.shape)
+            for index, at in enumerate(self.parts())
+        }
+
+
+class Needles(_Haystack):
+    """Say the value of each of many names."""
+
+    name = "needles"
+    answers_are_shown = True
+    floors = ("uniform", "majority", "shown_answers")
+    source = _source("needles", "Several facts in a haystack", facts=NUMBERS_OF_KEYS,
+                     tokens_per_fact=TOKENS_PER_KEY)  # fmt: skip
+    lengths = (NUMBERS_OF_KEYS[0] * TOKENS_PER_KEY, 65_536)
+
+    def kinds(self) -> Sequence[int]:
+        """Numbers of facts: those that with their questions fill at most half of the length."""
+        return [num for num in NUMBERS_OF_KEYS if num * TOKENS_PER_KEY <= self.length]
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        """Names, values, the order of questions, then the hay."""
+        names = FIRST_NAME + stream.distinct(count, kind, NUM_NAMES)
+        values = FIRST_VALUE + stream.distinct(count, kind, NUM_VALUES)
+        order = stream.distinct(count, kind, kind)
+        asked, answers = (np.take_along_axis(each, order, axis=1) for each in (names, values))
+        return self.written(stream, np.stack([names, values], axis=2), asked, answers)
+
+    def parts(self) -> tuple[str, ...]:
+        """Numbers of facts."""
+        return tuple(f"keys={num}" for num in self.kinds())
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the number of facts of the example, which is that of its questions."""
+        num_keys = (batch.targets != UNSCORED).sum(dim=1, keepdim=True)
+        return {f"keys={num}": (num_keys == num).expand(batch.targets.shape)
+                for num in self.kinds()}  # fmt: skip
+
+
+class VariableTracking(_Haystack):
+    """Say the value to which each name leads."""
+
+    name = "variable_tracking"
+    answers_are_shown = True
+    floors = ("uniform", "majority", "shown_answers")
+    source = _source("variable_tracking", "Chains of facts in a haystack", chains=NUM_CHAINS,
+                     links=NUM_LINKS)  # fmt: skip
+    lengths = (NUM_CHAINS * NUM_LINKS * (FACT + QUESTION) + 5, 65_536)
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        """Names, values, how chains mix, the order of questions, then the hay."""
+        num = NUM_CHAINS * NUM_LINKS
+        names = FIRST_NAME + stream.distinct(count, num, NUM_NAMES)
+        values = FIRST_VALUE + stream.distinct(count, NUM_CHAINS, NUM_VALUES)
+        chains = names.reshape(count, NUM_CHAINS, NUM_LINKS)
+        leads_to = np.concatenate([values[..., None], chains[..., :-1]], axis=2)
+        facts = np.stack([names, leads_to.reshape(count, num)], axis=2)
+        # The k-th fact of a chain comes k-th among the places that the chain got.
+        mixed = np.argsort(stream.distinct(count, num, num) // NUM_LINKS, axis=1, kind="stable")
+        placed = np.empty_like(facts)
+        np.put_along_axis(placed, mixed[..., None], facts, axis=1)
+        order = stream.distinct(count, num, num)
+        answers = np.repeat(values, NUM_LINKS, axis=1)
+        asked, answers = (np.take_along_axis(each, order, axis=1) for each in (names, answers))
+        return self.written(stream, placed, asked, answers)
+
+    def parts(self) -> tuple[str, ...]:
+        """Numbers of facts from a name to its value."""
+        return tuple(f"links={num + 1}" for num in range(NUM_LINKS))
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the number of facts from the name to its value."""
+        links = count_links(batch.inputs["inputs"])
+        at_name = links.gather(1, batch.inputs["inputs"])
+        is_asked = batch.targets != UNSCORED
+        return {f"links={num + 1}": (at_name == num + 1) & is_asked for num in range(NUM_LINKS)}
+
+
+def count_links(inputs: Tensor) -> Tensor:
+    """`[rows, symbols]`: how many facts lead from each symbol to a value; 0 where none does."""
+    rows, places = (inputs == MARK).nonzero(as_tuple=True)
+    leads_to = torch.arange(NUM_SYMBOLS, device=inputs.device).repeat(len(inputs), 1)
+    leads_to[rows, inputs[rows, places + 1]] = inputs[rows, places + 2]
+    links, at = torch.zeros_like(leads_to), leads_to.clone()
+    is_name = leads_to != torch.arange(NUM_SYMBOLS, device=inputs.device)
+    for _ in range(NUM_LINKS):
+        following = leads_to.gather(1, at)
+        links += (following != at).long()
+        at = following
+    return (links + 1) * is_name
+
+
+def draw_places(stream: RandomStream, count: int, num_facts: int, end: int) -> Whole:
+    """`[count, facts]`: where each fact begins, ascending; none overlap, all such sets alike."""
+    shrunk = end - (FACT - 1) * num_facts  # as if a fact were one symbol
+    chosen = np.sort(stream.distinct(count, num_facts, shrunk), axis=1)
+    return chosen + (FACT - 1) * np.arange(num_facts)

@@ -1,0 +1,165 @@
+"""Pathfinder: whether a dashed contour joins the two marked points, in a picture read as pixels.
+
+Linsley et al. 2018, "Learning long-range spatial dependencies with horizontal gated-recurrent
+units" (arXiv:1805.08315), section 3.1, as the Long Range Arena has it (Tay et al. 2020,
+arXiv:2011.04006, section 2.2.5).
+
+                  picture     dashes of a contour   distractors            tokens
+pathfinder        32 x 32     14                    5 of 4 dashes          1,024
+pathfinder_small  16 x 16     5                     2 of 2 dashes          256
+
+    drawn     two long contours of dashes, then distractors, where they fit; a dash is 2 pixels
+              long and 0.5 wide, with a contrast of 0.75; a contour turns between two dashes by up
+              to 90 degrees, with a density of cos**2 (continuity 1)
+    marked    two ends by discs of radius 1.5: both ends of one long contour (class 1), or one of
+              its ends and one of the other long contour's (class 0)
+    input     grey pixels row by row, 0..1, then shifted and scaled by mean and standard deviation
+    fairness  each drawing comes twice in a row, with either class, each time turned or mirrored
+              anew. Only drawings count in which both pairs of ends are as far apart, up to a
+              pixel. So neither the lines, nor the number of bright pixels, nor the distance between
+              the markers tells the class: one has to follow the contour
+
+Departures: the gap between two dashes is 1 pixel where the public generator has 2, so that both
+contours fit while neighbours along one are always nearer than anything else; contours begin
+anywhere and fairness is by choice, where the generator lets them begin 7 pixels apart; shapes of
+contours are from a library of 1,024, in eight positions and all places; pixels are drawn by their
+distance from the line; training draws afresh, where the Arena has 160,000 pictures.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from models.interface import InputKind
+from suite.tasks.bases.generated import GeneratedTask, definition_source
+from suite.tasks.data_order import RandomStream, Whole
+from suite.tasks.long_range.contours import (
+    CLEARANCE,
+    LIBRARY_SEED,
+    MARGIN,
+    MARKERS_APART,
+    NUM_CONTOURS,
+    PADDING,
+    PADDLE_LENGTH,
+    TOLERANCE,
+    Drawing,
+    Layout,
+    Reals,
+    draw_contours,
+)
+from suite.tasks.task import Batch, DataSource, Split
+
+VERSION = 1
+THICKNESS = 0.5
+CONTRAST = 0.75
+MARKER_RADIUS = 1.5
+_REACH = 3  # pixels to each side of a dash's middle that it can touch
+_AT_ONCE = 64  # drawings that are tried
+
+
+def _source(name: str, layout: Layout) -> DataSource:
+    return definition_source(
+        name=name,
+        title=f"Pathfinder with {layout.side} x {layout.side} pixels",
+        origin="Linsley et al. 2018, arXiv:1805.08315; Tay et al. 2020, arXiv:2011.04006",
+        definition={
+            "layout": [layout.side, layout.contour, layout.distractor, layout.num_distractors],
+            "dash": [PADDLE_LENGTH, MARGIN, THICKNESS, CONTRAST], "marker": MARKER_RADIUS,
+            "apart": [CLEARANCE, PADDING, MARKERS_APART, TOLERANCE],
+            "library": [NUM_CONTOURS, LIBRARY_SEED],
+        },
+        version=VERSION,
+    )  # fmt: skip
+
+
+class Pathfinder(GeneratedTask):
+    """1 where the markers are joined, else 0."""
+
+    name = "pathfinder"
+    version = VERSION
+    architecture = "classifier"
+    asks_for = "class"
+    num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_000}
+    layout: ClassVar[Layout] = Layout(side=32, contour=14, distractor=4, num_distractors=5)
+    source = _source("pathfinder", layout)
+    input_kind: ClassVar[InputKind] = "vectors"
+    fixed_length = 32 * 32
+    input_size = 1
+    output_size = 2
+    mean: ClassVar[float] = 0.076  # of the pixels, and their standard deviation
+    deviation: ClassVar[float] = 0.186
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        """Drawings until there are enough, then their classes and positions."""
+        drawing = self.drawn(stream, -(-count // 2))
+        labels = stream.integers(len(drawing.ends), low=0, high=2)
+        labels = np.stack([labels, 1 - labels], axis=1).ravel()[:count]
+        drawing = drawing[np.arange(2 * len(drawing.ends))[:count] // 2]
+        pixels = rendered(drawing, labels, self.layout.side)
+        pixels = turned(pixels, stream.integers(count, low=0, high=8))
+        inputs = torch.from_numpy(pixels.reshape(count, -1, 1).astype(np.float32))
+        return Batch(
+            inputs={"inputs": (inputs - self.mean) / self.deviation},
+            targets=torch.from_numpy(labels),
+        )
+
+    def drawn(self, stream: RandomStream, count: int) -> Drawing:
+        """The first `count` drawings that come out."""
+        found, num_found = [], 0
+        while num_found < count:
+            found.append(draw_contours(stream, _AT_ONCE, self.layout))
+            num_found += len(found[-1].ends)
+        return Drawing(
+            paddles=np.concatenate([each.paddles for each in found]),
+            ends=np.concatenate([each.ends for each in found]),
+        )[:count]
+
+
+class PathfinderSmall(Pathfinder):
+    """The same with smaller pictures, for a quick run."""
+
+    name = "pathfinder_small"
+    layout: ClassVar[Layout] = Layout(side=16, contour=5, distractor=2, num_distractors=2)
+    source = _source("pathfinder_small", layout)
+    fixed_length = 16 * 16
+    mean: ClassVar[float] = 0.124
+    deviation: ClassVar[float] = 0.248
+
+
+def rendered(drawing: Drawing, labels: Whole, side: int) -> Reals:
+    """`[pictures, side, side]` grey values 0..1; of class 1 both ends of a contour are marked."""
+    pixels = _lines(drawing.paddles, side)
+    centres = np.arange(side) + 0.5
+    for end in (drawing.ends[:, 0], drawing.ends[np.arange(len(labels)), 2 - labels]):
+        rows, columns = (centres - end[:, axis, None] for axis in (0, 1))
+        away = np.sqrt(rows[:, :, None] ** 2 + columns[:, None, :] ** 2)
+        np.maximum(pixels, np.clip(MARKER_RADIUS + 0.5 - away, 0, 1), out=pixels)
+    return pixels
+
+
+def _lines(paddles: Reals, side: int) -> Reals:
+    """The dashes: a pixel fades with its distance from the nearest."""
+    rows, which = np.nonzero(~np.isnan(paddles[:, :, 0, 0]))
+    tail, along = paddles[rows, which, 0], np.diff(paddles[rows, which], axis=1)[:, 0]
+    near = np.mgrid[-_REACH : _REACH + 1, -_REACH : _REACH + 1].reshape(2, -1).T
+    cells = np.floor(tail + along / 2).astype(np.int64)[:, None] + near
+    offset = cells + 0.5 - tail[:, None]
+    share = (offset * along[:, None]).sum(axis=2) / (along**2).sum(axis=1)[:, None]
+    away = np.linalg.norm(offset - np.clip(share, 0, 1)[..., None] * along[:, None], axis=2)
+    grey = CONTRAST * np.clip(1 - away / (0.5 + THICKNESS / 2), 0, 1)
+    pixels = np.zeros((len(paddles), side, side))
+    is_inside = ((cells >= 0) & (cells < side)).all(axis=2) & (grey > 0)
+    picture = np.broadcast_to(rows[:, None], is_inside.shape)[is_inside]
+    row, column = cells[is_inside].T
+    np.maximum.at(pixels, (picture, row, column), grey[is_inside])
+    return pixels
+
+
+def turned(pixels: Reals, kinds: Whole) -> Reals:
+    """Each picture in one of the eight positions of a square."""
+    pixels = np.where((kinds & 1)[:, None, None] == 1, pixels.swapaxes(1, 2), pixels)
+    pixels = np.where((kinds & 2)[:, None, None] == 2, pixels[:, ::-1], pixels)
+    return np.where((kinds & 4)[:, None, None] == 4, pixels[:, :, ::-1], pixels)
