@@ -45,6 +45,7 @@ MIXERS: dict[str, str] = {
     # sparse attention
     "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
     "bigbird": "models.mixers.sparse.bigbird:BigBird",
+    "nystromformer": "models.mixers.sparse.nystromformer:Nystromformer",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing

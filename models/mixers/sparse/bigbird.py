@@ -207,7 +207,8 @@ class BigBird(Mixer):
     def _blocks_met(self) -> int:
         first, drawn = self.config.num_global, self.config.num_random
         met: int = min(first, self._num_blocks()) + min(drawn, self._num_blocks())
-        return met + 2 * self.config.window + 1
+        met += 2 * self.config.window + 1
+        return met
 
     def _sizes(self, length: int) -> tuple[int, int, int]:
         """Global tokens, blocks of others, and keys that each of these meets."""

@@ -1,0 +1,260 @@
+"""Nystromformer: softmax attention through a few landmarks, by Nystrom's method.
+
+Paper: Xiong et al. 2021, "Nystromformer: A Nystrom-Based Algorithm for Approximating
+    Self-Attention" (arXiv:2102.03902), sections 3.2 and 3.3, equations 13 and 14.
+Equation: for each head, landmarks Q~, K~ are the means of queries and keys over m segments of the
+    sequence; with s(X, Y) = softmax(X Y^T / sqrt(d)), the output is
+    s(Q, K~) Z s(Q~, K) V + conv(V), where Z is near the pseudo-inverse of A = s(Q~, K~): from
+    Z = A^T / (|A|_1 |A|_inf), several times Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4.
+    The convolution over time has one kernel for each head.
+Cost: m n d; one sequential operation; any two positions are one step apart.
+Departures: segments of a length that m does not divide differ by a token, where the authors' code
+    fills up with zeros; m tokens or fewer are their own landmarks. Norms are those of each matrix;
+    the authors' first code took the largest of a batch, whose sequences then meet.
+Padding: segments are cut of the real tokens alone, so that each landmark is a mean over such;
+    sequences of fewer than m have fewer landmarks. Padded values enter the convolution as zeros.
+Fast form: Z is multiplied into the summary s(Q~, K) V, so that both products with n tokens are a
+    `scaled_dot_product_attention`. All but the last projection in float32 at least: Z amplifies
+    rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.kernels.softmax_attention import (
+    fused_scratch_bytes,
+    masked_attention,
+    merge_heads,
+    project_to_head,
+    split_heads,
+    square_projections,
+)
+from models.mixer import Context, Cost, Mask, Mixer, without_padding
+
+
+class Nystromformer(Mixer):
+    """Every token takes a mean over landmarks of means over all values; see the module's note."""
+
+    name = "nystromformer"
+    paper = "Xiong et al. 2021, arXiv:2102.03902"
+    family = "sparse attention"
+    cost = Cost(time="k * n * d", sequential_operations="1", maximum_path_length="1")
+    why_not_causal = "each landmark is a mean over a segment, later tokens too"
+    why_not_relative = "landmarks stand at no place"
+    is_position_aware = True
+    mask_mode = "exact"
+    heads_divide_dim = True
+    positive_knobs = ("landmarks", "steps")
+    keeps_own_draw = ("taps",)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of the Nystromformer.
+
+        Attributes:
+            heads: Number of heads; must divide dim.
+            landmarks: m, for each sequence; the paper has 64.
+            steps: Of the iteration towards the pseudo-inverse.
+            kernel_size: Taps of the convolution of values, an odd number; 0 for none.
+        """
+
+        heads: int = 4
+        landmarks: int = 32
+        steps: int = 6
+        kernel_size: int = 33
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse a kernel without a centre."""
+        size = config.kernel_size
+        if size < 0 or (size > 0 and size % 2 == 0):
+            raise ModelError(f"{cls.name}: kernel_size={size} is neither 0 nor an odd number above")
+        super().check_config(config, dim=dim)
+
+    def make_parameters(self, config: Config) -> None:
+        """Four projections, and a kernel for each head, drawn as the authors' code does."""
+        self.heads = config.heads
+        self.head_dim = self.dim // config.heads
+        self.query, self.key, self.value, self.output = square_projections(self.dim)
+        self.taps = None
+        if config.kernel_size:
+            limit = config.kernel_size**-0.5
+            self.taps = nn.Parameter(torch.empty(config.heads, config.kernel_size))
+            nn.init.uniform_(self.taps, -limit, limit)
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        wide = without_padding(x, mask).to(torch.promote_types(x.dtype, torch.float32))
+        queries, keys, values = (
+            functional.linear(wide, each.weight.to(wide.dtype))
+            for each in (self.query, self.key, self.value)
+        )
+        mixed = self._attended(queries, keys, values, mask)
+        if self.taps is not None:
+            mixed = mixed + self._convolved(values)
+        merged: Tensor = self.output(mixed.to(x.dtype))
+        return merged
+
+    def num_parameters(self) -> int:
+        """Four projections, and the taps of each head."""
+        taps: int = self.heads * self.config.kernel_size
+        return 4 * self.dim**2 + taps
+
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the landmarks."""
+        return {"k": self.config.landmarks}
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Projections, two means, two attentions, the pseudo-inverse, its use; taps."""
+        self.check_context_length(context_length)
+        m, dim = min(self.config.landmarks, length), self.dim
+        products = 4 * length * dim**2 + (2 + 2 + 2) * m * length * dim
+        products += 2 * m**2 * dim  # A, and Z times the summary
+        products += 4 * self.config.steps * self.heads * m**3
+        products += length * dim * self.config.kernel_size
+        return float(2 * batch * products)
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """The largest of the pseudo-inverse, the attention over landmarks and the convolution.
+
+        The last lays out values anew, twice; without it there are only heads and outputs.
+        """
+        self.check_context_length(context_length)
+        m = min(self.config.landmarks, length)
+        tokens, few = 4 * batch * length * self.dim, 4 * batch * m * self.dim
+        square = 4 * batch * self.heads * m**2
+        held = 3 * tokens + 4 * m * length + 3 * few  # shares, landmarks, their summary
+        inverse = held + 6 * square + 3 * 4 * m**2
+        scratch = fused_scratch_bytes(
+            rows=batch * self.heads, queries=length, keys=m, width=self.head_dim
+        )
+        attention = held + square + few + tokens + scratch
+        last = 5 * tokens
+        if self.taps is not None:
+            last = 7 * tokens + 4 * self.dim * self.config.kernel_size
+        return float(max(inverse, attention, last))
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One head at a time, each of the three matrices in full."""
+        heads = []
+        for h in range(self.heads):
+            queries, keys, values = (
+                project_to_head(each, h, self.head_dim, x)
+                for each in (self.query, self.key, self.value)
+            )
+            mixed = torch.zeros_like(values)
+            if seen:
+                mixed = self._by_nystrom(queries, keys[seen], queries[seen], values[seen])
+            rows = [row + self._sum_of_taps(h, i, values, seen) for i, row in enumerate(mixed)]
+            heads.append(torch.stack(rows))
+        mixed_heads: Tensor = self.output(torch.cat(heads, dim=1))
+        return mixed_heads
+
+    def _by_nystrom(self, queries: Tensor, keys: Tensor, real: Tensor, values: Tensor) -> Tensor:
+        """`real` are the queries of real tokens, as `keys` and `values` are."""
+        count = min(self.config.landmarks, len(keys))
+        members: list[list[int]] = [[] for _ in range(count)]
+        for rank in range(len(keys)):
+            members[rank * count // len(keys)].append(rank)
+        few_queries = torch.stack([real[ranks].mean(dim=0) for ranks in members])
+        few_keys = torch.stack([keys[ranks].mean(dim=0) for ranks in members])
+        first, a, last = (
+            (left @ right.T / self.head_dim**0.5).softmax(dim=1)
+            for left, right in ((queries, few_keys), (few_queries, few_keys), (few_queries, keys))
+        )
+        one = torch.eye(count).to(a)
+        z = a.T / (torch.linalg.matrix_norm(a, 1) * torch.linalg.matrix_norm(a, torch.inf))
+        for _ in range(self.config.steps):
+            z = z @ (13 * one - a @ z @ (15 * one - a @ z @ (7 * one - a @ z))) / 4
+        mixed: Tensor = first @ z @ last @ values
+        return mixed
+
+    def _sum_of_taps(self, head: int, place: int, values: Tensor, seen: list[int]) -> Tensor:
+        total = torch.zeros_like(values[0])
+        if self.taps is not None:
+            for tap, weight in enumerate(self.taps[head]):
+                met = place + tap - self.config.kernel_size // 2
+                total = total + (weight * values[met] if met in seen else 0)
+        return total
+
+    def _attended(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
+        """`[batch, time, dim]`, of the same."""
+        means, is_landmark = self._segments(queries, mask)
+        few_queries, few_keys = (split_heads(means @ each, self.heads) for each in (queries, keys))
+        queries, keys, values = (split_heads(each, self.heads) for each in (queries, keys, values))
+        seen = None if mask is None else mask[:, None, None, :]
+        summary = self._softmax_of(few_queries, keys, values, seen)
+        inverse = pseudo_inverse(
+            self._between(few_queries, few_keys, is_landmark), self.config.steps
+        )
+        seen = None if is_landmark is None else is_landmark[:, None, None, :]
+        return merge_heads(self._softmax_of(queries, few_keys, inverse @ summary, seen))
+
+    def _segments(self, x: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
+        """Shares of each token in the means, `[batch or 1, m, time]`, and which means there are."""
+        time = x.shape[1]
+        m = min(self.config.landmarks, time)
+        places = torch.arange(time, device=x.device)
+        landmarks = torch.arange(m, device=x.device)
+        if mask is None:
+            members = (places * m // time == landmarks[:, None]).unsqueeze(0).to(x.dtype)
+            return members / members.sum(dim=-1, keepdim=True), None
+        count = mask.sum(dim=1, keepdim=True)
+        several = count.clamp(max=m)
+        segment = (mask.cumsum(dim=1) - 1) * several // count.clamp(min=1)
+        segment = segment.masked_fill(~mask, m)
+        members = (segment.unsqueeze(1) == landmarks[:, None]).to(x.dtype)
+        return members / members.sum(dim=-1, keepdim=True).clamp(min=1), landmarks < several
+
+    def _softmax_of(
+        self, queries: Tensor, keys: Tensor, values: Tensor, seen: Tensor | None
+    ) -> Tensor:
+        if seen is None:
+            return functional.scaled_dot_product_attention(queries, keys, values)
+        return masked_attention(queries, keys, values, seen, scale=self.head_dim**-0.5)
+
+    def _between(self, queries: Tensor, keys: Tensor, is_landmark: Tensor | None) -> Tensor:
+        """A, `[batch, heads, m, m]`, zeros where a landmark is missing."""
+        scores = queries @ keys.mT * self.head_dim**-0.5
+        if is_landmark is None:
+            everywhere: Tensor = scores.softmax(dim=-1)
+            return everywhere
+        shown = is_landmark[:, None, None, :] & is_landmark[:, None, :, None]
+        lowest = torch.finfo(scores.dtype).min
+        weights: Tensor = scores.masked_fill(~shown, lowest).softmax(dim=-1)
+        return weights.masked_fill(~shown, 0.0)
+
+    def _convolved(self, values: Tensor) -> Tensor:
+        """Over time, by the kernel of each head."""
+        assert self.taps is not None
+        kernels = self.taps.to(values.dtype).repeat_interleave(self.head_dim, dim=0).unsqueeze(1)
+        channels, before = values.transpose(1, 2), self.config.kernel_size // 2
+        mixed = functional.conv1d(channels, kernels, padding=before, groups=self.dim)
+        return mixed.transpose(1, 2)
+
+
+def pseudo_inverse(a: Tensor, steps: int) -> Tensor:
+    """Near that of square matrices `[..., m, m]` without negative entries (equation 14).
+
+    Rows and columns of zeros stay zeros.
+    """
+    one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    columns, rows = (a.sum(dim=side).amax(dim=-1) for side in (-2, -1))
+    smallest = torch.finfo(a.dtype).tiny  # a matrix of zeros
+    z = a.mT / (columns * rows).clamp(min=smallest)[..., None, None]
+    for _ in range(steps):
+        product = a @ z
+        z = 0.25 * z @ (13 * one - product @ (15 * one - product @ (7 * one - product)))
+    return z
