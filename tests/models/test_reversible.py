@@ -52,6 +52,7 @@ def gradients(model: Architecture, way: Way) -> list[Tensor]:
         ("language_model", "lstm+attention", {**PRE, **NOISY, "norm_placement": "res_post"}),
         ("tagger", "linformer", {**PRE, "dropout": 0.3}),
         ("tagger", "conv", {**PRE, "feed_forward": "none", "dropout": 0.3}),
+        ("tagger", "lsh_attention", PRE),  # its hashes are drawn again
     ],
     ids=str,
 )
@@ -59,7 +60,10 @@ def test_gradients_are_those_of_plain_autograd(
     architecture: str, mixer: str, settings: dict[str, Any]
 ) -> None:
     """To rounding, of every parameter, the source's encoder included; dropout is drawn again."""
-    knobs = {"sharing": "layerwise"} if mixer == "linformer" else {}
+    own: dict[str, dict[str, Any]] = {
+        "linformer": {"sharing": "layerwise"}, "lsh_attention": {"chunk": 3}
+    }  # fmt: skip
+    knobs = own.get(mixer, {})
     model = build(spec(architecture, mixer, depth=3, knobs=knobs, **settings)).double()
     kept, found = (gradients(model, way) for way in BOTH)
     assert max(each.abs().max() for each in kept[1:-1]) > 1

@@ -51,7 +51,7 @@ class Nystromformer(Mixer):
     is_position_aware = True
     mask_mode = "exact"
     heads_divide_dim = True
-    positive_knobs = ("landmarks", "steps")
+    positive_knobs = ("landmarks", "inverse_steps")
     keeps_own_draw = ("taps",)
 
     @dataclass(frozen=True, kw_only=True)
@@ -61,13 +61,13 @@ class Nystromformer(Mixer):
         Attributes:
             heads: Number of heads; must divide dim.
             landmarks: m, for each sequence; the paper has 64.
-            steps: Of the iteration towards the pseudo-inverse.
+            inverse_steps: Of the iteration towards the pseudo-inverse.
             kernel_size: Taps of the convolution of values, an odd number; 0 for none.
         """
 
         heads: int = 4
         landmarks: int = 32
-        steps: int = 6
+        inverse_steps: int = 6
         kernel_size: int = 33
 
     @classmethod
@@ -120,7 +120,7 @@ class Nystromformer(Mixer):
         m, dim = min(self.config.landmarks, length), self.dim
         products = 4 * length * dim**2 + (2 + 2 + 2) * m * length * dim
         products += 2 * m**2 * dim  # A, and Z times the summary
-        products += 4 * self.config.steps * self.heads * m**3
+        products += 4 * self.config.inverse_steps * self.heads * m**3
         products += length * dim * self.config.kernel_size
         return float(2 * batch * products)
 
@@ -176,7 +176,7 @@ class Nystromformer(Mixer):
         )
         one = torch.eye(count).to(a)
         z = a.T / (torch.linalg.matrix_norm(a, 1) * torch.linalg.matrix_norm(a, torch.inf))
-        for _ in range(self.config.steps):
+        for _ in range(self.config.inverse_steps):
             z = z @ (13 * one - a @ z @ (15 * one - a @ z @ (7 * one - a @ z))) / 4
         mixed: Tensor = first @ z @ last @ values
         return mixed
@@ -197,7 +197,7 @@ class Nystromformer(Mixer):
         seen = None if mask is None else mask[:, None, None, :]
         summary = self._softmax_of(few_queries, keys, values, seen)
         inverse = pseudo_inverse(
-            self._between(few_queries, few_keys, is_landmark), self.config.steps
+            self._between(few_queries, few_keys, is_landmark), self.config.inverse_steps
         )
         seen = None if is_landmark is None else is_landmark[:, None, None, :]
         return merge_heads(self._softmax_of(queries, few_keys, inverse @ summary, seen))

@@ -21,7 +21,7 @@ def build(**knobs: Any) -> Mixer:
 
 def test_with_a_landmark_for_each_token_it_is_attention() -> None:
     """A times its inverse times A is A, once the iteration has arrived."""
-    mixer, x = build(landmarks=12, steps=40), tokens()
+    mixer, x = build(landmarks=12, inverse_steps=40), tokens()
     attention = build_mixer("attention", dim=8, heads=2).double()
     attention.load_state_dict(mixer.state_dict())
     mask = torch.arange(12) < torch.tensor([[12], [7]])
@@ -35,7 +35,7 @@ def test_more_landmarks_come_nearer_to_attention() -> None:
     attention.load_state_dict(build().state_dict())
     x = small_models.tokens(64).cumsum(dim=1) / 8  # neighbours are alike
     wanted = attention(x)
-    errors = [(build(landmarks=m, steps=40)(x) - wanted).norm() for m in (2, 8, 32)]
+    errors = [(build(landmarks=m, inverse_steps=40)(x) - wanted).norm() for m in (2, 8, 32)]
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
 
