@@ -59,8 +59,8 @@ def test_classes_are_balanced_at_every_length(length: int) -> None:
 def test_a_pair_classifier_reads_it() -> None:
     task = Retrieval(64)
     spec = ModelSpec(
-        architecture="pair_classifier", mixer="plain_attention", position="none", dim=16, depth=1, length=64,
-        input_kind="tokens", input_size=task.input_size, output_size=task.output_size,
+        architecture="pair_classifier", mixer="plain_attention", position="none", dim=16, depth=1,
+        length=64, input_kind="tokens", input_size=task.input_size, output_size=task.output_size,
     )  # fmt: skip
     model = build_model(spec)
     assert task.training_batch(0, 3, seed=0).through(model).logits.shape == (3, 2)
