@@ -37,6 +37,7 @@ TASKS: dict[str, str] = {
     # the Long Range Arena and long recall
     "pathfinder": "suite.tasks.long_range.pathfinder:Pathfinder",
     "pathfinder_small": "suite.tasks.long_range.pathfinder:PathfinderSmall",
+    "retrieval": "suite.tasks.long_range.retrieval:Retrieval",
     "duplication": "suite.tasks.long_range.duplication:Duplication",
     "needle": "suite.tasks.long_range.needles:Needle",
     "needles": "suite.tasks.long_range.needles:Needles",

@@ -13,6 +13,7 @@ import pytest
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.bases import translation
 from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.long_range import retrieval
 from suite.tasks.movie_reviews import MovieReviews
 from suite.tasks.sequence_to_sequence import bible
 from suite.tasks.shakespeare_characters import ShakespeareCharacters, ShakespeareTragedies
@@ -48,6 +49,9 @@ REMEMBERED = [
     WordnetGlosses.data,
     bible._pairs,
     translation._padded,
+    retrieval.read_chapters,
+    retrieval.long_chapters,
+    retrieval._same_book,
 ]
 ON_SHIPPED_FILES = [
     name
