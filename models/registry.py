@@ -42,6 +42,12 @@ MIXERS: dict[str, str] = {
     "linformer": "models.mixers.linformer:Linformer",
     "performer": "models.mixers.performer:Performer",
     "linear_transformer": "models.mixers.linear_transformer:LinearTransformer",
+    # matrix state
+    "retention": "models.mixers.states.retention:Retention",
+    "gla": "models.mixers.states.gla:GatedLinearAttention",
+    "delta_net": "models.mixers.states.delta_net:DeltaNet",
+    "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
+    "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing

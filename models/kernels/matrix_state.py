@@ -59,7 +59,10 @@ class Streams:
     def each(self, function: Any) -> Streams:
         """The same of every part that is there."""
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Streams(**{k: x if x is None else function(x) for k, x in parts.items()})
+        changed: dict[str, Any] = {
+            key: part if part is None else function(part) for key, part in parts.items()
+        }
+        return Streams(**changed)
 
 
 def empty_state(batch: int, heads: int, key_width: int, like: Tensor, value_width: int) -> Tensor:
