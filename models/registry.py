@@ -45,6 +45,7 @@ MIXERS: dict[str, str] = {
     # matrix state
     "retention": "models.mixers.states.retention:Retention",
     "gla": "models.mixers.states.gla:GatedLinearAttention",
+    "mamba2": "models.mixers.states.mamba2:Mamba2",
     "delta_net": "models.mixers.states.delta_net:DeltaNet",
     "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
     "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",

@@ -67,7 +67,7 @@ class MatrixStateMixer(Mixer):
                 for none.
             output_gate: What lets a reading through: ``none``; ``silu`` of a map of the token;
                 ``sigmoid`` of a map whose rank is the width of a head.
-            chunk: Tokens to a chunk.
+            chunk: Tokens to a chunk; under the delta rule no more than twice the width of a key.
         """
 
         heads: int = 4
@@ -91,7 +91,7 @@ class MatrixStateMixer(Mixer):
         """Refuse heads without a whole width, a convolution of one tap, a state that explodes."""
         super().check_config(config, dim=dim)
         for key in ("key_ratio", "value_ratio"):
-            width = getattr(config, key, 1) * dim / config.heads
+            width = getattr(config, key, config.heads) * dim / config.heads
             if width < 1 or width != int(width):
                 raise ModelError(
                     f"{cls.name}: heads={config.heads} does not divide {key}="

@@ -91,7 +91,7 @@ class HeadDecay(Decay):
 
     def make_map(self) -> None:
         """Of a token to its steps."""
-        self.step_map = linear_map(self.dim, self.heads)
+        self.step_map: nn.Module = linear_map(self.dim, self.heads)
 
     def width(self) -> int:
         """Steps of a head."""
@@ -114,8 +114,9 @@ class HeadDecay(Decay):
 
     def steps_of_token(self, x: Tensor) -> Tensor:
         """`[dim]` -> `[heads, width]`."""
-        matrix: Tensor = self.step_map.weight
-        steps = torch.log1p((matrix @ x + self.dt_bias).exp())
+        for weight in self.step_map.parameters():
+            x = weight @ x
+        steps = torch.log1p((x + self.dt_bias).exp())
         return steps.reshape(self.heads, -1)
 
     def of_token(self, x: Tensor) -> Tensor:
@@ -145,12 +146,6 @@ class ChannelDecay(HeadDecay):
     def width(self) -> int:
         """One for each channel."""
         return self.key_width
-
-    def steps_of_token(self, x: Tensor) -> Tensor:
-        """`[dim]` -> `[heads, width]`."""
-        down, up = (each.weight for each in self.step_map)
-        steps = torch.log1p((up @ (down @ x) + self.dt_bias).exp())
-        return steps.reshape(self.heads, -1)
 
     def multiplications(self) -> int:
         """Two maps."""

@@ -55,6 +55,9 @@ class Direction(nn.Module):
         self.key_width, self.value_width = key_width, value_width
         self.keys, self.values = heads * key_width, heads * value_width
         self.has_delta: bool = getattr(config, "delta", False)
+        # Writes of many more tokens than a key has channels cancel one another, and lose digits.
+        longest = 2 * key_width if self.has_delta else config.chunk
+        self.chunk: int = min(config.chunk, longest)
         self.channels = sum(self.channel_widths())
         self.mixed = linear_map(dim, self.channels)
         self.conv = self.make_conv()
@@ -105,7 +108,7 @@ class Direction(nn.Module):
             streams = self.streams(x, mixed, self.places(x, real))
             if real is not None:
                 streams = _without(streams, ~real[:, None, :, None])
-            read = chunked(streams, has_delta=self.has_delta, size=self.config.chunk)
+            read = chunked(streams, has_delta=self.has_delta, size=self.chunk)
             return self.read_out(x, read, streams.values)
 
     def initial_state(self, batch: int) -> State:
@@ -255,7 +258,7 @@ class Direction(nn.Module):
     def flops(self, length: int) -> int:
         """Of one sequence: maps, and the recurrence in chunks."""
         state = chunk_flops(
-            length, self.config.chunk, key_width=self.key_width, value_width=self.value_width,
+            length, self.chunk, key_width=self.key_width, value_width=self.value_width,
             has_delta=self.has_delta,
         )  # fmt: skip
         return 2 * length * self.multiplications() + self.heads * state
