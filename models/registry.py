@@ -46,6 +46,13 @@ MIXERS: dict[str, str] = {
     "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
     "bigbird": "models.mixers.sparse.bigbird:BigBird",
     "nystromformer": "models.mixers.sparse.nystromformer:Nystromformer",
+    # matrix state
+    "retention": "models.mixers.states.retention:Retention",
+    "gla": "models.mixers.states.gla:GatedLinearAttention",
+    "mamba2": "models.mixers.states.mamba2:Mamba2",
+    "delta_net": "models.mixers.states.delta_net:DeltaNet",
+    "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
+    "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing

@@ -1,0 +1,209 @@
+"""What mixers with a matrix state share: knobs, directions, the output map, the state.
+
+    S_t = D_t S_{t-1} + b_t k_t (v_t - [D_t S_{t-1}]' k_t)',   o_t = S_t' q_t d^-1/2
+
+and its settings, without the delta term, the decay D or the strength b; `kernels.matrix_state`
+has the recurrence, `kernels.state_direction` what surrounds it.
+
+Directions: a causal mixer reads left to right with all its heads. One that is not causal reads
+    with half of them each way, the two with maps of their own, and puts the readings side by side.
+FLOPs: without the triangular solve of the delta rule; see `matrix_state.chunk_flops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.initialisation import linear_map
+from models.kernels.state_direction import Direction
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+
+Decays = Literal["none", "fixed", "head", "channel", "sigmoid"]
+Strengths = Literal["one", "sigmoid", "double"]
+FeatureMaps = Literal["none", "silu"]
+Norms = Literal["none", "l1", "l2"]
+Gates = Literal["none", "silu", "sigmoid"]
+
+
+class MatrixStateMixer(Mixer):
+    """Reads a sequence into a matrix a head, and reads that matrix by queries.
+
+    Attributes:
+        direction: What reads one way.
+    """
+
+    family = "matrix state"
+    cost = Cost(time="n * d**2", sequential_operations="1", maximum_path_length="1")
+    supports_causal = True
+    supports_step = True
+    is_position_aware = True
+    why_not_relative = "it sums products of keys and values and never forms the score of one pair"
+    mask_mode = "exact"
+    positive_knobs: ClassVar[tuple[str, ...]] = ("heads", "chunk")
+    direction: ClassVar[type[Direction]] = Direction
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of a mixer with a matrix state.
+
+        Attributes:
+            heads: Number of heads, of both directions together.
+            key_ratio: Width of the keys of all heads, as a multiple of dim.
+            value_ratio: Width of the values of all heads, as a multiple of dim.
+            decay: What the state forgets by: ``none``; ``fixed``, a number a head; ``head``, one
+                that each token computes; ``channel``, one for each channel of the keys;
+                ``sigmoid``, the same as GLA computes it.
+            strength: How much of a value is written: all of it (``one``), a share that each token
+                computes (``sigmoid``), or twice that (``double``).
+            feature_map: What queries, keys and values pass through: ``none`` or ``silu``.
+            qk_norm: The norm by which queries and keys are divided: ``l2``, ``l1`` or ``none``.
+            short_conv: Taps of a causal convolution over queries, keys and values, at least 2; 0
+                for none.
+            output_gate: What lets a reading through: ``none``; ``silu`` of a map of the token;
+                ``sigmoid`` of a map whose rank is the width of a head.
+            chunk: Tokens to a chunk; under the delta rule no more than twice the width of a key.
+        """
+
+        heads: int = 4
+        key_ratio: float = 1.0
+        value_ratio: float = 1.0
+        decay: Decays = "none"
+        strength: Strengths = "one"
+        feature_map: FeatureMaps = "none"
+        qk_norm: Norms = "none"
+        short_conv: int = 0
+        output_gate: Gates = "none"
+        chunk: int = field(default=64, metadata={"cost_only": True})
+
+        def __init_subclass__(cls) -> None:
+            """Knobs that are inherited are documented where they come from: here."""
+            of_bases = [vars(base).get("__doc__") or "" for base in cls.__mro__[1:-1]]
+            cls.__doc__ = "\n".join([cls.__doc__ or "", *of_bases[:1]])
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse heads without a whole width, a convolution of one tap, a state that explodes."""
+        super().check_config(config, dim=dim)
+        for key in ("key_ratio", "value_ratio"):
+            width = getattr(config, key, config.heads) * dim / config.heads
+            if width < 1 or width != int(width):
+                raise ModelError(
+                    f"{cls.name}: heads={config.heads} does not divide {key}="
+                    f"{getattr(config, key)} times dim={dim}"
+                )
+        if getattr(config, "delta", False) and config.qk_norm == "none":
+            raise ModelError(
+                f"{cls.name}: delta=True with qk_norm='none' lets the state grow without end, "
+                "give 'l2' or 'l1'"
+            )
+        if config.short_conv == 1 or config.short_conv < 0:
+            raise ModelError(
+                f"{cls.name}: short_conv={config.short_conv} is neither 0 nor at least 2"
+            )
+
+    def make_parameters(self, config: Any) -> None:
+        """One direction or two, and the output map."""
+        num = 1 if self.is_causal else 2
+        if config.heads % num != 0:
+            raise ModelError(
+                f"{self.name} needs even heads for its two directions, not heads={config.heads}"
+            )
+        key_width, value_width = self.head_widths(config)
+        self.directions = nn.ModuleList(
+            self.direction(
+                dim=self.dim, heads=config.heads // num, key_width=key_width,
+                value_width=value_width, config=config,
+            )
+            for _ in range(num)
+        )  # fmt: skip
+        self.values: int = config.heads * value_width
+        self.output = linear_map(self.values, self.dim)
+
+    def head_widths(self, config: Any) -> tuple[int, int]:
+        """Of keys and values of one head."""
+        dim, heads = self.dim, config.heads
+        return int(config.key_ratio * dim / heads), int(config.value_ratio * dim / heads)
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        x = without_padding(x, mask)
+        first, *second = self.directions
+        read = [first(x, mask)]
+        for direction in second:
+            turned = None if mask is None else mask.flip(1)
+            read.append(direction(x.flip(1), turned).flip(1))
+        mixed: Tensor = self.output(torch.cat(read, dim=-1))
+        return mixed
+
+    def initial_state(self, batch: int) -> State:
+        """The empty matrix, and what a convolution keeps."""
+        self.check_steps()
+        return self._only().initial_state(batch)
+
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """Write one token, then read."""
+        self.check_steps()
+        read, state = self._only().step(x_t.unsqueeze(1), state)
+        mixed: Tensor = self.output(read)
+        return mixed.squeeze(1), state
+
+    def state_bytes(self, length: int) -> int:
+        """Keys by values of each head, and what a convolution keeps: does not grow."""
+        self.check_steps()
+        return 4 * self._only().state_numbers()
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Of the directions, and the output map."""
+        self.check_context_length(context_length)
+        reading = sum(direction.flops(length) for direction in self._readings())
+        return float(batch * (reading + 2 * length * self.values * self.dim))
+
+    def num_parameters(self) -> int:
+        """Of the directions, and the output map."""
+        reading = sum(direction.num_parameters() for direction in self._readings())
+        return reading + self.values * self.dim
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One token after the other, and once more from the end."""
+        first, *second = self._readings()
+        read = [first.reference(x, seen)]
+        for direction in second:
+            turned = [len(x) - 1 - t for t in reversed(seen)]
+            read.append(direction.reference(x.flip(0), turned).flip(0))
+        return torch.cat(read, dim=1) @ self.output.weight.T
+
+    def _readings(self) -> Sequence[Direction]:
+        return [each for each in self.directions if isinstance(each, Direction)]
+
+    def _only(self) -> Direction:
+        return self._readings()[0]
+
+
+class DeltaRuleMixer(MatrixStateMixer):
+    """Writes only what the state does not yet give; tokens correct one another."""
+
+    family = "matrix state"
+    cost = Cost(time="n * d**2", sequential_operations="n", maximum_path_length="n")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(MatrixStateMixer.Config):
+        """Knobs of the delta rule, and those of every mixer with a matrix state.
+
+        Attributes:
+            delta: Whether a token writes only what the state does not yet give for its key.
+        """
+
+        delta: bool = True
+        strength: Strengths = "sigmoid"
+        feature_map: FeatureMaps = "silu"
+        qk_norm: Norms = "l2"
+        short_conv: int = 4

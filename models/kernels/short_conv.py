@@ -1,0 +1,51 @@
+"""A short causal convolution of each channel by itself, before a recurrence reads it.
+
+Padded tokens enter as zeros, like tokens before the sequence. The last tokens are the state.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class ShortConvolution(nn.Module):
+    """y_t = b + sum_j w_j x_{t-j} over j = 0 .. taps-1, for each channel.
+
+    Drawn as torch draws: uniform within +-taps^-.5, which other rules would leave too small.
+    """
+
+    keeps_own_draw = ("conv.weight",)
+
+    def __init__(self, channels: int, taps: int, *, has_bias: bool) -> None:
+        super().__init__()
+        self.channels, self.taps = channels, taps
+        self.conv = nn.Conv1d(channels, channels, taps, groups=channels, bias=has_bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, time, channels]` to the same."""
+        past = functional.pad(x.transpose(1, 2), (self.taps - 1, 0))
+        mixed: Tensor = self.conv(past)
+        return mixed.transpose(1, 2)
+
+    def initial_state(self, batch: int) -> Tensor:
+        """Zeros, `[batch, taps - 1, channels]`."""
+        return self.conv.weight.new_zeros(batch, self.taps - 1, self.channels)
+
+    def step(self, x_t: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """`[batch, 1, channels]` and the last tokens -> one output, and the last tokens now."""
+        tokens = torch.cat([state, x_t], dim=1)
+        mixed: Tensor = self.conv(tokens.transpose(1, 2))
+        return mixed.transpose(1, 2), tokens[:, 1:]
+
+    def at(self, tokens: Tensor, t: int) -> Tensor:
+        """The definition, for references: `[time, channels]` -> output t, `[channels]`."""
+        last = self.taps - 1
+        seen = [self.conv.weight[:, 0, last - j] * tokens[t - j] for j in range(min(last, t) + 1)]
+        total = torch.stack(seen).sum(dim=0)
+        return total if self.conv.bias is None else total + self.conv.bias
+
+    def num_parameters(self) -> int:
+        """Taps, and the bias."""
+        return self.channels * (self.taps + (self.conv.bias is not None))

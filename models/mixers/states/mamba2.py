@@ -1,0 +1,140 @@
+"""Mamba-2: a state space whose matrix is one number a head, written at steps that tokens choose.
+
+Paper: Dao and Gu 2024, "Transformers are SSMs: Generalized Models and Efficient Algorithms Through
+    Structured State Space Duality" (arXiv:2405.21060), sections 6 and 7.
+Equation: S_t = exp(-exp(A) s_t) S_{t-1} + s_t B_t x_t', y_t = S_t' C_t + D x_t, for each head, with
+    s_t = softplus(w u_t + d) for the token u_t; B and C serve all heads; x, B and C through a
+    convolution of 4 taps and SiLU; the output is W RMSNorm(y * silu(G u)) over all heads.
+Cost: n d times the state; one sequential operation, since a decayed sum does not wait for anything
+    but its depth; any two positions are one step apart.
+Departures: maps apart, where the authors have one for all, which is the same function. exp(A)
+    starts uniform in 1 to 16, D at 1, and steps log-uniform in .001 to .1, as theirs.
+Padding: a padded token writes nothing and lets nothing decay; the convolution meets a zero.
+Fast form: `kernels.matrix_state.chunked`; `step` holds S and three tokens of the convolution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.initialisation import linear_map
+from models.kernels.matrix_state import Streams
+from models.kernels.matrix_state_mixer import MatrixStateMixer
+from models.kernels.short_conv import ShortConvolution
+from models.kernels.softmax_attention import merge_heads, split_heads
+from models.kernels.state_decay import HeadDecay
+from models.kernels.state_direction import Direction, root_mean_square_norm
+
+
+class StateSpace(Direction):
+    """Keys B and queries C shared by the heads; the step is decay and strength in one."""
+
+    def channel_widths(self) -> tuple[int, int, int]:
+        """Of C, B and x."""
+        return self.key_width, self.key_width, self.values
+
+    def make_conv(self) -> ShortConvolution | None:
+        """With a bias."""
+        taps = self.config.short_conv
+        return ShortConvolution(self.channels, taps, has_bias=True) if taps else None
+
+    def make_rates(self) -> None:
+        """The step's map."""
+        self.decay: HeadDecay = HeadDecay(self.dim, self.heads, self.key_width, slowest=1.0)
+
+    def make_read_out(self) -> None:
+        """Skip, gain and gate."""
+        self.skip = nn.Parameter(torch.ones(self.heads)) if self.config.skip else None
+        self.gain = nn.Parameter(torch.ones(self.values))
+        self.let_through = linear_map(self.dim, self.values)
+
+    def streams(self, x: Tensor, mixed: Tensor, places: Tensor | None) -> Streams:
+        """See `Direction.streams`."""
+        wide = torch.promote_types(mixed.dtype, torch.float32)
+        parts = torch.split(functional.silu(mixed.to(wide)), list(self.channel_widths()), dim=-1)
+        queries, keys = (part.unsqueeze(1).expand(-1, self.heads, -1, -1) for part in parts[:2])
+        steps = self.decay.steps(x)
+        return Streams(
+            queries=queries, keys=keys, values=split_heads(parts[2], self.heads),
+            log_decay=self.decay.of_steps(steps), strength=steps,
+        )  # fmt: skip
+
+    def read_out(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
+        """The gate comes before the norm."""
+        if self.skip is not None:
+            read = read + self.skip.to(read.dtype).reshape(-1, 1, 1) * values
+        merged = merge_heads(read)
+        gated = merged * functional.silu(self.let_through(x).to(merged.dtype))
+        return (root_mean_square_norm(gated) * self.gain.to(merged.dtype)).to(x.dtype)
+
+    def token(self, x: Tensor, t: int, place: int) -> dict[str, Tensor]:
+        """See `Direction.token`."""
+        mixed = x @ self.mixed.weight.T
+        channels = mixed[t] if self.conv is None else self.conv.at(mixed, t)
+        channels = channels / (1 + torch.exp(-channels))
+        queries, keys, values = torch.split(channels, list(self.channel_widths()))
+        return {
+            "queries": torch.stack([queries] * self.heads),
+            "keys": torch.stack([keys] * self.heads),
+            "values": values.reshape(self.heads, -1),
+            "log_decay": self.decay.of_token(x[t]),
+            "strength": self.decay.steps_of_token(x[t]),
+        }
+
+    def read_one(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
+        """See `Direction.read_one`."""
+        if self.skip is not None:
+            read = torch.stack([y + d * v for y, d, v in zip(read, self.skip, values, strict=True)])
+        gates = self.let_through.weight @ x
+        gated = read.flatten() * gates / (1 + torch.exp(-gates))
+        return gated / (gated.pow(2).mean() + 1e-5).sqrt() * self.gain
+
+    def multiplications(self) -> int:
+        """Maps of x, B, C, the gate and the step, and the convolution."""
+        conv = 0 if self.conv is None else self.conv.taps * self.channels
+        return self.dim * (self.channels + self.values + self.heads) + conv
+
+    def num_parameters(self) -> int:
+        """Maps, convolution, A and d, D, and the gain."""
+        conv = 0 if self.conv is None else self.conv.num_parameters()
+        vectors = self.values + (self.heads if self.config.skip else 0)
+        maps = self.dim * (self.channels + self.values)
+        return maps + self.decay.num_parameters() + conv + vectors
+
+
+class Mamba2(MatrixStateMixer):
+    """A decaying state of `state` numbers for each channel."""
+
+    name = "mamba2"
+    paper = "Dao and Gu 2024, arXiv:2405.21060"
+    direction = StateSpace
+    positive_knobs: ClassVar[tuple[str, ...]] = ("heads", "state", "chunk")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of Mamba-2.
+
+        Attributes:
+            heads: Number of heads, of both directions together.
+            state: Numbers of state for each channel, the width of B and C.
+            value_ratio: Width of x, all heads together, as a multiple of dim.
+            short_conv: Taps of a causal convolution over x, B and C, at least 2; 0 for none.
+            skip: Whether D x is added to what is read.
+            chunk: Tokens to a chunk.
+        """
+
+        heads: int = 4
+        state: int = 128
+        value_ratio: float = 2.0
+        short_conv: int = 4
+        skip: bool = True
+        chunk: int = field(default=64, metadata={"cost_only": True})
+
+    def head_widths(self, config: Any) -> tuple[int, int]:
+        """Of B and C, and of x of one head."""
+        return config.state, int(config.value_ratio * self.dim / config.heads)
