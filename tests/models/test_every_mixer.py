@@ -90,6 +90,12 @@ def changed_knobs(form: Case) -> list[Case]:
     return cases
 
 
+def definer(case: Case) -> type:
+    """The `Config` that first had the case's knob; heirs may give it another default."""
+    bases = reversed(mixer_class(case.name).Config.__mro__)
+    return next(each for each in bases if case.knob in vars(each).get("__annotations__", {}))
+
+
 def all_forms() -> list[Case]:
     forms = [Case(name, False) for name in MIXERS]
     return forms + [Case(name, True) for name in MIXERS if mixer_class(name).supports_causal]
@@ -116,12 +122,17 @@ FORMS = all_forms()
 CHANGED = [case for form in FORMS for case in changed_knobs(form)]
 PLACED = [case for form in FORMS for case in with_positions(form)]
 CASES = FORMS + CHANGED + PLACED
-# By default a knob that is a number is tried at one other value.
+# By default a knob that is a number is tried at one other value, and one that several mixers
+# inherit from the same `Config` in the first of these alone, so that a family costs little more
+# than a single mixer.
 FIRST = {(case.name, case.is_causal, case.knob): case for case in reversed(CHANGED)}
+FIRST_HEIR = {(definer(case), case.knob): case.name for case in reversed(CHANGED)}
 
 
 def is_first(case: Case) -> bool:
     words_or_none = not case.knob or type(case.value) in (str, bool)
+    if case.knob and FIRST_HEIR.get((definer(case), case.knob), case.name) != case.name:
+        return False
     return words_or_none or FIRST[case.name, case.is_causal, case.knob] is case
 
 
