@@ -49,7 +49,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
+class PathDrawing:
     """The lines of some pictures, and the ends to mark.
 
     Attributes:
@@ -62,23 +62,23 @@ class Drawing:
     paddles: Reals
     ends: Reals
 
-    def __getitem__(self, chosen: slice | Whole) -> Drawing:
-        return Drawing(paddles=self.paddles[chosen], ends=self.ends[chosen])
+    def __getitem__(self, chosen: slice | Whole) -> PathDrawing:
+        return PathDrawing(paddles=self.paddles[chosen], ends=self.ends[chosen])
 
 
-def draw_contours(stream: RandomStream, count: int, layout: Layout) -> Drawing:
+def draw_contours(stream: RandomStream, count: int, layout: Layout) -> PathDrawing:
     """So many of `count` pictures as come out: two contours, then the distractors."""
-    room = _Room(count, layout.side)
+    room = _FreePlaces(count, layout.side)
     first = _placed(stream, layout, layout.contour, count)
     room.take(first, np.arange(count))
     second, ends, fitting = _second(stream, layout, room, first)
     room = room.only(fitting)
     room.take(second, np.arange(len(second)))
     shorts = [_distractor(stream, layout, room) for _ in range(layout.num_distractors)]
-    return Drawing(paddles=np.concatenate([first[fitting], second, *shorts], axis=1), ends=ends)
+    return PathDrawing(paddles=np.concatenate([first[fitting], second, *shorts], axis=1), ends=ends)
 
 
-class _Room:
+class _FreePlaces:
     """Where in each picture no further paddle may lie."""
 
     def __init__(self, count: int, side: int) -> None:
@@ -88,9 +88,9 @@ class _Room:
         near = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1).T
         self.disc = near[(near**2).sum(axis=1) <= (CLEARANCE * _CELLS) ** 2].astype(np.int32)
 
-    def only(self, chosen: Whole) -> _Room:
+    def only(self, chosen: Whole) -> _FreePlaces:
         """That of some pictures."""
-        room = _Room(0, self.side)
+        room = _FreePlaces(0, self.side)
         room.is_taken = self.is_taken[chosen]
         return room
 
@@ -126,7 +126,7 @@ def library(num_paddles: int, side: int) -> Reals:
 
 def _grown(stream: RandomStream, count: int, num_paddles: int, side: int) -> Reals:
     """Those of `count` contours that find a way, paddle by paddle, all of them at once."""
-    room = _Room(count, side)
+    room = _FreePlaces(count, side)
     paddles = np.zeros((count, num_paddles, 2, 2))
     pivot = PADDING + stream.uniform(count, 2) * (side - 2 * PADDING)
     angle, alive = np.zeros(count), np.arange(count)
@@ -169,7 +169,7 @@ def _turned(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int)
 
 
 def _second(
-    stream: RandomStream, layout: Layout, room: _Room, first: Reals
+    stream: RandomStream, layout: Layout, room: _FreePlaces, first: Reals
 ) -> tuple[Reals, Reals, Whole]:
     """A second contour for each first one that gets one, the ends to mark, and which those are."""
     count = len(first)
@@ -192,7 +192,7 @@ def _choose_ends(stream: RandomStream, first: Reals, second: Reals) -> tuple[Rea
     return chosen[..., 0, :, :], is_fair.any(axis=-1)
 
 
-def _distractor(stream: RandomStream, layout: Layout, room: _Room) -> Reals:
+def _distractor(stream: RandomStream, layout: Layout, room: _FreePlaces) -> Reals:
     """`[pictures, paddles, 2, 2]`; not a number where none of several fits."""
     count = len(room.is_taken)
     tried = _placed(stream, layout, layout.distractor, count, _TRIALS_OF_DISTRACTORS)

@@ -45,8 +45,8 @@ from suite.tasks.long_range.contours import (
     PADDING,
     PADDLE_LENGTH,
     TOLERANCE,
-    Drawing,
     Layout,
+    PathDrawing,
     Reals,
     draw_contours,
 )
@@ -106,13 +106,13 @@ class Pathfinder(GeneratedTask):
             targets=torch.from_numpy(labels),
         )
 
-    def drawn(self, stream: RandomStream, count: int) -> Drawing:
+    def drawn(self, stream: RandomStream, count: int) -> PathDrawing:
         """The first `count` drawings that come out."""
         found, num_found = [], 0
         while num_found < count:
             found.append(draw_contours(stream, _AT_ONCE, self.layout))
             num_found += len(found[-1].ends)
-        return Drawing(
+        return PathDrawing(
             paddles=np.concatenate([each.paddles for each in found]),
             ends=np.concatenate([each.ends for each in found]),
         )[:count]
@@ -129,7 +129,7 @@ class PathfinderSmall(Pathfinder):
     deviation: ClassVar[float] = 0.248
 
 
-def rendered(drawing: Drawing, labels: Whole, side: int) -> Reals:
+def rendered(drawing: PathDrawing, labels: Whole, side: int) -> Reals:
     """`[pictures, side, side]` grey values 0..1; of class 1 both ends of a contour are marked."""
     pixels = _lines(drawing.paddles, side)
     centres = np.arange(side) + 0.5

@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from suite.tasks.data_order import RandomStream
-from suite.tasks.long_range.contours import MARKERS_APART, TOLERANCE, Drawing, Reals, library
+from suite.tasks.long_range.contours import MARKERS_APART, TOLERANCE, PathDrawing, Reals, library
 from suite.tasks.long_range.pathfinder import Pathfinder, PathfinderSmall, rendered, turned
 
 KINDS = [Pathfinder, PathfinderSmall]
@@ -16,11 +16,11 @@ MOST_GAP = 1.0 + 1e-9  # between two dashes of a contour
 
 
 @cache
-def _drawing(kind: type[Pathfinder]) -> Drawing:
+def _drawing(kind: type[Pathfinder]) -> PathDrawing:
     return kind(kind.fixed_length).drawn(RandomStream(3, 1), 150)
 
 
-def _ends_of(drawing: Drawing, label: int) -> Reals:
+def _ends_of(drawing: PathDrawing, label: int) -> Reals:
     """`[pictures, 2, 2]`: the two marked ends."""
     return drawing.ends[:, [0, 2 - label]]
 
@@ -115,7 +115,7 @@ def test_markers_are_bright_discs_and_lines_are_grey() -> None:
         for end in _ends_of(drawing, label)[row]:
             assert pixels[row, int(end[0]), int(end[1])] == 1.0
         assert (pixels[row] == 1.0).sum() < 13
-    nowhere = Drawing(paddles=drawing.paddles, ends=np.full_like(drawing.ends, -99))
+    nowhere = PathDrawing(paddles=drawing.paddles, ends=np.full_like(drawing.ends, -99))
     assert 0.7 < rendered(nowhere, labels, 32).max() <= 0.75
 
 
