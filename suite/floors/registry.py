@@ -19,6 +19,8 @@ FLOORS: dict[str, str] = {
     "five_gram": "suite.floors.ngram:FiveGram",
     # of whole texts
     "tf_idf": "suite.floors.tf_idf:TfIdf",
+    # of pairs of sequences
+    "shared_substrings": "suite.floors.shared_substrings:SharedSubstrings",
     # of sequences that are written
     "copied_source": "suite.floors.copied_source:CopiedSource",
     "word_by_word": "suite.floors.word_by_word:WordByWord",
