@@ -141,16 +141,13 @@ def chunk_size(length: int, size: int) -> int:
 def chunk_flops(
     length: int, size: int, *, key_width: int, value_width: int, has_delta: bool
 ) -> int:
-    """Of the products of one head's `chunked`; the triangular solve is not a product.
-
-    Torch's counter, which a formula is held against, counts the solve as none too: it would take
-    chunk (key_width + value_width) multiply-adds a token, halved.
-    """
+    """Of the products of one head's `chunked`, and of its triangular solve: half a product."""
     size = chunk_size(length, size)
     chunks = -(-length // size)
     scores = (2 if has_delta else 1) * 2 * size**2 * key_width
     state = (3 if has_delta else 2) * 2 * size * key_width * value_width
-    return chunks * (scores + 2 * size**2 * value_width + state)
+    solve = size**2 * (key_width + value_width) if has_delta else 0
+    return chunks * (scores + 2 * size**2 * value_width + state + solve)
 
 
 def segment_sums(log_decay: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ has the recurrence, `kernels.state_direction` what surrounds it.
 
 Directions: a causal mixer reads left to right with all its heads. One that is not causal reads
     with half of them each way, the two with maps of their own, and puts the readings side by side.
-FLOPs: without the triangular solve of the delta rule; see `matrix_state.chunk_flops`.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ _FREE = frozenset(
     {
         # moved or put in order
         "_to_copy", "_unsafe_view", "argsort", "cat", "clone", "constant_pad_nd", "copy",
-        "embedding", "expand_copy", "fill", "flip", "gather", "index", "index_put", "index_select",
+        "embedding", "expand_copy", "fill", "flip", "floor_divide", "gather", "index", "index_put", "index_select",
         "masked_fill", "masked_scatter", "nonzero", "repeat", "roll", "scatter", "scatter_add",
         "searchsorted", "select_scatter", "slice_scatter", "sort", "stack", "topk", "tril", "triu",
         "unsafe_split", "zero", "_unique2",
@@ -97,7 +97,7 @@ _FREE = frozenset(
         "_fused_rms_norm", "_local_scalar_dense", "_log_softmax", "_safe_softmax", "_softmax",
         "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "bincount", "count_nonzero",
         "cummax", "cummin", "cumprod", "cumsum", "equal", "glu", "linalg_vector_norm",
-        "logcumsumexp", "logsumexp", "max", "mean", "min", "native_group_norm",
+        "log_sigmoid_forward", "logcumsumexp", "logsumexp", "max", "mean", "min", "native_group_norm",
         "native_layer_norm", "norm", "prod", "std", "sum", "var", "var_mean",
     }
 )  # fmt: skip
@@ -210,12 +210,18 @@ def _vector_product(matrix: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix)
 
 
+def _triangular_solve(matrix: Shape, columns: Shape, *_: Any, **__: Any) -> int:
+    """n^2 for each column: a product with half a matrix."""
+    return matrix[-1] * math.prod(columns)
+
+
 _FORMULAS: Mapping[Any, Callable[..., float]] = {
     _aten._scaled_dot_product_flash_attention_for_cpu: _fused_attention,
     _aten.mkldnn_rnn_layer: _onednn_recurrence,
     _aten._fft_r2c: _transforms,
     _aten._fft_c2c: _transforms,
     _aten._fft_c2r: lambda x, dims, *_, out_shape, **__: _transforms(out_shape, dims),
+    _aten.linalg_solve_triangular: _triangular_solve,
     _aten.mv: _vector_product,
     _aten.dot: _vector_product,
     _aten.vdot: _vector_product,

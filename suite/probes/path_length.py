@@ -102,7 +102,8 @@ def walk(chain: Callable[[int], int], length: int) -> int:
     added = (2**power for power in range(half.bit_length()))
     grown = (chain(min(half + tokens, length)) - chain(half) for tokens in added)
     step = next(growth for growth in (*grown, chain(length) - chain(half)) if growth > 0)
-    return 1 + round((chain(length) - chain(1)) / step)
+    # One token alone may need less preparing than several, which is less than a step.
+    return 1 + (chain(length) - chain(1)) // step
 
 
 def _by_theory(mixer: Mixer, formula: str, length: int) -> tuple[float | None, str]:

@@ -508,17 +508,23 @@ def attention_flops(*shapes: Any, **_: Any) -> int:
     return sdpa_flop_count(*shapes[:3])
 
 
+def solve_flops(matrix: tuple[int, ...], columns: tuple[int, ...], *_: Any, **__: Any) -> int:
+    """n multiply-adds for each of n rows and each column, halved: the matrix is triangular."""
+    return matrix[-1] * math.prod(columns)
+
+
 def counted_flops(mixer: Mixer, x: Tensor) -> float:
     """By torch's counter.
 
-    It counts 0 for fused attention on the CPU, so the formula for a GPU's is given; and 0 for
-    oneDNN's LSTM, which float64 does not use.
+    It counts 0 for fused attention on the CPU, so the formula for a GPU's is given; 0 for a
+    triangular solve; and 0 for oneDNN's LSTM, which float64 does not use.
     """
     assert x.dtype is torch.float64
     transforms = (torch.ops.aten._fft_c2c, torch.ops.aten._fft_r2c)
     fused = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops}
+    solves = {torch.ops.aten.linalg_solve_triangular: solve_flops}
     counter = FlopCounterMode(
-        display=False, custom_mapping=dict.fromkeys(transforms, fft_flops) | fused
+        display=False, custom_mapping=dict.fromkeys(transforms, fft_flops) | fused | solves
     )
     with counter, torch.no_grad():
         mixer(x)
