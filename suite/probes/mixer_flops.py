@@ -85,9 +85,10 @@ _FREE = frozenset(
     {
         # moved or put in order
         "_to_copy", "_unsafe_view", "argsort", "cat", "clone", "constant_pad_nd", "copy",
-        "embedding", "expand_copy", "fill", "flip", "floor_divide", "gather", "index", "index_put", "index_select",
-        "masked_fill", "masked_scatter", "nonzero", "repeat", "roll", "scatter", "scatter_add",
-        "searchsorted", "select_scatter", "slice_scatter", "sort", "stack", "topk", "tril", "triu",
+        "embedding", "expand_copy", "fill", "flip", "floor_divide", "gather", "index",
+        "index_put", "index_select", "masked_fill", "masked_scatter", "nonzero", "repeat", "roll",
+        "scatter", "scatter_add", "searchsorted", "select_scatter", "slice_scatter", "sort",
+        "stack", "topk", "tril", "triu",
         "unsafe_split", "zero", "_unique2",
         # made
         "bernoulli", "empty_like", "full_like", "native_dropout", "new_empty", "new_empty_strided",
@@ -97,8 +98,8 @@ _FREE = frozenset(
         "_fused_rms_norm", "_local_scalar_dense", "_log_softmax", "_safe_softmax", "_softmax",
         "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "bincount", "count_nonzero",
         "cummax", "cummin", "cumprod", "cumsum", "equal", "glu", "linalg_vector_norm",
-        "log_sigmoid_forward", "logcumsumexp", "logsumexp", "max", "mean", "min", "native_group_norm",
-        "native_layer_norm", "norm", "prod", "std", "sum", "var", "var_mean",
+        "log_sigmoid_forward", "logcumsumexp", "logsumexp", "max", "mean", "min",
+        "native_group_norm", "native_layer_norm", "norm", "prod", "std", "sum", "var", "var_mean",
     }
 )  # fmt: skip
 
