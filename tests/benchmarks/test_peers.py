@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from models.registry import MIXERS, build_mixer, mixer_class
 from tests.benchmarks.duels import SAME, NotTheSame, Row, duel, farthest, mixer_of
 from tests.benchmarks.interleaved import Limits, Ratio
-from tests.benchmarks.peers import PAIRINGS, Pairing, Peer
+from tests.benchmarks.peers import NOT_YET_TIMED, PAIRINGS, Pairing, Peer
 from tests.benchmarks.places import Pass, Shape, here
 from tests.benchmarks.torch_peers import Adapter
 
@@ -28,7 +28,11 @@ INSTALLED = [
 
 @pytest.mark.parametrize("name", MIXERS)
 def test_every_mixer_is_compared_and_its_causal_form_too(name: str) -> None:
+    """Or is listed as one that is not, as long as it is not."""
     causal = {pairing.is_causal for pairing in PAIRINGS if pairing.mixer == name}
+    if name in NOT_YET_TIMED:
+        assert not causal
+        return
     assert causal == ({False, True} if mixer_class(name).supports_causal else {False})
 
 
