@@ -28,6 +28,7 @@ MIXERS: dict[str, str] = {
     "attention": "models.mixers.attention:Attention",
     "plain_attention": "models.mixers.plain_attention:PlainAttention",
     "local_attention": "models.mixers.local_attention:LocalAttention",
+    "grouped_query": "models.mixers.attentions.grouped_query:GroupedQueryAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",
