@@ -1,5 +1,7 @@
 """Laws of grouped-query attention that the reference does not settle."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -12,7 +14,7 @@ from tests.models.small_models import tokens
 def test_a_head_of_keys_for_each_of_queries_is_attention(
     position: str | None, is_causal: bool
 ) -> None:
-    settings = {"dim": 8, "is_causal": is_causal, "position": position}
+    settings: dict[str, Any] = {"dim": 8, "is_causal": is_causal, "position": position}
     grouped = build_mixer("grouped_query", key_value_heads=4, **settings).double()
     attention = build_mixer("attention", **settings).double()
     attention.load_state_dict(grouped.state_dict())
