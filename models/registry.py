@@ -33,6 +33,7 @@ MIXERS: dict[str, str] = {
     "differential_attention": (
         "models.mixers.attentions.differential_attention:DifferentialAttention"
     ),
+    "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",

@@ -3,11 +3,11 @@
 Paper: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258), section 2; norm of heads and
     draw of the lambda vectors as in the authors' code.
 Equation: in head h of H, with queries and keys [Q_1; Q_2], [K_1; K_2] of width d = dim / 2H each
-    and values V of width 2 d: A = softmax(Q_1 K_1^T / sqrt(d)) - lambda softmax(Q_2 K_2^T / sqrt(d))
-    and head_h = (1 - lambda_init) RMSNorm(A V), with a gain of 2 d shared by heads; output =
-    concat(heads) W^O. lambda = exp(l_q1 . l_k1) - exp(l_q2 . l_k2) + lambda_init is one number a
-    layer, of four learned vectors of width d; lambda_init = 0.8 - 0.6 exp(-0.3 (l - 1)) in layer l,
-    counted from 1 at the bottom.
+    and values V of width 2 d: A_i = softmax(Q_i K_i^T / sqrt(d)), and head_h = (1 - lambda_init)
+    RMSNorm((A_1 - lambda A_2) V), with a gain of 2 d shared by heads; output = concat(heads) W^O.
+    lambda = exp(l_q1 . l_k1) - exp(l_q2 . l_k2) + lambda_init is one number a layer, of four
+    learned vectors of width d; lambda_init = 0.8 - 0.6 exp(-0.3 (l - 1)) in layer l, counted from
+    1 at the bottom.
 Cost: n^2 d, as `attention`; one sequential operation; any two positions are one step apart.
 Departures: a query that may see nothing takes zeros. A relative position acts on each of the two
     softmaxes as on a head. Layers are counted among those of this mixer, where a stack has others.
