@@ -45,11 +45,12 @@ def test_latent_attention_is_that_of_deepseek_v2(query_rank: int | None) -> None
 
     ours = built("latent_attention", heads=2, latent_dim=6, rope_dim=4, query_rank=query_rank)
     assert isinstance(ours, LatentAttention)
+    assert ours.norm is not None
     config = DeepseekV2Config(
         hidden_size=DIM, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=query_rank,
         kv_lora_rank=6, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, head_dim=4,
-        attn_implementation="eager",
     )  # fmt: skip
+    config._attn_implementation = "eager"
     attention = theirs.DeepseekV2Attention(config, 0).eval()
     ups = [up.weight.data.view(2, 8, 6) for up in (ours.key, ours.value)]
     weights = {
@@ -58,7 +59,7 @@ def test_latent_attention_is_that_of_deepseek_v2(query_rank: int | None) -> None
         "kv_b_proj.weight": torch.cat(ups, dim=1).flatten(0, 1),
         "o_proj.weight": ours.output.weight,
     }
-    if query_rank is None:
+    if ours.query_down is None or ours.query_norm is None:
         weights["q_proj.weight"] = ours.query.weight
     else:
         weights["q_a_proj.weight"] = ours.query_down.weight
@@ -81,11 +82,12 @@ def test_differential_attention_is_that_of_diffllama(layer: int) -> None:
     ours = built("differential_attention", heads=2)
     assert isinstance(ours, DifferentialAttention)
     ours.take_place(layer, ours)
+    assert ours.head_norm is not None
     ours.head_norm.weight.data.fill_(1.0)
     config = DiffLlamaConfig(
         hidden_size=DIM, num_attention_heads=4, num_key_value_heads=4, rms_norm_eps=1e-5,
-        attn_implementation="eager",
     )  # fmt: skip
+    config._attn_implementation = "eager"
     attention = DiffLlamaAttention(config, layer).eval()
     # Theirs has the first halves of all heads first; ours has each head's two side by side.
     halves_first = [
