@@ -90,10 +90,9 @@ def attended(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, **ho
     """
     try:
         with _only(kernel, queries):
-            is_grouped = queries.shape[-3] != keys.shape[-3]
-            return functional.scaled_dot_product_attention(
-                queries, keys, values, enable_gqa=is_grouped, **how
-            )
+            if queries.shape[-3] != keys.shape[-3]:
+                how = {**how, "enable_gqa": True}
+            return functional.scaled_dot_product_attention(queries, keys, values, **how)
     except RuntimeError as error:
         if not str(error).startswith(_NONE_FOUND):
             raise

@@ -239,8 +239,12 @@ class _Looking(TorchFunctionMode):
         dropout_p: float = 0.0,
         is_causal: bool = False,
         scale: float | None = None,
+        enable_gqa: bool = False,
     ) -> Tensor:
         """`scaled_dot_product_attention` by its documentation, without dropout."""
+        if enable_gqa:
+            shared = query.shape[-3] // key.shape[-3]
+            key, value = (each.repeat_interleave(shared, dim=-3) for each in (key, value))
         factor = query.shape[-1] ** -0.5 if scale is None else scale
         scores = query @ key.transpose(-1, -2) * factor
         if is_causal:
