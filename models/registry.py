@@ -28,6 +28,12 @@ MIXERS: dict[str, str] = {
     "attention": "models.mixers.attention:Attention",
     "plain_attention": "models.mixers.plain_attention:PlainAttention",
     "local_attention": "models.mixers.local_attention:LocalAttention",
+    "grouped_query": "models.mixers.attentions.grouped_query:GroupedQueryAttention",
+    "latent_attention": "models.mixers.attentions.latent_attention:LatentAttention",
+    "differential_attention": (
+        "models.mixers.attentions.differential_attention:DifferentialAttention"
+    ),
+    "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",

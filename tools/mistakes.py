@@ -135,8 +135,8 @@ MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
     Mutant(
         "the window is one token too wide",
         "kernels/softmax_attention.py",
-        "allowed = allowed & (self.distance().abs() <= self.window)",
-        "allowed = allowed & (self.distance().abs() <= self.window + 1)",
+        "is_near = self.distance().abs() <= self.window",
+        "is_near = self.distance().abs() <= self.window + 1",
         "local_attention",
     ),
     Mutant(

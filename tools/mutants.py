@@ -2,7 +2,7 @@
 
     python tools/mutants.py [-k WORD]
 
-Each mutant is one of the mistakes in `mistakes.py` and `mistakes_of_architectures.py`, in one file.
+Each mutant is one of the mistakes in `mistakes.py` and `mistakes_of_*.py`, in one file.
 The copy's battery must fail; a mutant that survives is a hole in the battery, and the exit code is
 1. Prints a line for each, and in the end "n of n caught".
 """
@@ -21,9 +21,10 @@ from pathlib import Path
 
 from mistakes import MUTANTS_OF_MIXERS, Mutant
 from mistakes_of_architectures import MUTANTS_OF_ARCHITECTURES
+from mistakes_of_attentions import MUTANTS_OF_ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-MUTANTS = MUTANTS_OF_MIXERS + MUTANTS_OF_ARCHITECTURES
+MUTANTS = MUTANTS_OF_MIXERS + MUTANTS_OF_ATTENTIONS + MUTANTS_OF_ARCHITECTURES
 _OF_MIXERS = "test_every_mixer.py"
 
 

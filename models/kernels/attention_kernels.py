@@ -78,8 +78,8 @@ def attended(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, **ho
     Args:
         kernel: See the module's table.
         queries: `[batch, heads, time, width]`.
-        keys: `[batch, heads, time2, width]`.
-        values: `[batch, heads, time2, width2]`.
+        keys: `[batch, heads, time2, width]`, or of fewer heads, each for as many of the queries'.
+        values: `[batch, heads, time2, width2]`, of as many heads as the keys.
         how: As that function takes it.
 
     Returns:
@@ -90,6 +90,8 @@ def attended(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, **ho
     """
     try:
         with _only(kernel, queries):
+            if queries.shape[-3] != keys.shape[-3]:
+                how = {**how, "enable_gqa": True}
             return functional.scaled_dot_product_attention(queries, keys, values, **how)
     except RuntimeError as error:
         if not str(error).startswith(_NONE_FOUND):

@@ -26,6 +26,7 @@ class Visibility:
         real: `[batch, time2]`, True where a key is no padding; None where all are real.
         is_causal: Whether keys that come after a query are hidden from it.
         window: How far from a query a key may stand; None for any distance.
+        sinks: How many keys, from the first on, may be seen from outside the window too.
     """
 
     queries: Tensor
@@ -33,6 +34,7 @@ class Visibility:
     real: Tensor | None
     is_causal: bool
     window: int | None = None
+    sinks: int = 0
 
     def is_everything(self) -> bool:
         """Whether nothing is hidden from anybody."""
@@ -42,13 +44,18 @@ class Visibility:
         """`[time, time2]`: place of the key minus place of the query."""
         return self.keys[None, :] - self.queries[:, None]
 
+    def _is_sink(self) -> Tensor:
+        """`[time2]`."""
+        return self.keys < self.sinks
+
     def mask(self) -> Tensor:
         """True where a key may be seen; broadcasts to `[batch, heads, time, time2]`."""
         allowed = torch.ones(len(self.queries), len(self.keys), device=self.keys.device).bool()
         if self.is_causal:
             allowed = allowed & (self.distance() <= 0)
         if self.window is not None:
-            allowed = allowed & (self.distance().abs() <= self.window)
+            is_near = self.distance().abs() <= self.window
+            allowed = allowed & (is_near if self.sinks == 0 else is_near | self._is_sink())
         return allowed if self.real is None else allowed & self.real[:, None, None, :]
 
 

@@ -242,18 +242,22 @@ class LocalAttention(Mixer):
     ) -> Tensor:
         """Heads `[batch, heads, time, head_dim]`; blocks stand where a kernel wants heads."""
         batch, heads, time, width = queries.shape
-        block, num_keys, num_blocks = self._sizes(time)
-        num_missing = num_blocks * block - time
-        padding = (0, 0, self.window, num_keys - block - self.window + num_missing)
-        keys, values = (
-            functional.pad(part, padding).unfold(2, num_keys, block).transpose(-1, -2).flatten(0, 1)
-            for part in (keys, values)
-        )  # (batch * heads, blocks, num_keys, head_dim)
-        blocks = functional.pad(queries, (0, 0, 0, num_missing)).flatten(0, 1)
+        block, _, num_blocks = self._sizes(time)
+        keys, values = self._met_by_blocks(keys), self._met_by_blocks(values)
+        blocks = functional.pad(queries, (0, 0, 0, num_blocks * block - time)).flatten(0, 1)
         blocks = blocks.reshape(batch * heads, num_blocks, block, width)
         allowed, bias = self._seen_by_blocks(mask, time, queries)
         mixed = masked_attention(blocks, keys, values, allowed, scale=self.scale, bias=bias)
         return mixed.reshape(batch, heads, num_blocks * block, width)[:, :, :time]
+
+    def _met_by_blocks(self, part: Tensor) -> Tensor:
+        """Keys or values as blocks meet them: `[batch * heads, blocks, num_keys, head_dim]`."""
+        time = part.shape[2]
+        block, num_keys, num_blocks = self._sizes(time)
+        num_missing = num_blocks * block - time
+        padding = (0, 0, self.window, num_keys - block - self.window + num_missing)
+        windows = functional.pad(part, padding).unfold(2, num_keys, block)
+        return windows.transpose(-1, -2).flatten(0, 1)
 
     def _seen_by_blocks(
         self, mask: Tensor | None, time: int, queries: Tensor
@@ -266,7 +270,7 @@ class LocalAttention(Mixer):
         end = num_keys - block - self.window + num_blocks * block - time
         real = functional.pad(real, (self.window, end)).unfold(1, num_keys, block)
         allowed = visible.mask() & real.unsqueeze(2)  # (batch or 1, blocks, block, num_keys)
-        if mask is not None:
+        if len(allowed) > 1:
             allowed = allowed.repeat_interleave(self.heads, dim=0)
         bias = self._bias(visible, queries.dtype)
         if bias is not None:

@@ -223,6 +223,8 @@ class _Looking(TorchFunctionMode):
         """See `TorchFunctionMode`."""
         named = dict(kwargs or {})
         if self._is_inside and func is functional.scaled_dot_product_attention:
+            if named.pop("enable_gqa", False):
+                args = _each_with_own_keys(*args)
             return self._attention(*args, **named)
         returned = func(*args, **named)
         if self._is_inside and func in _SOFTMAXES:
@@ -252,3 +254,9 @@ class _Looking(TorchFunctionMode):
         weights = scores.softmax(dim=-1)
         self.found.append(Written(scores=scores, weights=weights))
         return weights @ value
+
+
+def _each_with_own_keys(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values, those that heads share repeated for each."""
+    shared = query.shape[-3] // key.shape[-3]
+    return query, *(each.repeat_interleave(shared, dim=-3) for each in (key, value))

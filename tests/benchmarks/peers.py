@@ -79,7 +79,8 @@ class Pairing:
 NOT_YET_TIMED = frozenset(
     {
         "lsh_attention", "bigbird", "nystromformer", "retention", "gla", "mamba2", "delta_net",
-        "gated_delta", "kimi_delta",
+        "gated_delta", "kimi_delta", "grouped_query", "latent_attention", "differential_attention",
+        "sink_attention",
     }
 )  # fmt: skip
 

@@ -112,6 +112,9 @@ FORMS: dict[str, dict[str, Any]] = {
     "shaw": {"heads": 2, "position": "shaw"},
     "local": {"mixer": "local_attention", "heads": 2, "window": 5},
     "plain": {"mixer": "plain_attention"},
+    "grouped": {"mixer": "grouped_query", "heads": 2, "key_value_heads": 1},
+    "latent": {"mixer": "latent_attention", "heads": 2},
+    "sinks": {"mixer": "sink_attention", "heads": 2, "window": 3, "sinks": 2},
 }
 
 

@@ -32,7 +32,10 @@ from suite.tasks.shakespeare_characters import VOCABULARY
 from suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 
-WITH_WEIGHTS = {"attention", "plain_attention", "local_attention"}
+WITH_WEIGHTS = {
+    "attention", "plain_attention", "local_attention", "grouped_query", "latent_attention",
+    "differential_attention", "sink_attention",
+}  # fmt: skip
 
 
 def language_model(mixer: str = "attention", **changes: Any) -> tuple[Architecture, Task]:

@@ -1,0 +1,1 @@
+"""Variants of softmax attention."""

@@ -1,0 +1,274 @@
+"""Grouped-query attention: several heads of queries share one head of keys and values.
+
+Paper: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models from
+    Multi-Head Checkpoints" (arXiv:2305.13245), section 2.2; with one head of keys, Shazeer 2019,
+    "Fast Transformer Decoding: One Write-Head is All You Need" (arXiv:1911.02150).
+Equation: as `attention`, with H heads of queries and G of keys and values, each of width dim / H;
+    head h of the queries reads keys and values of head floor(h G / H). G = 1 is multi-query
+    attention, G = H multi-head attention.
+Cost: n^2 d, as `attention`: only the projections of keys and values, and the cache, shrink by
+    H / G; one sequential operation; any two positions are one step apart.
+Departures: trained from the start, where the paper averages the heads of a trained model. A query
+    that may see nothing takes zeros. Between two sequences a relative position is left out.
+Padding: exact; padded keys are masked.
+Fast form: torch's kernels read a shared head in its place, without a copy for each query head;
+    `step` appends to a cache of G heads by copying it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.kernels.softmax_attention import (
+    Visibility,
+    draw_projections,
+    fused_attention,
+    fused_scratch_bytes,
+    merge_heads,
+    newest_token,
+    project_to_head,
+    softmax_weights,
+    split_heads,
+    whole_sequence,
+)
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from models.positions.relative import RelativeKind, RelativePosition, ShawPosition
+
+
+class GroupedQueryAttention(Mixer):
+    """Softmax attention with fewer heads of keys and values; see the module's note."""
+
+    name = "grouped_query"
+    paper = "Ainslie et al. 2023, arXiv:2305.13245"
+    family = "attention"
+    cost = Cost(time="n**2 * d", sequential_operations="1", maximum_path_length="1")
+    supports_causal = True
+    supports_step = True
+    supports_context = True
+    supports_relative = True
+    mask_mode = "exact"
+    heads_divide_dim = True
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of grouped-query attention.
+
+        Attributes:
+            heads: Number of heads of queries; must divide dim.
+            key_value_heads: Number of heads of keys and values; must divide heads. 1 is
+                multi-query attention, as many as heads is multi-head attention; None is half of
+                heads, or 1 where heads is odd.
+            bias: Whether the four projections have biases; the paper's have none.
+        """
+
+        heads: int = 4
+        key_value_heads: int | None = None
+        bias: bool = False
+
+    def __init__(self, *, position: RelativeKind = None, **given: Any) -> None:
+        super().__init__(**given)
+        if position is not None and issubclass(position, ShawPosition):
+            raise ModelError(f"{self.name}: shaw needs the weights in memory; take attention")
+        sizes = {"heads": self.heads, "head_dim": self.head_dim}
+        self.position = None if position is None else position(**sizes, is_causal=self.is_causal)
+
+    @classmethod
+    def check_config(cls, config: Config, *, dim: int) -> None:
+        """Refuse heads that cannot be shared evenly."""
+        super().check_config(config, dim=dim)
+        given = config.key_value_heads
+        if given is not None and (given < 1 or config.heads % given != 0):
+            raise ModelError(
+                f"{cls.name}: key_value_heads={given} does not divide heads={config.heads}"
+            )
+
+    def make_parameters(self, config: Config) -> None:
+        """Four projections, two of them narrower."""
+        self.heads = config.heads
+        half = 1 if config.heads % 2 else config.heads // 2
+        self.key_value_heads = config.key_value_heads or half
+        self.head_dim = self.dim // config.heads
+        self.scale = self.head_dim**-0.5
+        shared = self.key_value_heads * self.head_dim
+        self.query = nn.Linear(self.dim, self.dim, bias=config.bias)
+        self.key = nn.Linear(self.dim, shared, bias=config.bias)
+        self.value = nn.Linear(self.dim, shared, bias=config.bias)
+        self.output = nn.Linear(self.dim, self.dim, bias=config.bias)
+        draw_projections(self.query, self.key, self.value, self.output)
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        x = without_padding(x, mask)
+        if context is not None:
+            return self.attend(x, self.prepare(context, context_mask))
+        visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
+        return self._attend(self._queries(x), self._keys_and_values(x), visible, self.position)
+
+    def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
+        """Keys and values, `[batch, key_value_heads, time2, head_dim]`, and the mask if any."""
+        self.check_context_length(context.shape[1])
+        prepared = self._keys_and_values(without_padding(context, context_mask))
+        return prepared if context_mask is None else (*prepared, context_mask)
+
+    def attend(self, x: Tensor, prepared: State) -> Tensor:
+        """See `Mixer.attend`; distances to another sequence mean nothing, so no position acts."""
+        keys, values, *real = prepared
+        visible = whole_sequence(x, None, keys[:, 0], real[0] if real else None, is_causal=False)
+        return self._attend(self._queries(x), (keys, values), visible, None)
+
+    def context_bytes(self, context_length: int) -> int:
+        """A key and a value in each shared head for each token of the context."""
+        self.check_context_length(context_length)
+        return 4 * 2 * self.key_value_heads * self.head_dim * context_length
+
+    def attention_weights(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
+        self.check_inputs(x, mask, context, context_mask)
+        others, real = (x, mask) if context is None else (context, context_mask)
+        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
+        position = self.position if context is None else None
+        queries = self._queries(without_padding(x, mask))
+        keys, _ = self._keys_and_values(without_padding(others, real))
+        queries, keys = _turned(queries, keys, visible, position)
+        keys = keys.repeat_interleave(self.heads // self.key_value_heads, dim=1)
+        scores = self.scale * queries @ keys.transpose(-1, -2)
+        bias = None if position is None else position.bias(visible.distance(), scores.dtype)
+        return softmax_weights(scores if bias is None else scores + bias, visible)
+
+    def initial_state(self, batch: int) -> State:
+        """Empty caches `[batch, key_value_heads, 0, head_dim]`, of keys and of values."""
+        self.check_steps()
+        empty = self.key.weight.new_zeros(batch, self.key_value_heads, 0, self.head_dim)
+        return empty, empty
+
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token attends to itself and to all cached ones."""
+        self.check_steps()
+        x = x_t.unsqueeze(1)
+        new_keys, new_values = self._keys_and_values(x)
+        keys = torch.cat([state[0], new_keys], dim=2)
+        values = torch.cat([state[1], new_values], dim=2)
+        visible = newest_token(keys.shape[2], x_t.device)
+        mixed = self._attend(self._queries(x), (keys, values), visible, self.position)
+        return mixed.squeeze(1), (keys, values)
+
+    def state_bytes(self, length: int) -> int:
+        """A key and a value in each shared head per token: grows with the length."""
+        self.check_steps()
+        return 4 * 2 * self.key_value_heads * self.head_dim * length
+
+    def num_parameters(self) -> int:
+        """Four projections, and what the position learns."""
+        shared = self.key_value_heads * self.head_dim
+        num_biases = 0 if self.query.bias is None else 2 * self.dim + 2 * shared
+        position = 0 if self.position is None else self.position.num_parameters()
+        return self.dim * (2 * self.dim + 2 * shared) + num_biases + position
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Projections, scores of every query head, and the weighted sums of values."""
+        self.check_context_length(context_length)
+        keys = length if context_length is None else context_length
+        shared = self.key_value_heads * self.head_dim
+        projections = 2 * self.dim * (2 * length * self.dim + 2 * keys * shared)
+        return float(batch * (projections + 2 * 2 * length * keys * self.dim))
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Places and projections, then heads beside the kernel's scratch or the output."""
+        self.check_context_length(context_length)
+        if self.position is not None:
+            raise ModelError(
+                f"{self.name} gives no formula for its bytes with {self.position.name}"
+            )
+        keys = length if context_length is None else context_length
+        shared = self.key_value_heads * self.head_dim
+        held = 8 * (length + keys) + 4 * batch * (length * self.dim + keys * 2 * shared)
+        scratch = fused_scratch_bytes(
+            rows=batch * self.heads, queries=length, keys=keys, width=self.head_dim
+        )
+        output = 4 * batch * length * self.dim  # as large as the heads side by side
+        return held + output + max(scratch, output)
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One query of one head at a time, over the keys that it may see."""
+        position = self.position if others is x else None
+        rows = []
+        for i in range(len(x)):
+            past = [j for j in seen if not self.is_causal or j <= i]
+            heads = [
+                self._one_head(h, x[i], i, others[past], past, position) for h in range(self.heads)
+            ]
+            rows.append(self.output(torch.cat(heads)))
+        return torch.stack(rows)
+
+    def _one_head(
+        self,
+        head: int,
+        token: Tensor,
+        place: int,
+        others: Tensor,
+        places: list[int],
+        position: RelativePosition | None,
+    ) -> Tensor:
+        """The sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
+        shared = head * self.key_value_heads // self.heads
+        query = project_to_head(self.query, head, self.head_dim, token)
+        keys = project_to_head(self.key, shared, self.head_dim, others)
+        values = project_to_head(self.value, shared, self.head_dim, others)
+        if not places:
+            return torch.zeros_like(query)
+        added = torch.zeros_like(keys[:, 0])
+        if position is not None:
+            query = position.turned(query, place)
+            turned = zip(keys, places, strict=True)
+            keys = torch.stack([position.turned(key, j) for key, j in turned])
+            added = torch.stack([position.added(head, j - place) for j in places]).to(added)
+        terms = torch.exp(keys @ query / math.sqrt(len(query)) + added)
+        return terms / terms.sum() @ values
+
+    def _queries(self, x: Tensor) -> Tensor:
+        """`[batch, heads, time, head_dim]`."""
+        return split_heads(self.query(x), self.heads)
+
+    def _keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """`[batch, key_value_heads, time, head_dim]` each."""
+        keys, values = (
+            split_heads(each(x), self.key_value_heads) for each in (self.key, self.value)
+        )
+        return keys, values
+
+    def _attend(
+        self,
+        queries: Tensor,
+        keys_and_values: tuple[Tensor, Tensor],
+        visible: Visibility,
+        position: RelativePosition | None,
+    ) -> Tensor:
+        """Heads side by side, through the output map: `[batch, time, dim]`."""
+        keys, values = keys_and_values
+        queries, keys = _turned(queries, keys, visible, position)
+        bias = None if position is None else position.bias(visible.distance(), queries.dtype)
+        heads = fused_attention(queries, keys, values, visible, scale=self.scale, bias=bias)
+        merged: Tensor = self.output(merge_heads(heads))
+        return merged
+
+
+def _turned(
+    queries: Tensor, keys: Tensor, visible: Visibility, position: RelativePosition | None
+) -> tuple[Tensor, Tensor]:
+    """Queries and keys, at their places."""
+    if position is None:
+        return queries, keys
+    return position.rotate(queries, visible.queries), position.rotate(keys, visible.keys)
