@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.kernels.rms_norm import InnerNorm, norm_by_definition
 from models.kernels.softmax_attention import (
     Visibility,
     fused_attention,
@@ -105,7 +106,7 @@ class DifferentialAttention(Mixer):
         for vector in vectors:
             nn.init.normal_(vector, std=_SPREAD_OF_LAMBDAS)
         self.lambda_q1, self.lambda_k1, self.lambda_q2, self.lambda_k2 = vectors
-        self.head_norm = nn.RMSNorm(2 * self.key_dim, eps=_EPS) if config.has_head_norm else None
+        self.head_norm = InnerNorm(2 * self.key_dim, eps=_EPS) if config.has_head_norm else None
         self._at_layer(0)
 
     def take_place(self, layer: int, first: Mixer) -> None:
@@ -213,8 +214,7 @@ class DifferentialAttention(Mixer):
         mixed = (first - factor * second) @ values
         if self.head_norm is None:
             return mixed
-        size = torch.sqrt((mixed * mixed).mean() + _EPS)
-        return (1 - start) * self.head_norm.weight * mixed / size
+        return (1 - start) * norm_by_definition(mixed, self.head_norm)
 
     def _one_softmax(
         self, number: int, token: Tensor, place: int, tokens: Tensor, seen: list[int]

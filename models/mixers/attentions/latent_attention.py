@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.kernels.rms_norm import InnerNorm, norm_by_definition
 from models.kernels.softmax_attention import (
     draw_projections,
     fused_attention,
@@ -41,8 +42,6 @@ from models.kernels.softmax_attention import (
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RotaryPosition
-
-_EPS = 1e-6
 
 
 class LatentAttention(Mixer):
@@ -114,8 +113,8 @@ class LatentAttention(Mixer):
             self.output,
         )  # fmt: skip
         is_query_normed = config.has_norm and config.query_rank
-        self.query_norm = nn.RMSNorm(rank, eps=_EPS) if is_query_normed else None
-        self.norm = nn.RMSNorm(self.latent_dim, eps=_EPS) if config.has_norm else None
+        self.query_norm = InnerNorm(rank) if is_query_normed else None
+        self.norm = InnerNorm(self.latent_dim) if config.has_norm else None
         self.rope = RotaryPosition(heads=heads, head_dim=self.rope_dim, is_causal=self.is_causal)
 
     def forward(
@@ -276,8 +275,8 @@ class LatentAttention(Mixer):
         return torch.cat([own @ per_head, rotary], dim=-1)
 
 
-def _reference_norm(vector: Tensor, norm: nn.RMSNorm | None) -> Tensor:
+def _reference_norm(vector: Tensor, norm: InnerNorm | None) -> Tensor:
     """RMSNorm, written out."""
     if norm is None:
         return vector
-    return norm.weight * vector / torch.sqrt((vector * vector).mean() + _EPS)
+    return norm_by_definition(vector, norm)
