@@ -83,8 +83,13 @@ class Classifier(StackArchitecture):
         longer = replace(spec, length=spec.length + self.num_extra)
         self.trunk = Trunk(longer, self.config, seeds, is_causal=self.is_causal)
         with seeds.part("head"):
-            self.head = nn.Linear(self.vectors_of_head * spec.dim, spec.output_size)
-            scaled_normal(self.head)
+            self.head: nn.Module = self.make_head(self.vectors_of_head * spec.dim)
+
+    def make_head(self, num_features: int) -> nn.Module:
+        """What turns features `[batch, num_features]` into logits; draws its parameters."""
+        head = nn.Linear(num_features, self.spec.output_size)
+        scaled_normal(head)
+        return head
 
     def of_tokens(self) -> ModelSpec:
         """What the embedding reads, where that is not what the model reads."""
@@ -105,7 +110,12 @@ class Classifier(StackArchitecture):
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Linear map of the inputs, blocks and head."""
-        return self.flops_of_encoding(length, batch) + batch * 2 * self.head.weight.numel()
+        return self.flops_of_encoding(length, batch) + batch * self.flops_of_head()
+
+    def flops_of_head(self) -> float:
+        """Its linear maps, for one row of logits."""
+        maps = (part.weight for part in self.head.modules() if isinstance(part, nn.Linear))
+        return float(sum(2 * weight.numel() for weight in maps))
 
     def flops_of_encoding(self, length: int, batch: int) -> float:
         """Without the head."""

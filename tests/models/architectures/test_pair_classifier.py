@@ -57,3 +57,24 @@ def test_pairs_of_a_batch_do_not_see_each_other() -> None:
 def test_it_is_built_without_memory() -> None:
     with torch.device("meta"):
         assert build_model(spec("pair_classifier", dim=4096)).head.weight.is_meta
+
+
+def test_the_arenas_head_has_two_hidden_layers_of_512_and_256() -> None:
+    model = build(spec("pair_classifier", head="two_layers")).double()
+    x = inputs(model.spec)
+    u, v = model.encode(x[:, 0]), model.encode(x[:, 1])
+    hidden = torch.cat([u, v, u * v, u - v], dim=-1)
+    maps = [part for part in model.head.modules() if isinstance(part, torch.nn.Linear)]
+    assert [each.out_features for each in maps] == [512, 256, SYMBOLS]
+    for each in maps[:-1]:
+        hidden = (hidden @ each.weight.T + each.bias).clamp(min=0)
+    torch.testing.assert_close(model(x), hidden @ maps[-1].weight.T + maps[-1].bias)
+    weights = 4 * DIM * 512 + 512 * 256 + 256 * SYMBOLS
+    linear = build(spec("pair_classifier"))
+    assert linear.flops(7) + 2 * (weights - 4 * DIM * SYMBOLS) == model.flops(7)
+
+
+def test_another_head_leaves_the_tower_as_it_was() -> None:
+    linear, wide = (build(spec("pair_classifier", head=head)) for head in ("linear", "two_layers"))
+    x = inputs(linear.spec)
+    assert torch.equal(linear.encode(x[:, 0]), wide.encode(x[:, 0]))
