@@ -84,6 +84,7 @@ ARCHITECTURES: dict[str, str] = {
     "tagger": "models.architectures.tagger:Tagger",
     # one sequence in, one answer for each sequence
     "classifier": "models.architectures.classifier:Classifier",
+    "perceiver": "models.architectures.perceiver:Perceiver",
     # a sequence in, a sequence out
     "translator": "models.architectures.translator:Translator",
     "seq2seq": "models.architectures.seq2seq:Seq2Seq",
