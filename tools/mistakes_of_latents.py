@@ -6,6 +6,8 @@ from mistakes import Mutant
 
 _PERCEIVER = "architectures/perceiver.py"
 _OF_PERCEIVER = "architectures/test_perceiver.py"
+_WORKSPACE = "architectures/shared_workspace.py"
+_OF_WORKSPACE = "architectures/test_shared_workspace.py"
 
 MUTANTS_OF_LATENTS: tuple[Mutant, ...] = (
     Mutant(
@@ -39,5 +41,46 @@ MUTANTS_OF_LATENTS: tuple[Mutant, ...] = (
         "visible = whole_sequence(latents, None, keys, None, is_causal=False)",
         "papers_loop",
         battery=_OF_PERCEIVER,
+    ),
+    Mutant(
+        "the chosen weights are normalised again",
+        _WORKSPACE,
+        "    return torch.zeros_like(weights).scatter(-1, top.indices, top.values)\n",
+        "    shares = top.values / top.values.sum(dim=-1, keepdim=True)\n"
+        "    return torch.zeros_like(weights).scatter(-1, top.indices, shares)\n",
+        "only_tokens",
+        battery=_OF_WORKSPACE,
+    ),
+    Mutant(
+        "each layer starts from an empty memory",
+        _WORKSPACE,
+        "x, memory = self.block_of(layer).through(x, mask, memory)",
+        "x, _ = self.block_of(layer).through(x, mask, memory)",
+        "is_the_loop",
+        battery=_OF_WORKSPACE,
+    ),
+    Mutant(
+        "the gate of what was there starts half closed",
+        _WORKSPACE,
+        "torch.tensor([0.0, 1.0])",
+        "torch.tensor([0.0, 0.0])",
+        "gates_start",
+        battery=_OF_WORKSPACE,
+    ),
+    Mutant(
+        "padding is in the mean that opens the gates",
+        _WORKSPACE,
+        "mean_of_real((self.gate_factor * x).relu(), mask)",
+        "mean_of_real((self.gate_factor * x).relu(), None)",
+        "is_the_loop",
+        battery=_OF_WORKSPACE,
+    ),
+    Mutant(
+        "reading is scaled",
+        _WORKSPACE,
+        "visible, scale=1.0)",
+        "visible, scale=0.5)",
+        "is_the_loop",
+        battery=_OF_WORKSPACE,
     ),
 )

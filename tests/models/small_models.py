@@ -107,7 +107,12 @@ def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[An
     """Other values of a knob, without those that this architecture refuses."""
     config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
-    values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
+    values = {
+        bool: (False, True),
+        int: (4 if default == 8 else 8,),
+        float: (0.5,),
+        type(None): (None,),
+    }
     values[str] = ("gru", "performer", "1")  # mixers, or a list of numbers; one may fit
     hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
     choices = [v for each in hints for v in values.get(each, get_args(each))]
