@@ -218,7 +218,7 @@ class Architecture(nn.Module, ABC):
 class StackArchitecture(Architecture):
     """An architecture around a stack of blocks, with a hole for a mixer."""
 
-    takes = ("mixer", "position", "dim", "depth")
+    takes: ClassVar[tuple[Part, ...]] = ("mixer", "position", "dim", "depth")
 
     @dataclass(frozen=True, kw_only=True)
     class Config(StackConfig):

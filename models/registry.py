@@ -84,6 +84,8 @@ ARCHITECTURES: dict[str, str] = {
     "tagger": "models.architectures.tagger:Tagger",
     # one sequence in, one answer for each sequence
     "classifier": "models.architectures.classifier:Classifier",
+    "perceiver": "models.architectures.perceiver:Perceiver",
+    "shared_workspace": "models.architectures.shared_workspace:SharedWorkspace",
     # a sequence in, a sequence out
     "translator": "models.architectures.translator:Translator",
     "seq2seq": "models.architectures.seq2seq:Seq2Seq",

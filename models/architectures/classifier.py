@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +81,7 @@ class Classifier(StackArchitecture):
                 self.class_token = ClassToken(spec.dim)
         self.num_extra = int(has_class_token)
         longer = replace(spec, length=spec.length + self.num_extra)
-        self.trunk = Trunk(longer, self.config, seeds, is_causal=self.is_causal)
+        self.trunk = self.build_trunk(longer, seeds)
         with seeds.part("head"):
             self.head: nn.Module = self.make_head(self.vectors_of_head * spec.dim)
 
@@ -90,6 +90,10 @@ class Classifier(StackArchitecture):
         head = nn.Linear(num_features, self.spec.output_size)
         scaled_normal(head)
         return head
+
+    def build_trunk(self, spec: ModelSpec, seeds: PartSeeds) -> Any:
+        """All between embedding and head, with `flops`; `spec` counts what stands before tokens."""
+        return Trunk(spec, self.config, seeds, is_causal=self.is_causal)
 
     def of_tokens(self) -> ModelSpec:
         """What the embedding reads, where that is not what the model reads."""
@@ -119,5 +123,5 @@ class Classifier(StackArchitecture):
 
     def flops_of_encoding(self, length: int, batch: int) -> float:
         """Without the head."""
-        trunk = self.trunk.flops(length + self.num_extra, batch)
+        trunk: float = self.trunk.flops(length + self.num_extra, batch)
         return self.embedding.flops(length, batch) + trunk

@@ -34,6 +34,7 @@ TASKS: dict[str, str] = {
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
+    "sort_of_clevr": "suite.tasks.sort_of_clevr:SortOfClevr",
     # the Long Range Arena and long recall
     "pathfinder": "suite.tasks.long_range.pathfinder:Pathfinder",
     "pathfinder_small": "suite.tasks.long_range.pathfinder:PathfinderSmall",

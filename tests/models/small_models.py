@@ -21,7 +21,7 @@ from models import (
     build_model,
     build_shapes,
 )
-from models.interface import INPUTS, PER_TOKEN
+from models.interface import INPUTS, PER_TOKEN, InputKind
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
@@ -35,6 +35,8 @@ def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSp
     kind = architecture_class(architecture)
     parts = {"mixer": mixer, "position": "learned", "dim": DIM, "depth": DEPTH}
     first, *others = (_input(name, kind) for name in kind.reads)
+    if changes.get("input_kind") == "image":
+        first = _input(INPUTS, kind, "image")
     fields: dict[str, Any] = {
         "architecture": architecture, "knobs": {}, "output_size": SYMBOLS, "length": first.length,
         "input_kind": first.kind, "input_size": first.size, "grid": first.grid,
@@ -46,9 +48,9 @@ def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSp
     return ModelSpec(**(fields | of_spec), settings=settings)
 
 
-def _input(name: str, kind: type[Architecture]) -> Input:
-    """Of the first kind that it can read there."""
-    read = kind.reads[name][0]
+def _input(name: str, kind: type[Architecture], read: InputKind | None = None) -> Input:
+    """Of the first kind that it can read there, unless another is named."""
+    read = read or kind.reads[name][0]
     if read == "image":
         return Input(kind=read, size=SYMBOLS, length=GRID[0] * GRID[1], grid=GRID)
     return Input(kind=read, size=SYMBOLS, length=LENGTH if name == INPUTS else SOURCE)
@@ -105,7 +107,12 @@ def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[An
     """Other values of a knob, without those that this architecture refuses."""
     config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
-    values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
+    values = {
+        bool: (False, True),
+        int: (4 if default == 8 else 8,),
+        float: (0.5,),
+        type(None): (None,),
+    }
     values[str] = ("gru", "performer", "1")  # mixers, or a list of numbers; one may fit
     hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
     choices = [v for each in hints for v in values.get(each, get_args(each))]

@@ -1,0 +1,322 @@
+"""A Perceiver: a few learned latents look at many inputs, then at one another.
+
+Paper: Jaegle et al. 2021, "Perceiver: General Perception with Iterative Attention"
+    (arXiv:2103.03206), section 3.
+Inputs: a token's embedding, or a vector or a pixel as it is, beside the Fourier features of its
+    place: sin(f pi p), cos(f pi p) for each of `bands` frequencies f, evenly spaced in 1..mu/2 with
+    mu the places of an axis, and p itself, which runs over -1..1. An image has two such axes. The
+    first version of the paper has logarithmic spaces; its authors' code has these.
+Equation: z <- z + O softmax(Q z (K x)^T / sqrt(c)) V x, with one head of the inputs' width c and a
+    norm of z and of x inside, then z <- z + MLP(norm(z)): a cross-attend. `depth` blocks of latents
+    alone follow. This happens `cross_attends` times. The head reads the mean over latents.
+Sharing: all cross-attends and their blocks share parameters save the first ones, which the paper
+    found unstable when shared.
+Cost: linear in the inputs: n m c + depth m^2 d for m latents. What cross-attends that share their
+    parameters read of the inputs, keys and values, is computed once for all of them.
+Departures: any mixer stands in the blocks, since latents have an identity and need no position; the
+    paper's is attention with 8 heads. A norm before the head, as in every stack here. Linear maps
+    are drawn by `initialisation`, latents from a normal(0, 0.02) cut at 0.04. Of ImageNet's model
+    the sizes are latents=512, dim=1024, cross_attends=8, depth=6, bands=64.
+Padding: exact; places are counted over the longest sequence, whatever a batch is padded to. Latents
+    that see nothing take zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from models.architecture import StackArchitecture
+from models.embedding import TokenEmbedding
+from models.errors import ModelError
+from models.initialisation import Initialisation, PartSeeds, scaled_normal
+from models.interface import Answer, InputKind
+from models.kernels.softmax_attention import fused_attention, whole_sequence
+from models.mixer import Mask, Mixer, without_padding
+from models.stack import Block, SubLayer, build_mixers
+from models.sublayers import FeedForward, StackConfig, build_norm, check_stack, normed
+
+Prepared = tuple[Tensor, Tensor, Mask]  # keys, values, and which of them are real
+
+
+class Perceiver(StackArchitecture):
+    """Tokens, vectors or an image -> `[batch, output_size]`; see the module's note."""
+
+    name = "perceiver"
+    takes = ("mixer", "dim", "depth")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
+        "inputs": ("tokens", "vectors", "image")
+    }
+    answers: ClassVar[tuple[Answer, ...]] = ("class", "number")
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(StackConfig):
+        """Knobs; dim is the width of a latent, depth the blocks after each cross-attend.
+
+        Attributes:
+            initialisation: Of all linear maps; see `models.initialisation`.
+            latents: How many there are.
+            cross_attends: How often they look at the inputs.
+            bands: Frequencies of each axis; 0 for no places at all, which leaves a bag of inputs.
+            share: Whose parameters are shared: `paper` is all but the first cross-attend's and its
+                blocks', `all` these too, `none` nobody's.
+            input_width: Width of a token's embedding; None is dim. Vectors and pixels have theirs.
+        """
+
+        initialisation: Initialisation = "scaled_normal"
+        latents: int = 32
+        cross_attends: int = 3
+        bands: int = 16
+        share: Literal["paper", "all", "none"] = "paper"
+        input_width: int | None = None
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        check_stack(config, owner=cls.name)
+        for key, least in {"latents": 1, "cross_attends": 1, "bands": 0, "input_width": 1}.items():
+            value = getattr(config, key)
+            if value is not None and value < least:
+                raise ModelError(f"{cls.name}: {key}={value} is not at least {least}")
+        if config.residual == "reversible":
+            raise ModelError(f"{cls.name}: residual='reversible' knows no cross-attends")
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        spec, config = self.spec, self.config
+        is_image = spec.input_kind == "image"
+        if is_image and spec.grid is None:
+            raise ModelError(f"{self.name}: an image of no grid")
+        self.table = self._table(seeds)
+        axes = spec.grid if is_image and spec.grid else (spec.length,)
+        self.register_buffer("places", fourier_features(axes, config.bands), persistent=False)
+        width = (spec.input_size if self.table is None else self.table.table.embedding_dim) + len(
+            self.get_buffer("places")[0]
+        )
+        with seeds.part("latents"):
+            self.latents = Latents(config.latents, spec.dim)
+        self.dropout = nn.Dropout(config.dropout)
+        self.stages = nn.ModuleList(self._stages(width, seeds))
+        has_norm = config.norm_placement != "post"
+        self.norm = build_norm(spec.dim, config) if has_norm else nn.Identity()
+        with seeds.part("head"):
+            self.head = nn.Linear(spec.dim, spec.output_size)
+            scaled_normal(self.head)
+
+    def _table(self, seeds: PartSeeds) -> TokenEmbedding | None:
+        """Of tokens; None where pixels or vectors are read as they are."""
+        spec, width = self.spec, self.config.input_width
+        if spec.input_kind == "tokens":
+            with seeds.part("embedding"):
+                return TokenEmbedding(spec.input_size, width or spec.dim)
+        if width is not None:
+            raise ModelError(
+                f"{self.name}: input_width={width} is of tokens, and {spec.input_kind} is read as "
+                "it is"
+            )
+        return None
+
+    def _stages(self, width: int, seeds: PartSeeds) -> list[Stage]:
+        config = self.config
+        own = {"all": 1, "paper": 2, "none": config.cross_attends}[config.share]
+        of_latents = replace(self.spec, length=config.latents, grid=None, position="none")
+        stages = []
+        for number in range(min(own, config.cross_attends)):
+            within = seeds.within(f"stages.{number}")
+            mixers = build_mixers(of_latents, within, is_causal=False)
+            stages.append(Stage(mixers, width, config, within, before=number, total=own))
+        return stages
+
+    def stage_of(self, cross_attend: int) -> Stage:
+        """Whose parameters a cross-attend uses, counted from 0."""
+        return cast("Stage", self.stages[min(cross_attend, len(self.stages) - 1)])
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
+        latents = self.attend(self.read(inputs, mask), mask)
+        logits: Tensor = self.head(latents.mean(dim=1))
+        return logits
+
+    def read(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What is looked at, `[batch, time, width]`: inputs beside their places."""
+        if self.table is not None:
+            x: Tensor = self.table(inputs, mask)
+        else:
+            x = without_padding(inputs.flatten(1, -2), mask)
+        if x.shape[1] > self.spec.length:
+            raise ModelError(
+                f"{self.name} takes at most length={self.spec.length}, not {x.shape[1]}"
+            )
+        places = self.get_buffer("places")[: x.shape[1]].to(x.dtype)
+        return torch.cat([x, places.expand(len(x), -1, -1)], dim=-1)
+
+    def attend(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The latents after having looked at `x`, `[batch, latents, dim]`."""
+        x = self.dropout(x)
+        prepared = {stage: cast("Stage", stage).cross.prepare(x, mask) for stage in self.stages}
+        latents: Tensor = self.latents(len(x)).to(x.dtype)
+        for number in range(self.config.cross_attends):
+            stage = self.stage_of(number)
+            latents = stage(latents, prepared[stage])
+        return normed(self.norm, latents)
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Of what is computed once for each stage, of each cross-attend, and of the head."""
+        once = sum(cast("Stage", each).cross.flops_of_inputs(length) for each in self.stages)
+        uses = (self.stage_of(number) for number in range(self.config.cross_attends))
+        each_use = sum(stage.flops(self.config.latents, length) for stage in uses)
+        return batch * (once + each_use + 2 * self.head.weight.numel())
+
+
+class Latents(nn.Module):
+    """Learned vectors, the same at the start of every sequence."""
+
+    keeps_own_draw = no_weight_decay = ("table",)
+
+    def __init__(self, number: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(number, dim))
+        nn.init.trunc_normal_(self.table, std=0.02, a=-0.04, b=0.04)
+
+    def forward(self, batch: int) -> Tensor:
+        """`[batch, number, dim]`."""
+        return self.table.repeat(batch, 1, 1)
+
+
+class Stage(nn.Module):
+    """A cross-attend and the blocks after it.
+
+    Args:
+        mixers: Of the blocks.
+        width: Of the inputs.
+        config: Knobs.
+        seeds: Of this stage.
+        before: Stages before it that have parameters of their own.
+        total: Such stages in all; by both the place of a block among all is found.
+    """
+
+    def __init__(
+        self,
+        mixers: list[Mixer],
+        width: int,
+        config: StackConfig,
+        seeds: PartSeeds,
+        *,
+        before: int,
+        total: int,
+    ) -> None:
+        super().__init__()
+        blocks: list[Block] = []
+        for place, mixer in enumerate([None, *mixers]):
+            share = (before + (place + 1) / (len(mixers) + 1)) / total
+            mlp, path = None, f"blocks.{place - 1}" if mixer else "cross"
+            if config.feed_forward != "none":
+                with seeds.part(f"{path}.mlp"):
+                    mlp = FeedForward(mixers[0].dim, config)
+            if mixer is not None:
+                blocks.append(Block(mixer, config, mlp=mlp, share=share))
+                continue
+            with seeds.part("cross.mixer"):
+                attention = CrossAttention(mixers[0].dim, width)
+            self.cross = CrossAttend(attention, config, mlp=mlp, share=share)
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, latents: Tensor, prepared: Prepared) -> Tensor:
+        """`[batch, latents, dim]` -> the same shape."""
+        latents = self.cross.look(latents, prepared)
+        for block in self.blocks:
+            latents = block(latents)
+        return latents
+
+    def flops(self, num_latents: int, length: int) -> float:
+        """Of one sequence, without keys and values."""
+        blocks = cast("list[Block]", list(self.blocks))
+        return sum((each.flops(num_latents) for each in blocks), self.cross.flops_of_latents(
+            num_latents, length
+        ))  # fmt: skip
+
+
+class CrossAttention(nn.Module):
+    """Latents of width `dim` look at inputs of another width, by one head of that width."""
+
+    def __init__(self, dim: int, width: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.query = nn.Linear(dim, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, dim)
+        for each in (self.query, self.key, self.value, self.output):
+            scaled_normal(each)
+
+    def forward(self, latents: Tensor, prepared: Prepared) -> Tensor:
+        """`[batch, latents, dim]` -> the same shape."""
+        keys, values, real = prepared
+        queries = self.query(latents)
+        visible = whole_sequence(latents, None, keys, real, is_causal=False)
+        queries, keys, values = (each.unsqueeze(1) for each in (queries, keys, values))
+        heads = fused_attention(queries, keys, values, visible, scale=keys.shape[-1] ** -0.5)
+        mixed: Tensor = self.output(heads.squeeze(1))
+        return mixed
+
+
+class CrossAttend(Block):
+    """A block whose mixer is cross-attention; inputs are normed in every placement."""
+
+    def __init__(
+        self, attention: CrossAttention, config: StackConfig, *, mlp: FeedForward | None,
+        share: float,
+    ) -> None:  # fmt: skip
+        super().__init__(cast("Mixer", attention), config, mlp=mlp, share=share)
+        self.input_norm = build_norm(attention.key.in_features, config)
+
+    @property
+    def attention(self) -> CrossAttention:
+        """The mixer."""
+        return cast("CrossAttention", self.mixer)
+
+    def prepare(self, x: Tensor, mask: Mask) -> Prepared:
+        """Keys and values `[batch, time, width]`, the same whenever these parameters are used."""
+        x = normed(self.input_norm, x, mask)
+        return self.attention.key(x), self.attention.value(x), mask
+
+    def look(self, latents: Tensor, prepared: Prepared) -> Tensor:
+        """`[batch, latents, dim]` -> the same shape."""
+        sub_layers: list[SubLayer] = self._ordered(
+            lambda x: self.attention(x, prepared), lambda x: x
+        )
+        for each in sub_layers:
+            latents = self._around(each, latents)
+        return latents
+
+    def flops_of_inputs(self, length: int) -> float:
+        """Of keys and values."""
+        return 2.0 * length * 2 * self.attention.key.weight.numel()
+
+    def flops_of_latents(self, num_latents: int, length: int) -> float:
+        """Of queries, scores, sums, outputs and the feed-forward."""
+        maps = 2 * self.attention.query.weight.numel() + 2 * length * self.attention.key.in_features
+        mlp = 0.0 if self.mlp is None else self.mlp.flops(num_latents)
+        return 2.0 * num_latents * maps + mlp
+
+
+def fourier_features(axes: tuple[int, ...], bands: int) -> Tensor:
+    """Of every place of a grid, row by row: `[places, axes * (2 * bands + 1)]`; see the module.
+
+    For each axis its sines, its cosines, and the coordinate; without bands nothing.
+    """
+    if bands == 0:
+        return torch.zeros(math.prod(axes), 0)
+    ticks = [torch.linspace(-1, 1, size, dtype=torch.float64) for size in axes]
+    features = []
+    for size, p in zip(axes, torch.meshgrid(*ticks, indexing="ij"), strict=True):
+        frequencies = torch.linspace(1, size / 2, bands, dtype=torch.float64)
+        angles = math.pi * p.flatten().unsqueeze(1) * frequencies
+        features += [angles.sin(), angles.cos(), p.flatten().unsqueeze(1)]
+    return torch.cat(features, dim=1).to(torch.get_default_dtype())

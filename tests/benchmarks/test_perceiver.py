@@ -1,0 +1,89 @@
+"""Our Perceiver computes what the encoders of `transformers` compute, one after the other.
+
+Theirs looks at its inputs once; applied again to its own latents, it is the paper's loop with all
+shared, and one encoder followed by repeats of another is the paper's own.
+Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import ModelSpec, build_model
+from models.architectures.perceiver import Perceiver, Stage
+from models.stack import Block
+
+pytestmark = [
+    pytest.mark.bench,
+    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+]
+
+DIM, LATENTS, LENGTH, HEADS = 16, 5, 9, 4
+MASK = torch.arange(LENGTH) < torch.tensor([[LENGTH], [4], [1]])
+TOKENS = torch.randint(7, (3, LENGTH), generator=torch.Generator().manual_seed(2))
+
+
+def perceiver(**settings: Any) -> Perceiver:
+    torch.manual_seed(0)
+    model = build_model(
+        ModelSpec(
+            architecture="perceiver", mixer="attention", knobs={"heads": HEADS, "bias": True},
+            dim=DIM, depth=2, length=LENGTH, input_kind="tokens", input_size=7, output_size=3,
+            settings={"latents": LATENTS, "bands": 3, "input_width": 6, **settings},
+        )
+    )  # fmt: skip
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return cast("Perceiver", model.double().eval())
+
+
+def encoder_of(stage: Stage, width: int) -> nn.Module:
+    """Their encoder, with the parameters of a stage of ours."""
+    from transformers import PerceiverConfig
+    from transformers.models.perceiver.modeling_perceiver import PerceiverEncoder
+
+    config = PerceiverConfig(
+        d_latents=DIM, num_latents=LATENTS, num_blocks=1, num_self_attends_per_block=2,
+        num_self_attention_heads=HEADS, num_cross_attention_heads=1, hidden_act="gelu",
+        cross_attention_widening_factor=4, self_attention_widening_factor=4,
+        attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    theirs = PerceiverEncoder(config, kv_dim=width).double().eval()
+    take(theirs.cross_attention, stage.cross)
+    theirs.cross_attention.attention.self.layernorm2.load_state_dict(
+        stage.cross.input_norm.state_dict()
+    )
+    for layer, block in zip(theirs.self_attends, stage.blocks, strict=True):
+        take(layer, cast("Block", block))
+    return theirs
+
+
+def take(layer: Any, block: Block) -> None:
+    attention, mixer, mlp = layer.attention, cast("Any", block.mixer), cast("Any", block.mlp)
+    pairs = [
+        (attention.self.layernorm1, block.mixer_norm), (attention.self.query, mixer.query),
+        (attention.self.key, mixer.key), (attention.self.value, mixer.value),
+        (attention.output.dense, mixer.output), (layer.layernorm, block.mlp_norm),
+        (layer.mlp.dense1, mlp.expand), (layer.mlp.dense2, mlp.contract),
+    ]  # fmt: skip
+    for theirs, ours in pairs:
+        theirs.load_state_dict(ours.state_dict())
+
+
+@pytest.mark.parametrize("share", ["paper", "all", "none"])
+def test_latents_are_those_of_transformers(share: str) -> None:
+    model = perceiver(share=share)
+    read = model.read(TOKENS)
+    hidden: Tensor = model.latents(len(TOKENS))
+    bias = torch.zeros(3, 1, 1, LENGTH).double().masked_fill(~MASK[:, None, None], -1e30)
+    with torch.no_grad():
+        for number in range(3):
+            encoder = encoder_of(model.stage_of(number), read.shape[2])
+            hidden = encoder(hidden, inputs=read, inputs_mask=bias).last_hidden_state
+        found = model.attend(read, MASK)
+    assert hidden.std() > 0.5
+    torch.testing.assert_close(found, model.norm(hidden), rtol=0, atol=1e-9)
