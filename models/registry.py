@@ -59,6 +59,7 @@ MIXERS: dict[str, str] = {
     "delta_net": "models.mixers.states.delta_net:DeltaNet",
     "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
     "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
+    "rwkv7": "models.mixers.states.rwkv7:RWKV7",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing
