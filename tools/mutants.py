@@ -21,10 +21,11 @@ from pathlib import Path
 
 from mistakes import MUTANTS_OF_MIXERS, Mutant
 from mistakes_of_architectures import MUTANTS_OF_ARCHITECTURES
+from mistakes_of_arena import MUTANTS_OF_ARENA
 from mistakes_of_attentions import MUTANTS_OF_ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-MUTANTS = MUTANTS_OF_MIXERS + MUTANTS_OF_ATTENTIONS + MUTANTS_OF_ARCHITECTURES
+MUTANTS = MUTANTS_OF_MIXERS + MUTANTS_OF_ATTENTIONS + MUTANTS_OF_ARENA + MUTANTS_OF_ARCHITECTURES
 _OF_MIXERS = "test_every_mixer.py"
 
 

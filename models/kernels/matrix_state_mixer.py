@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import linear_map
 from models.kernels.state_direction import Direction
-from models.kernels.state_reading import Reading
+from models.kernels.state_reading import StateReading
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 Decays = Literal["none", "fixed", "head", "channel", "sigmoid"]
@@ -46,7 +46,7 @@ class MatrixStateMixer(Mixer):
     why_not_relative = "it sums products of keys and values and never forms the score of one pair"
     mask_mode = "exact"
     positive_knobs: ClassVar[tuple[str, ...]] = ("heads", "chunk")
-    direction: ClassVar[type[Reading]] = Direction
+    direction: ClassVar[type[StateReading]] = Direction
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -180,10 +180,10 @@ class MatrixStateMixer(Mixer):
             read.append(direction.reference(x.flip(0), turned).flip(0))
         return torch.cat(read, dim=1) @ self.output.weight.T
 
-    def _readings(self) -> Sequence[Reading]:
-        return [each for each in self.directions if isinstance(each, Reading)]
+    def _readings(self) -> Sequence[StateReading]:
+        return [each for each in self.directions if isinstance(each, StateReading)]
 
-    def _only(self) -> Reading:
+    def _only(self) -> StateReading:
         return self._readings()[0]
 
 

@@ -109,7 +109,7 @@ def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -
 
 
 @dataclass(frozen=True)
-class _Chunks:
+class _RemovalChunks:
     """What each chunk makes of the state before it; `[batch, heads, chunks, ...]` each.
 
     Attributes:
@@ -127,7 +127,7 @@ class _Chunks:
     erased: Tensor
 
 
-def _within_chunks(s: RemovalStreams) -> _Chunks:
+def _within_chunks(s: RemovalStreams) -> _RemovalChunks:
     """All chunks at once."""
     so_far = s.decay().cumsum(dim=-2)
     queries, found = s.queries * so_far.exp(), s.found * (so_far - s.decay()).exp()
@@ -139,7 +139,7 @@ def _within_chunks(s: RemovalStreams) -> _Chunks:
     read = torch.linalg.solve_triangular(system, both, upper=False, unitriangular=True)
     lost = (queries @ erased.transpose(-1, -2)).tril() @ read
     taken = erased.transpose(-1, -2) @ read
-    return _Chunks(
+    return _RemovalChunks(
         queries=queries - lost[..., width:],
         outputs=(queries @ keys.transpose(-1, -2)).tril() @ s.values - lost[..., :width],
         kept=so_far[..., -1, :].exp().unsqueeze(-1),
@@ -148,7 +148,7 @@ def _within_chunks(s: RemovalStreams) -> _Chunks:
     )
 
 
-def _states_before(chunks: _Chunks) -> Tensor:
+def _states_before(chunks: _RemovalChunks) -> Tensor:
     """One chunk after the other, `[batch, heads, chunks, key_width, value_width]`."""
     state, states = torch.zeros_like(chunks.written[:, :, 0]), []
     for i in range(chunks.written.shape[2]):

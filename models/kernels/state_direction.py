@@ -26,7 +26,7 @@ from models.kernels.matrix_state import (
 from models.kernels.short_conv import ShortConvolution
 from models.kernels.softmax_attention import merge_heads, split_heads
 from models.kernels.state_decay import DECAYS, Decay
-from models.kernels.state_reading import Reading
+from models.kernels.state_reading import StateReading
 from models.mixer import State
 
 _LEAST_NORM, _LEAST_SQUARE = 1e-6, 1e-5
@@ -37,8 +37,8 @@ def root_mean_square_norm(x: Tensor) -> Tensor:
     return x / (x.square().mean(dim=-1, keepdim=True) + _LEAST_SQUARE).sqrt()
 
 
-class Direction(Reading):
-    """Reads what maps, a short convolution and rates make of the tokens; see `Reading`."""
+class Direction(StateReading):
+    """Reads what maps, a short convolution and rates make of the tokens; see `StateReading`."""
 
     def __init__(
         self, *, dim: int, heads: int, key_width: int, value_width: int, config: Any
@@ -85,7 +85,7 @@ class Direction(Reading):
         self.gate = nn.Sequential(*(linear_map(*sizes) for sizes in maps)) if maps else None
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """See `Reading.forward`."""
+        """See `StateReading.forward`."""
         mixed = self.mixed(x)
         mixed = mixed if self.conv is None else self.conv(mixed)
         with torch.autocast(x.device.type, enabled=False):
@@ -166,7 +166,7 @@ class Direction(Reading):
         return merged.to(x.dtype)
 
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
-        """See `Reading.reference`."""
+        """See `StateReading.reference`."""
         outputs = [x.new_zeros(self.values)] * len(x)
         if seen:
             tokens = [self.token(x, t, place) for place, t in enumerate(seen)]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from models.mixer import State
 
 
-class Reading(nn.Module, ABC):
+class StateReading(nn.Module, ABC):
     """Reads from left to right.
 
     Args:

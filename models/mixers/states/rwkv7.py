@@ -41,7 +41,7 @@ from models.kernels.removal_state import (
     removal_flops,
 )
 from models.kernels.softmax_attention import merge_heads, split_heads
-from models.kernels.state_reading import Reading
+from models.kernels.state_reading import StateReading
 from models.mixer import State
 
 _LEAST_NORM, _LEAST_VARIANCE = 1e-12, 64e-5
@@ -66,7 +66,7 @@ class LowRank(nn.Module):
         return mapped
 
 
-class GooseReading(Reading):
+class GooseReading(StateReading):
     """Six streams of shifted tokens, and what the recurrence reads of them."""
 
     keeps_own_draw = ("shift",)
@@ -100,7 +100,7 @@ class GooseReading(Reading):
         self.shift = nn.Parameter(1 - place**powers) if has_shift else None
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """See `Reading.forward`."""
+        """See `StateReading.forward`."""
         maps = self._maps(x, functional.pad(x, (0, 0, 1, 0))[:, :-1])
         with torch.autocast(x.device.type, enabled=False):
             streams = self._streams(maps)
@@ -167,7 +167,7 @@ class GooseReading(Reading):
         return out * gates
 
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
-        """See `Reading.reference`."""
+        """See `StateReading.reference`."""
         outputs = [x.new_zeros(self.values)] * len(x)
         if seen:
             tokens = [self._token(x, t) for t in seen]

@@ -1,0 +1,39 @@
+"""Plausible bugs in RWKV-7 and in rivals of the Long Range Arena that the tests must notice."""
+
+from __future__ import annotations
+
+from mistakes import Mutant
+
+_REMOVAL = "kernels/removal_state.py"
+_RWKV7 = "mixers/states/rwkv7.py"
+
+MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
+    Mutant(
+        "what is erased is read after the decay, as in the delta rule",
+        _REMOVAL,
+        "queries, found = s.queries * so_far.exp(), s.found * (so_far - s.decay()).exp()",
+        "queries, found = s.queries * so_far.exp(), s.found * so_far.exp()",
+        "rwkv7",
+    ),
+    Mutant(
+        "a padded token erases",
+        _RWKV7,
+        "        erased=erased,\n    )  # fmt: skip\n",
+        "        erased=s.erased,\n    )  # fmt: skip\n",
+        "rwkv7",
+    ),
+    Mutant(
+        "a step meets the same token before it for ever",
+        _RWKV7,
+        "return out, ((matrix, x.squeeze(1)) if last else (matrix,))",
+        "return out, (matrix, *last)",
+        "rwkv7",
+    ),
+    Mutant(
+        "the write is not scaled by the rate",
+        _RWKV7,
+        "replaced = keys * (1 + (rates - 1) * self.replacement.to(keys.dtype))",
+        "replaced = keys * (1 + self.replacement.to(keys.dtype))",
+        "rwkv7",
+    ),
+)
