@@ -64,6 +64,7 @@ MIXERS: dict[str, str] = {
     "fnet": "models.mixers.fnet:FNet",
     # token mixing
     "mlp_mixer": "models.mixers.mlp_mixer:MLPMixer",
+    "synthesizer": "models.mixers.sparse.synthesizer:Synthesizer",
 }
 
 POSITIONS: dict[str, str] = {

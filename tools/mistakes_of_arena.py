@@ -6,6 +6,7 @@ from mistakes import Mutant
 
 _REMOVAL = "kernels/removal_state.py"
 _RWKV7 = "mixers/states/rwkv7.py"
+_SYNTHESIZER = "mixers/sparse/synthesizer.py"
 
 MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
     Mutant(
@@ -35,5 +36,19 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
         "replaced = keys * (1 + (rates - 1) * self.replacement.to(keys.dtype))",
         "replaced = keys * (1 + self.replacement.to(keys.dtype))",
         "rwkv7",
+    ),
+    Mutant(
+        "the two factors of a column are swapped",
+        _SYNTHESIZER,
+        "fine[..., columns % self.period] * coarse[..., columns // self.period]",
+        "fine[..., columns // self.period] * coarse[..., columns % self.period]",
+        "synthesizer",
+    ),
+    Mutant(
+        "hidden layers are not rectified",
+        _SYNTHESIZER,
+        "split_heads(torch.relu(self.hidden(x)), self.heads)",
+        "split_heads(self.hidden(x), self.heads)",
+        "synthesizer",
     ),
 )
