@@ -52,6 +52,7 @@ MIXERS: dict[str, str] = {
     "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
     "bigbird": "models.mixers.sparse.bigbird:BigBird",
     "nystromformer": "models.mixers.sparse.nystromformer:Nystromformer",
+    "strided_attention": "models.mixers.sparse.strided_attention:StridedAttention",
     # matrix state
     "retention": "models.mixers.states.retention:Retention",
     "gla": "models.mixers.states.gla:GatedLinearAttention",

@@ -7,6 +7,7 @@ from mistakes import Mutant
 _REMOVAL = "kernels/removal_state.py"
 _RWKV7 = "mixers/states/rwkv7.py"
 _SYNTHESIZER = "mixers/sparse/synthesizer.py"
+_STRIDED = "mixers/sparse/strided_attention.py"
 
 MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
     Mutant(
@@ -50,5 +51,26 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
         "split_heads(torch.relu(self.hidden(x)), self.heads)",
         "split_heads(self.hidden(x), self.heads)",
         "synthesizer",
+    ),
+    Mutant(
+        "a key of both sets counts twice",
+        _STRIDED,
+        "sets = [near, Rows(far.queries, far.keys, once)]",
+        "sets = [near, far]",
+        "strided_attention",
+    ),
+    Mutant(
+        "the window is a token short",
+        _STRIDED,
+        "return (queries - keys).abs() <= self.stride\n",
+        "return (queries - keys).abs() < self.stride\n",
+        "strided_attention",
+    ),
+    Mutant(
+        "a step gives all heads both sets",
+        _STRIDED,
+        'sets = [near | far] * 2 if self.config.joined == "merged" else [near, far]',
+        "sets = [near | far] * 2",
+        "strided_attention",
     ),
 )
