@@ -53,6 +53,7 @@ MIXERS: dict[str, str] = {
     "bigbird": "models.mixers.sparse.bigbird:BigBird",
     "nystromformer": "models.mixers.sparse.nystromformer:Nystromformer",
     "strided_attention": "models.mixers.sparse.strided_attention:StridedAttention",
+    "sinkhorn": "models.mixers.sparse.sinkhorn:SinkhornAttention",
     # matrix state
     "retention": "models.mixers.states.retention:Retention",
     "gla": "models.mixers.states.gla:GatedLinearAttention",

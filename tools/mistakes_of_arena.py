@@ -7,6 +7,7 @@ from mistakes import Mutant
 _REMOVAL = "kernels/removal_state.py"
 _RWKV7 = "mixers/states/rwkv7.py"
 _SYNTHESIZER = "mixers/sparse/synthesizer.py"
+_SINKHORN = "mixers/sparse/sinkhorn.py"
 _STRIDED = "mixers/sparse/strided_attention.py"
 
 MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
@@ -72,5 +73,28 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
         'sets = [near | far] * 2 if self.config.joined == "merged" else [near, far]',
         "sets = [near | far] * 2",
         "strided_attention",
+    ),
+    Mutant(
+        "blocks of padding take part in the sorting",
+        _SINKHORN,
+        "            is_block = real.any(dim=2)\n",
+        "            is_block = torch.ones_like(real.any(dim=2))\n",
+        "sinkhorn",
+    ),
+    Mutant(
+        "columns are normed before rows",
+        _SINKHORN,
+        "for axis in (-1, -2):",
+        "for axis in (-2, -1):",
+        "sinkhorn",
+    ),
+    Mutant(
+        "sorted values are those of the block itself",
+        _SINKHORN,
+        "torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3)\n"
+        "            for each in (keys, values)",
+        "torch.cat([each, _sorted(sorting.to(each.dtype), each) if each is keys else each], dim=3)\n"
+        "            for each in (keys, values)",
+        "sinkhorn",
     ),
 )
