@@ -93,7 +93,7 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
         _SINKHORN,
         "torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3)\n"
         "            for each in (keys, values)",
-        "torch.cat([each, _sorted(sorting.to(each.dtype), each) if each is keys else each], dim=3)\n"
+        "torch.cat([each, each if each is values else _sorted(sorting, each)], dim=3)\n"
         "            for each in (keys, values)",
         "sinkhorn",
     ),

@@ -41,7 +41,7 @@ def test_a_low_temperature_finds_the_permutation() -> None:
 
 @pytest.mark.parametrize("length", [20, 32])
 def test_within_a_single_block_it_is_attention(length: int) -> None:
-    """Each key is met twice, which a softmax does not notice; but not where the block has room."""
+    """Each key is met twice, which a softmax does not notice."""
     mixer, x = build(block=length, max_length=length), small_models.tokens(length)
     attention = build_mixer("attention", dim=8, heads=2).double()
     attention.load_state_dict(mixer.state_dict(), strict=False)
@@ -64,5 +64,5 @@ def test_equal_logits_give_every_block_the_mean_of_all() -> None:
 
 
 def test_no_temperature_is_refused() -> None:
-    with pytest.raises(ModelError, match="sinkhorn: temperature=0.0 is not above 0"):
+    with pytest.raises(ModelError, match=r"sinkhorn: temperature=0\.0 is not above 0"):
         build(temperature=0.0)
