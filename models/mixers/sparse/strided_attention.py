@@ -9,7 +9,7 @@ Equation: as `attention`, where token i sees the keys j of two sets, with l the 
 Cost: n (k + n / k) d for the stride k, n^1.5 d where k is the root of n; one sequential operation;
     two layers between any two positions.
 Departures: the form that is not causal is ours, with distances to both sides. Sets that take turns
-    from layer to layer are left out. By default the stride is 16 and c an eighth of it, where the
+    from layer to layer are left out. By default the stride is 16 and c a quarter of it, where the
     paper has 128 and 8 to 32: sequences here are shorter. In the form that is not causal, tokens
     of a last block that is cut short are summed up by none.
 Padding: padded keys are hidden; each real token keeps its place.
@@ -102,7 +102,7 @@ class StridedAttention(Mixer):
             pattern: Which sets: see the module's note; the paper has `strided` for images and
                 music, `fixed` for text.
             stride: l, about the root of the length.
-            summaries: c, the last tokens of each block, which all see; None for an eighth of the
+            summaries: c, the last tokens of each block, which all see; None for a quarter of the
                 stride, at least 1. Of the pattern `strided` there are none.
             joined: Whether half of the heads sees each set, or all see both as one.
         """
@@ -140,7 +140,7 @@ class StridedAttention(Mixer):
         self.heads, self.stride = config.heads, config.stride
         self.head_dim = self.dim // config.heads
         self.is_fixed = config.pattern == "fixed"
-        self.summaries = config.summaries or max(1, config.stride // 8)
+        self.summaries = config.summaries or max(1, config.stride // 4)
         self.query, self.key, self.value, self.output = square_projections(self.dim)
 
     def forward(
