@@ -9,8 +9,8 @@ Equation: for each head, R_i = W relu(U s_i + a) / tau for block i, s_i the sum 
 Cost: n (k + n / k) d for blocks of k tokens; one sequential operation; any two positions are one
     step apart.
 Departures: no Gumbel noise on R, so that the mixer is a function; logits are not rectified, and
-    have no bias, which the sums of columns cancel. The paper does not say whether own and sorted
-    keys share a softmax; here they do. Sequences shorter than max_length use the first columns.
+    have no bias, which the sums of columns cancel. Own and sorted keys share one softmax. The
+    causal form is not built. Sequences shorter than max_length use the first columns.
 Padding: blocks of padding are left out of P. A padded token is a zero in the sums of sorted keys,
     which are hidden where no block has a real token at that place; own keys are hidden.
 Fast form: P by logarithms in float32 at least, then one product for keys and one for values; each

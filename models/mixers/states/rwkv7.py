@@ -10,9 +10,9 @@ Equation: each of six streams s is x_t + m_s (x_{t-1} - x_t). From them, for eac
     W ((groupnorm(S_t' r_t) + (sum r_t * k~_t * r_k) v_t) * gate), each head normed by itself.
 Cost: n d^2 / heads, in chunks; the chunks wait for one another, and corrections are no plain sum.
 Departures: no mean of the value with that of the bottom layer, since a mixer knows no other
-    layer. Vectors that the authors start by depth start in all layers as at the bottom, and the
-    output map starts as all maps do, where theirs is zero. Heads are of width dim / heads, where
-    theirs is 64; ranks are knobs.
+    layer. Vectors that the authors start by depth start in all layers as at the bottom. The square
+    maps start as all maps do, where theirs of the output is zero and that of the key a tenth of
+    those of r and v. Heads are of width dim / heads, where theirs is 64; ranks are knobs.
 Padding: a padded token erases nothing, writes nothing and lets nothing decay; the next token meets
     a zero in its place, as the first token does.
 Fast form: `kernels.removal_state.chunked_removal`; `step` holds S and the last token.
