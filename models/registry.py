@@ -52,6 +52,8 @@ MIXERS: dict[str, str] = {
     "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
     "bigbird": "models.mixers.sparse.bigbird:BigBird",
     "nystromformer": "models.mixers.sparse.nystromformer:Nystromformer",
+    "strided_attention": "models.mixers.sparse.strided_attention:StridedAttention",
+    "sinkhorn": "models.mixers.sparse.sinkhorn:SinkhornAttention",
     # matrix state
     "retention": "models.mixers.states.retention:Retention",
     "gla": "models.mixers.states.gla:GatedLinearAttention",
@@ -59,10 +61,12 @@ MIXERS: dict[str, str] = {
     "delta_net": "models.mixers.states.delta_net:DeltaNet",
     "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
     "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
+    "rwkv7": "models.mixers.states.rwkv7:RWKV7",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing
     "mlp_mixer": "models.mixers.mlp_mixer:MLPMixer",
+    "synthesizer": "models.mixers.sparse.synthesizer:Synthesizer",
 }
 
 POSITIONS: dict[str, str] = {

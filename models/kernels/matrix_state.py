@@ -19,7 +19,7 @@ Precision: float32 at least, whatever the inputs have.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -44,25 +44,25 @@ class Streams:
     log_decay: Tensor | None = None
     strength: Tensor | None = None
 
-    def wide(self) -> Streams:
+    def wide(self) -> Self:
         """In float32 at least."""
         return self.each(lambda x: x.to(torch.promote_types(x.dtype, torch.float32)))
 
-    def padded(self, num_tokens: int) -> Streams:
+    def padded(self, num_tokens: int) -> Self:
         """With tokens at the end that write nothing and decay nothing."""
         return self.each(lambda x: functional.pad(x, (0, 0, 0, num_tokens)))
 
-    def in_chunks(self, size: int) -> Streams:
+    def in_chunks(self, size: int) -> Self:
         """`[batch, heads, chunks, size, width]` each; the chunks must be whole."""
         return self.each(lambda x: x.unflatten(2, (-1, size)))
 
-    def each(self, function: Any) -> Streams:
+    def each(self, function: Any) -> Self:
         """The same of every part that is there."""
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {
             key: part if part is None else function(part) for key, part in parts.items()
         }
-        return Streams(**changed)
+        return type(self)(**changed)
 
 
 def empty_state(batch: int, heads: int, key_width: int, like: Tensor, value_width: int) -> Tensor:

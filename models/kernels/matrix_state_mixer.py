@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import linear_map
 from models.kernels.state_direction import Direction
+from models.kernels.state_reading import StateReading
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 Decays = Literal["none", "fixed", "head", "channel", "sigmoid"]
@@ -45,7 +46,7 @@ class MatrixStateMixer(Mixer):
     why_not_relative = "it sums products of keys and values and never forms the score of one pair"
     mask_mode = "exact"
     positive_knobs: ClassVar[tuple[str, ...]] = ("heads", "chunk")
-    direction: ClassVar[type[Direction]] = Direction
+    direction: ClassVar[type[StateReading]] = Direction
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -101,10 +102,9 @@ class MatrixStateMixer(Mixer):
                 f"{cls.name}: delta=True with qk_norm='none' lets the state grow without end, "
                 "give 'l2' or 'l1'"
             )
-        if config.short_conv == 1 or config.short_conv < 0:
-            raise ModelError(
-                f"{cls.name}: short_conv={config.short_conv} is neither 0 nor at least 2"
-            )
+        taps = getattr(config, "short_conv", 0)
+        if taps == 1 or taps < 0:
+            raise ModelError(f"{cls.name}: short_conv={taps} is neither 0 nor at least 2")
 
     def make_parameters(self, config: Any) -> None:
         """One direction or two, and the output map."""
@@ -180,10 +180,10 @@ class MatrixStateMixer(Mixer):
             read.append(direction.reference(x.flip(0), turned).flip(0))
         return torch.cat(read, dim=1) @ self.output.weight.T
 
-    def _readings(self) -> Sequence[Direction]:
-        return [each for each in self.directions if isinstance(each, Direction)]
+    def _readings(self) -> Sequence[StateReading]:
+        return [each for each in self.directions if isinstance(each, StateReading)]
 
-    def _only(self) -> Direction:
+    def _only(self) -> StateReading:
         return self._readings()[0]
 
 

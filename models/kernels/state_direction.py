@@ -26,6 +26,7 @@ from models.kernels.matrix_state import (
 from models.kernels.short_conv import ShortConvolution
 from models.kernels.softmax_attention import merge_heads, split_heads
 from models.kernels.state_decay import DECAYS, Decay
+from models.kernels.state_reading import StateReading
 from models.mixer import State
 
 _LEAST_NORM, _LEAST_SQUARE = 1e-6, 1e-5
@@ -36,24 +37,15 @@ def root_mean_square_norm(x: Tensor) -> Tensor:
     return x / (x.square().mean(dim=-1, keepdim=True) + _LEAST_SQUARE).sqrt()
 
 
-class Direction(nn.Module):
-    """Reads from left to right.
-
-    Args:
-        dim: Width of a token.
-        heads: Of this reading.
-        key_width: Of a head.
-        value_width: Of a head.
-        config: Knobs of the mixer.
-    """
+class Direction(StateReading):
+    """Reads what maps, a short convolution and rates make of the tokens; see `StateReading`."""
 
     def __init__(
         self, *, dim: int, heads: int, key_width: int, value_width: int, config: Any
     ) -> None:
-        super().__init__()
-        self.dim, self.heads, self.config = dim, heads, config
-        self.key_width, self.value_width = key_width, value_width
-        self.keys, self.values = heads * key_width, heads * value_width
+        super().__init__(
+            dim=dim, heads=heads, key_width=key_width, value_width=value_width, config=config
+        )
         self.has_delta: bool = getattr(config, "delta", False)
         # Writes of many more tokens than a key has channels cancel one another, and lose digits.
         longest = 2 * key_width if self.has_delta else config.chunk
@@ -93,15 +85,7 @@ class Direction(nn.Module):
         self.gate = nn.Sequential(*(linear_map(*sizes) for sizes in maps)) if maps else None
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """Read.
-
-        Args:
-            x: `[batch, time, dim]`, zeros at padding.
-            real: `[batch, time]`, True where a token is real; None where all are.
-
-        Returns:
-            `[batch, time, heads * value_width]`.
-        """
+        """See `StateReading.forward`."""
         mixed = self.mixed(x)
         mixed = mixed if self.conv is None else self.conv(mixed)
         with torch.autocast(x.device.type, enabled=False):
@@ -182,12 +166,7 @@ class Direction(nn.Module):
         return merged.to(x.dtype)
 
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
-        """The definition, one token at a time: `[time, dim]` -> `[time, heads * value_width]`.
-
-        Args:
-            x: Zeros at padding.
-            seen: Places of the real tokens, ascending.
-        """
+        """See `StateReading.reference`."""
         outputs = [x.new_zeros(self.values)] * len(x)
         if seen:
             tokens = [self.token(x, t, place) for place, t in enumerate(seen)]

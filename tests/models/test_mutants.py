@@ -80,7 +80,13 @@ class Pooling(Mixer):
 def mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     yield importlib.import_module("mutants")
-    for name in ("mutants", "mistakes", "mistakes_of_architectures", "mistakes_of_attentions"):
+    for name in (
+        "mutants",
+        "mistakes",
+        "mistakes_of_architectures",
+        "mistakes_of_attentions",
+        "mistakes_of_arena",
+    ):
         sys.modules.pop(name, None)
 
 

@@ -11,6 +11,9 @@ Departures: global blocks are the first g, where the paper's experiments take so
     from all blocks of `max_length`, so that padding does not move them either: a shorter sequence
     lacks those that lie beyond its end. Blocks are smaller than the paper's 64 by default, and
     fewer of them global (its 2) or random (its 3): sequences here are shorter.
+Longformer: the window with global tokens of Beltagy et al. 2020 (arXiv:2004.05150) is this mixer
+    with ``num_random=0``, save that window and global tokens are whole blocks here, that its
+    global tokens have projections of their own, and that some of its windows are dilated.
 Padding: padded keys are hidden, the mixer's own filling of the last block too.
 Fast form: global rows against all keys; each other block against its blocks of keys, gathered, in
     one `scaled_dot_product_attention`; time and memory grow with n.

@@ -20,7 +20,7 @@ from tests.suite.timing.subjects import alone, trial_of
 LINFORMER = {"linformer": {"projected_length": 8}}
 # A loop over chunks is seen, what happens inside one is not. So sums are measured in a single
 # chunk, corrections of one token by another token by token.
-CHUNKS = {"gla": 64, "delta_net": 1, "gated_delta": 1, "kimi_delta": 1}
+CHUNKS = {"gla": 64, "delta_net": 1, "gated_delta": 1, "kimi_delta": 1, "rwkv7": 1}
 NEEDED = LINFORMER | {name: {"chunk": size} for name, size in CHUNKS.items()}
 KNOBS: list[tuple[str, dict[str, Any]]] = [
     *((name, NEEDED.get(name, {})) for name in MIXERS),

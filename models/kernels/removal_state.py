@@ -1,0 +1,158 @@
+"""A matrix of state whose tokens erase along one key and write along another.
+
+    S_t = D_t S_{t-1} - e_t (c_t' S_{t-1}) + k_t v_t',   o_t = S_t' q_t,
+
+where S is a matrix of key width by value width and D_t = diag(exp(g_t)) the decay of each channel.
+The state is read along c_t before it decays, and what was found is taken off along e_t, as in
+RWKV-7 (arXiv:2503.14456, equation 17). The delta rule of `kernels.matrix_state` has c = k, e = b k.
+
+Chunked form: with L_t = g_1 + .. + g_t inside a chunk, the decay from token s to token t is
+    exp(L_t) exp(-L_s), so that keys are divided and queries multiplied once, and all else is
+    products of matrices. What the tokens y_t = S_{t-1}' c_t find solves a unit lower triangular
+    system, for the state before the chunk and the values apart. A chunk is then one map of the
+    state before it to the state after it, and the outputs of all chunks come at once.
+Bounds: exp(-L) must stay finite in float32, so that `LONGEST` tokens of a decay of at least
+    exp(-`STEEPEST`) is all that a chunk may have. Each term is a product: no digits are lost.
+Precision: float32 at least, whatever the inputs have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.kernels.matrix_state import Streams, chunk_size
+
+STEEPEST = 0.606531  # exp(-1/2): the most that a logarithm of a decay may be below 0
+LONGEST = 64  # exp(STEEPEST * LONGEST) = 7e16
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovalStreams(Streams):
+    """What the recurrence reads; the decay is one of each channel, and there is no strength.
+
+    Attributes:
+        found: c, by which the state is read before it decays.
+        erased: e, along which what was found is taken off.
+    """
+
+    found: Tensor
+    erased: Tensor
+
+    def decay(self) -> Tensor:
+        """g, or zeros."""
+        return torch.zeros_like(self.keys) if self.log_decay is None else self.log_decay
+
+
+def recurrent_removal(s: RemovalStreams) -> Tensor:
+    """The definition: one token after the other, in the inputs' own precision.
+
+    Returns:
+        `[batch, heads, time, value_width]`.
+    """
+    state = s.keys.new_zeros(*s.keys.shape[:2], s.keys.shape[-1], s.values.shape[-1])
+    outputs = []
+    for t in range(s.keys.shape[2]):
+        read = torch.einsum("bhkv,bhk->bhv", state, s.found[:, :, t])
+        state = s.decay()[:, :, t].exp().unsqueeze(-1) * state
+        state = state - torch.einsum("bhk,bhv->bhkv", s.erased[:, :, t], read)
+        state = state + torch.einsum("bhk,bhv->bhkv", s.keys[:, :, t], s.values[:, :, t])
+        outputs.append(torch.einsum("bhkv,bhk->bhv", state, s.queries[:, :, t]))
+    return torch.stack(outputs, dim=2)
+
+
+def one_removal(streams: RemovalStreams, state: Tensor) -> tuple[Tensor, Tensor]:
+    """One token, of time 1.
+
+    Args:
+        streams: Of a single token.
+        state: `[batch, heads, key_width, value_width]`.
+
+    Returns:
+        `[batch, heads, 1, value_width]`, and the new state.
+    """
+    s = streams.wide()
+    read = s.found @ state
+    state = s.decay().exp().transpose(-1, -2) * state - s.erased.transpose(-1, -2) * read
+    state = state + s.keys.transpose(-1, -2) * s.values
+    return s.queries @ state, state
+
+
+def chunked_removal(streams: RemovalStreams, *, size: int) -> Tensor:
+    """The fast form; see the module's note.
+
+    Args:
+        streams: Of any length.
+        size: Tokens to a chunk, at most `LONGEST`.
+
+    Returns:
+        `[batch, heads, time, value_width]`, in float32 at least.
+    """
+    length = streams.keys.shape[2]
+    size = chunk_size(length, size)
+    within = _within_chunks(streams.wide().padded(-length % size).in_chunks(size))
+    outputs = within.outputs + within.queries @ _states_before(within)
+    return outputs.flatten(2, 3)[:, :, :length]
+
+
+def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -> int:
+    """Of the products of one head's `chunked_removal`, and of its solve: half a product."""
+    size = chunk_size(length, size)
+    both = key_width + value_width
+    scores = 4 * 2 * size**2 * key_width
+    inside = 2 * size**2 * (2 * value_width + both) + size**2 * both
+    writes = 2 * size * key_width * (value_width + both)
+    state = 2 * size * key_width * value_width + 2 * key_width**2 * value_width
+    return -(-length // size) * (scores + inside + writes + state)
+
+
+@dataclass(frozen=True)
+class _RemovalChunks:
+    """What each chunk makes of the state before it; `[batch, heads, chunks, ...]` each.
+
+    Attributes:
+        queries: That read the state before the chunk, `[size, key_width]`.
+        outputs: Read if that state is zero, `[size, value_width]`.
+        kept: Decay over all the chunk, `[key_width, 1]`.
+        written: Before that decay, if that state is zero, `[key_width, value_width]`.
+        erased: Of that state, before that decay, `[key_width, key_width]`.
+    """
+
+    queries: Tensor
+    outputs: Tensor
+    kept: Tensor
+    written: Tensor
+    erased: Tensor
+
+
+def _within_chunks(s: RemovalStreams) -> _RemovalChunks:
+    """All chunks at once."""
+    so_far = s.decay().cumsum(dim=-2)
+    queries, found = s.queries * so_far.exp(), s.found * (so_far - s.decay()).exp()
+    keys, erased = (part * (-so_far).exp() for part in (s.keys, s.erased))
+    width = s.values.shape[-1]
+    of_values = (found @ keys.transpose(-1, -2)).tril(-1) @ s.values
+    system = (found @ erased.transpose(-1, -2)).tril(-1)
+    both = torch.cat([of_values, found], dim=-1)
+    read = torch.linalg.solve_triangular(system, both, upper=False, unitriangular=True)
+    lost = (queries @ erased.transpose(-1, -2)).tril() @ read
+    taken = erased.transpose(-1, -2) @ read
+    return _RemovalChunks(
+        queries=queries - lost[..., width:],
+        outputs=(queries @ keys.transpose(-1, -2)).tril() @ s.values - lost[..., :width],
+        kept=so_far[..., -1, :].exp().unsqueeze(-1),
+        written=keys.transpose(-1, -2) @ s.values - taken[..., :width],
+        erased=taken[..., width:],
+    )
+
+
+def _states_before(chunks: _RemovalChunks) -> Tensor:
+    """One chunk after the other, `[batch, heads, chunks, key_width, value_width]`."""
+    state, states = torch.zeros_like(chunks.written[:, :, 0]), []
+    for i in range(chunks.written.shape[2]):
+        states.append(state)
+        left = state - chunks.erased[:, :, i] @ state + chunks.written[:, :, i]
+        state = chunks.kept[:, :, i] * left
+    return torch.stack(states, dim=2)

@@ -1,0 +1,251 @@
+"""Sparse Sinkhorn attention: a block of tokens sees itself, and one that is sorted to its place.
+
+Paper: Tay et al. 2020, "Sparse Sinkhorn Attention" (arXiv:2002.11296), sections 3.1 and 3.2.
+Equation: for each head, R_i = W relu(U s_i + a) / tau for block i, s_i the sum of its tokens; P is
+    exp(R), its rows and then its columns divided by their sums, several times over, which is near
+    a permutation of blocks where tau is small. Sorted keys are K'_i = sum_j P_ij K_j, of tokens at
+    the same place of their blocks, and so are values; a query of block i sees K_i and K'_i under
+    one softmax scaled by d^-.5.
+Cost: n (k + n / k) d for blocks of k tokens; one sequential operation; any two positions are one
+    step apart.
+Departures: no Gumbel noise on R, so that the mixer is a function; logits are not rectified, and
+    have no bias, which the sums of columns cancel. Own and sorted keys share one softmax. The
+    causal form is not built. Sequences shorter than max_length use the first columns.
+Padding: blocks of padding are left out of P. A padded token is a zero in the sums of sorted keys,
+    which are hidden where no block has a real token at that place; own keys are hidden.
+Fast form: P by logarithms in float32 at least, then one product for keys and one for values; each
+    block against both in one `scaled_dot_product_attention`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.initialisation import linear_map
+from models.kernels.softmax_attention import (
+    masked_attention,
+    merge_heads,
+    project_to_head,
+    split_heads,
+    square_projections,
+)
+from models.mixer import Context, Cost, Mask, Mixer, without_padding
+
+_HIDDEN = -1e30  # a logarithm of nothing that stays finite when another is taken off
+
+
+class SinkhornAttention(Mixer):
+    """Every token takes a mean over two blocks of values; see the module's note."""
+
+    name = "sinkhorn"
+    paper = "Tay et al. 2020, arXiv:2002.11296"
+    family = "sparse attention"
+    cost = Cost(time="n * k * d + n**2 / k * d", sequential_operations="1", maximum_path_length="1")
+    why_not_causal = "the sum of a column runs over the rows of all blocks, later ones too"
+    why_not_relative = "sorted keys stand at no place"
+    fixed_length = True
+    is_position_aware = True
+    mask_mode = "exact"
+    heads_divide_dim = True
+    positive_knobs = ("block", "iterations")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of Sinkhorn attention.
+
+        Attributes:
+            heads: Number of heads; must divide dim.
+            block: Tokens of a block.
+            iterations: How often rows and columns are divided by their sums.
+            temperature: tau, above 0; the lower, the nearer P is to a permutation.
+        """
+
+        heads: int = 4
+        block: int = 8
+        iterations: int = 5
+        temperature: float = 0.75
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse a temperature that nothing can be divided by."""
+        super().check_config(config, dim=dim)
+        if not config.temperature > 0:
+            raise ModelError(f"{cls.name}: temperature={config.temperature} is not above 0")
+
+    def make_parameters(self, config: Config) -> None:
+        """Four projections, and what sorts: a hidden layer, and columns of each head."""
+        self.heads, self.block = config.heads, config.block
+        self.head_dim = self.dim // config.heads
+        self.query, self.key, self.value, self.output = square_projections(self.dim)
+        self.hidden = linear_map(self.dim, self.dim)
+        self.hidden_bias = nn.Parameter(torch.zeros(self.dim))
+        num_blocks = -(-self.max_length // self.block)
+        self.columns = nn.Parameter(torch.empty(self.heads, num_blocks, self.head_dim))
+        nn.init.normal_(self.columns, std=self.head_dim**-0.5)
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        batch, time, _ = x.shape
+        x = functional.pad(without_padding(x, mask), (0, 0, 0, -time % self.block))
+        real = self._real(time, mask, x)
+        sorting = self._sorting(x, real)
+        queries, keys, values = (
+            _in_blocks(split_heads(each(x), self.heads), 2, self.block)
+            for each in (self.query, self.key, self.value)
+        )
+        keys, values = (
+            torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3)
+            for each in (keys, values)
+        )
+        found = real.any(dim=1, keepdim=True).expand_as(real)
+        allowed = torch.cat([real, found], dim=2).repeat_interleave(self.heads, dim=0)
+        mixed = masked_attention(
+            queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1),
+            allowed.unsqueeze(2), scale=self.head_dim**-0.5,
+        )  # fmt: skip
+        tokens = mixed.reshape(batch, self.heads, x.shape[1], self.head_dim)[:, :, :time]
+        merged: Tensor = self.output(merge_heads(tokens))
+        return merged
+
+    def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor:
+        """`[batch, blocks, block]`, True where a token is neither padded nor filled in."""
+        places = torch.arange(x.shape[1], device=x.device)
+        real = (places < time).expand(len(x), -1)
+        if mask is not None:
+            real = real & functional.pad(mask, (0, -time % self.block))
+        return _in_blocks(real, 1, self.block)
+
+    def _sorting(self, x: Tensor, real: Tensor) -> Tensor:
+        """P, `[batch, heads, blocks, blocks]`, in float32 at least; zeros for blocks of padding."""
+        with torch.autocast(x.device.type, enabled=False):
+            wide = x.to(torch.promote_types(x.dtype, torch.float32))
+            sums = _in_blocks(wide, 1, self.block).sum(dim=2)
+            hidden = functional.linear(sums, self.hidden.weight.to(wide.dtype))
+            hidden = split_heads(torch.relu(hidden + self.hidden_bias.to(wide.dtype)), self.heads)
+            columns = self.columns[:, : sums.shape[1]].to(wide.dtype)
+            logits = hidden @ columns.mT / self.config.temperature
+            is_block = real.any(dim=2)
+            shown = is_block[:, None, :, None] & is_block[:, None, None, :]
+            return sinkhorn(logits, shown, self.config.iterations)
+
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the tokens of a block."""
+        return {"k": self.block}
+
+    def num_parameters(self) -> int:
+        """Four projections, the hidden layer with its bias, and the columns."""
+        return 5 * self.dim**2 + self.dim + -(-self.max_length // self.block) * self.dim
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Projections, logits of blocks, sorting keys and values, attention to two blocks.
+
+        What is filled into the last block counts.
+        """
+        self.check_context_length(context_length)
+        blocks, dim = -(-length // self.block), self.dim
+        tokens = blocks * self.block
+        products = (3 * tokens + length + blocks) * dim**2 + blocks**2 * dim
+        products += 2 * blocks * tokens * dim + 2 * tokens * 2 * self.block * dim
+        return float(2 * batch * products)
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One head, then one query at a time; blocks are lists of real places."""
+        num_blocks = -(-len(x) // self.block)
+        members = [[t for t in seen if t // self.block == i] for i in range(num_blocks)]
+        heads = []
+        for h in range(self.heads):
+            queries, keys, values = (
+                project_to_head(each, h, self.head_dim, x)
+                for each in (self.query, self.key, self.value)
+            )
+            sorting = self._sorting_of_one(h, x, members)
+            rows = []
+            for t, query in enumerate(queries):
+                met = self._met(t // self.block, sorting, members, keys, values)
+                if not met:
+                    rows.append(0 * query)
+                    continue
+                terms = torch.stack([key @ query / self.head_dim**0.5 for key, _ in met]).exp()
+                rows.append(terms / terms.sum() @ torch.stack([value for _, value in met]))
+            heads.append(torch.stack(rows))
+        mixed: Tensor = self.output(torch.cat(heads, dim=1))
+        return mixed
+
+    def _sorting_of_one(
+        self, head: int, x: Tensor, members: list[list[int]]
+    ) -> dict[tuple[int, int], Tensor]:
+        """P of pairs of blocks that are there, by plain division."""
+        blocks = [i for i, places in enumerate(members) if places]
+        rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
+        p = {}
+        for i in blocks:
+            total = torch.stack([x[t] for t in members[i]]).sum(dim=0)
+            hidden = (self.hidden.weight[rows] @ total + self.hidden_bias[rows]).clamp(min=0)
+            for j in blocks:
+                p[i, j] = (self.columns[head, j] @ hidden / self.config.temperature).exp()
+        for _ in range(self.config.iterations):
+            row_sums = {i: torch.stack([p[i, j] for j in blocks]).sum() for i in blocks}
+            p = {(i, j): share / row_sums[i] for (i, j), share in p.items()}
+            column_sums = {j: torch.stack([p[i, j] for i in blocks]).sum() for j in blocks}
+            p = {(i, j): share / column_sums[j] for (i, j), share in p.items()}
+        return p
+
+    def _met(
+        self,
+        block: int,
+        sorting: dict[tuple[int, int], Tensor],
+        members: list[list[int]],
+        keys: Tensor,
+        values: Tensor,
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Keys with their values that queries of a block see: its own, then the sorted ones."""
+        met = [(keys[t], values[t]) for t in members[block]]
+        for place in range(self.block):
+            at_place = [t for places in members for t in places if t % self.block == place]
+            if at_place:
+                shares = [
+                    sorting.get((block, t // self.block), torch.zeros_like(keys[t, 0]))
+                    for t in at_place
+                ]
+                weighed = list(zip(shares, at_place, strict=True))
+                key = torch.stack([share * keys[t] for share, t in weighed]).sum(dim=0)
+                value = torch.stack([share * values[t] for share, t in weighed]).sum(dim=0)
+                met.append((key, value))
+        return met
+
+
+def sinkhorn(logits: Tensor, shown: Tensor, iterations: int) -> Tensor:
+    """exp(logits), rows and then columns divided by their sums, several times.
+
+    Args:
+        logits: `[..., rows, columns]`.
+        shown: Broadcasts to it; False where there is nothing.
+        iterations: At least 1.
+
+    Returns:
+        The same shape: columns sum to one, rows nearly; zeros where nothing is shown.
+    """
+    logs = logits.masked_fill(~shown, _HIDDEN)
+    for _ in range(iterations):
+        for axis in (-1, -2):
+            logs = (logs - logs.logsumexp(dim=axis, keepdim=True)).masked_fill(~shown, _HIDDEN)
+    return logs.exp().masked_fill(~shown, 0.0)
+
+
+def _sorted(sorting: Tensor, blocks: Tensor) -> Tensor:
+    """sum_j P_ij of blocks `[batch, heads, blocks, block, width]`, token by token."""
+    return (sorting @ blocks.flatten(3)).reshape(blocks.shape)
+
+
+def _in_blocks(x: Tensor, axis: int, block: int) -> Tensor:
+    """The axis of time in two: blocks, and the tokens of each."""
+    return x.reshape(*x.shape[:axis], x.shape[axis] // block, block, *x.shape[axis + 1 :])
