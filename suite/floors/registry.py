@@ -12,6 +12,8 @@ FLOORS: dict[str, str] = {
     "uniform": "suite.floors.uniform:Uniform",
     "majority": "suite.floors.majority:Majority",
     "first_symbol": "suite.floors.first_symbol:FirstSymbol",
+    # of pictures, and of other numbers
+    "linear_classifier": "suite.floors.linear_classifier:LinearClassifier",
     # of examples that show their answers
     "shown_answers": "suite.floors.shown_answers:ShownAnswers",
     # of text, symbol by symbol

@@ -11,23 +11,18 @@ STRENGTHS with the best score on the validation split.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from models.interface import Outputs
 from suite.floors.floor import Floor
+from suite.floors.logistic_regression import fitted, score_of, why_not_fitted
 from suite.floors.splits import held_out_batches, training_batches
 from suite.tasks.bases.labelled_texts import words_of
 from suite.tasks.batch import joined
 from suite.tasks.task import Batch, Split, Task
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)
-_MOST_ITERATIONS = 2_000
-_LIBRARY = "sklearn"
 
 Document = list[str]
 
@@ -42,7 +37,7 @@ class TfIdf(Floor):
 
     def why_not(self) -> str:
         """See `Floor.why_not`."""
-        return "" if find_spec(_LIBRARY) else "scikit-learn is not installed"
+        return why_not_fitted()
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
@@ -57,8 +52,8 @@ class TfIdf(Floor):
             joined(training).targets.numpy(),
         )
         validation = _Split(task, "validation", words)
-        fitted = [_fitted(texts, labels, strength) for strength in STRENGTHS]
-        best = max(fitted, key=validation.score)  # the first of several
+        classifiers = [fitted(texts, labels, strength) for strength in STRENGTHS]
+        best = max(classifiers, key=validation.score)  # the first of several
         return _Split(task, "test", words).score(best)
 
 
@@ -71,27 +66,14 @@ class _Split:
         self.texts = words.transform(_documents(task, self.batches))
 
     def score(self, classifier: Any) -> float:
-        """The task's metric; the classifier's log-probabilities are the logits."""
-        known = classifier.predict_log_proba(self.texts)
-        logits = torch.full((len(known), self.task.output_size), -torch.inf, dtype=torch.float64)
-        logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known)
-        answers, metric = joined(self.batches), self.task.metric
-        return metric.value(metric.sums(Outputs(logits), answers))
+        """The task's metric."""
+        return score_of(classifier, self.texts, self.task, self.batches)
 
 
 def _vectorizer() -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return TfidfVectorizer(analyzer=lambda words: words, sublinear_tf=True)
-
-
-def _fitted(texts: Any, labels: NDArray[np.int64], strength: float) -> Any:
-    """On as many threads as the trial may use, where scikit-learn would take every core."""
-    from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=torch.get_num_threads()):
-        return LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS).fit(texts, labels)
 
 
 def _documents(task: Task, batches: Iterable[Batch]) -> list[Document]:

@@ -57,7 +57,7 @@ def test_the_penalty_is_chosen_on_the_validation_split_and_the_test_split_read_o
             return of_validation[fitted.strength] if self.split == "validation" else 0.7
 
     monkeypatch.setattr(tf_idf, "_Split", Split)
-    monkeypatch.setattr(tf_idf, "_fitted", lambda *given: SimpleNamespace(strength=given[-1]))
+    monkeypatch.setattr(tf_idf, "fitted", lambda *given: SimpleNamespace(strength=given[-1]))
     assert TfIdf().score(TinyReviews(2)) == 0.7
     assert asked == [
         *(("validation", strength) for strength in tf_idf.STRENGTHS), ("test", tf_idf.STRENGTHS[1])
