@@ -161,6 +161,11 @@ class Architecture(nn.Module, ABC):
         """Whether it defines `flops`."""
         return cls.flops is not Architecture.flops
 
+    @classmethod
+    def has_state_formula(cls) -> bool:
+        """Whether it defines `state_bytes`."""
+        return cls.state_bytes is not Architecture.state_bytes
+
     def redraw(self, seeds: PartSeeds) -> None:
         """Draw parameters anew once all are there; here each part keeps what it drew itself."""
 
@@ -209,6 +214,16 @@ class Architecture(nn.Module, ABC):
             ModelError: there is no formula, of it or of its mixer.
         """
         raise ModelError(f"{self.spec.architecture} defines no flops(length, batch)")
+
+    def state_bytes(self, length: int, *others: Any, **named: Any) -> int:
+        """Bytes of the state of `step` per sequence after `length` tokens, in float32, by formula.
+
+        One that reads a `context` takes a second argument, ``context_length``: its tokens.
+
+        Raises:
+            ModelError: there is no formula, or no step form, of it or of its mixer.
+        """
+        raise ModelError(f"{self.spec.architecture} defines no state_bytes(length)")
 
     def num_parameters(self) -> int:
         """Trainable numbers; what is tied or shared between layers counts once."""

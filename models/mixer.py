@@ -155,6 +155,11 @@ class Mixer(nn.Module, ABC):
         """Whether `forward_bytes` is defined; a form of the mixer may still have none."""
         return cls.forward_bytes is not Mixer.forward_bytes
 
+    @classmethod
+    def has_state_formula(cls) -> bool:
+        """Whether `state_bytes` is defined."""
+        return cls.state_bytes is not Mixer.state_bytes
+
     @abstractmethod
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None

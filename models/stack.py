@@ -271,6 +271,13 @@ class Trunk(nn.Module):
             new.append(known)
         return normed(self.norm, mean_of(x) if self.is_reversible else x), tuple(new)
 
+    def state_bytes(self, length: int, context_length: int | None = None) -> int:
+        """Of what `step` carries on after `length` tokens, with the context where there is one."""
+        total = sum(block.mixer.state_bytes(length) for block in self._layers)
+        if context_length is None:
+            return total
+        return total + sum(mixer.context_bytes(context_length) for mixer in self.context_mixers())
+
     @property
     def _layers(self) -> list[Block]:
         return cast("list[Block]", list(self.blocks))  # a ModuleList forgets its members' type

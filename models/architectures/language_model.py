@@ -126,3 +126,7 @@ class LanguageModel(StackArchitecture):
         """Blocks and output matrix."""
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         return self.trunk.flops(length, batch) + head
+
+    def state_bytes(self, length: int) -> int:
+        """What all mixers keep."""
+        return self.trunk.state_bytes(length)

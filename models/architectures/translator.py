@@ -255,3 +255,10 @@ class Translator(StackArchitecture):
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         encoder = self.encoder.flops(source, batch)
         return encoder + self.decoder.flops(length, batch, source) + head
+
+    def state_bytes(self, length: int, context_length: int | None = None) -> int:
+        """What the mixers of the decoder keep, and what they prepare of the source."""
+        longest = self.spec.others["context"].length
+        return self.decoder.state_bytes(
+            length, longest if context_length is None else context_length
+        )

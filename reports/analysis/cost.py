@@ -1,4 +1,4 @@
-"""The cost of training a variant: time, FLOPs, memory, core-hours or GPU-hours.
+"""The cost of a variant: time, FLOPs, memory and hours of its training; its state.
 
 Time is steps times the measured training step, never the clock of a training run: trials that
 train share their machine, trials that time have it to themselves. What depends on the machine is
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.document import NO_ENTRY, Column, Entry
-from reports.results.series import Series
+from reports.results.series import STATE_BYTES, Series
 from reports.stats.intervals import Estimate, Notation
 from suite.schema import About
 
@@ -36,8 +36,8 @@ class StepTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingCost:
-    """What one training takes of one thing.
+class VariantCost:
+    """What each variant takes of one thing.
 
     Attributes:
         key: As in a file's name.
@@ -54,18 +54,25 @@ class TrainingCost:
     amounts: Mapping[str, float]
 
 
-def training_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[TrainingCost]:
-    """Time, FLOPs and peak memory of one training on the task, as far as they are known."""
+def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[VariantCost]:
+    """What it keeps as it reads; time, FLOPs and peak memory of one training; as far as known."""
+    kept = _most_measured(measured, task, STATE_BYTES)
+    if kept:
+        yield VariantCost(
+            key="state", title="state between tokens", unit="B", amounts=_medians(about, kept),
+            how="The state is what a model keeps of one sequence between two tokens, in float32, "
+            f"by formula{_after(kept)}.",
+        )  # fmt: skip
     times = step_times(measured, task)
     if times:
-        yield TrainingCost(
+        yield VariantCost(
             key="seconds", title="training time", unit="s", amounts=training_seconds(about, times),
             how="Time is training steps times the median training step"
             f"{where(about, times.environment_id)}.",
         )  # fmt: skip
     counted = _most_measured(measured, task, _FLOPS)
     if counted:
-        yield TrainingCost(
+        yield VariantCost(
             key="flops", title="training FLOPs", unit="FLOP",
             amounts=_training_flops(about, counted),
             how="Training FLOPs are three times those of a forward pass, times the batch, times "
@@ -73,7 +80,7 @@ def training_costs(about: About, measured: Sequence[Series], task: str) -> Itera
         )  # fmt: skip
     sized = _most_measured(measured, task, _MEMORY)
     if sized:
-        yield TrainingCost(
+        yield VariantCost(
             key="bytes", title="peak memory", unit="B", amounts=_medians(about, sized),
             how=f"Memory is the peak of one training step{where(about, sized.environment_id)}.",
         )  # fmt: skip
@@ -146,6 +153,12 @@ def where(about: About, environment_id: str) -> str:
         return ""
     threads = "1 thread" if made.num_threads == 1 else f"{made.num_threads} threads"
     return f" on {made.device} with {threads}"
+
+
+def _after(series: Series) -> str:
+    """As `` after 512 tokens``; empty where the variants differ in it."""
+    named, _, tokens = series.at.partition("=")
+    return f" after {int(tokens):,} tokens" if named == "length" and tokens.isdigit() else ""
 
 
 def _training_flops(about: About, counted: Series) -> dict[str, float]:

@@ -141,7 +141,7 @@ def pair_metrics(a: Selection, b: Selection) -> Iterator[MetricPair | UnpairedMe
     for key in sorted({*of_a, *of_b}, key=_order(a.about, b.about)):
         if key not in of_a or key not in of_b:
             yield UnpairedMetric(key, "A" if key in of_a else "B")
-        elif is_bound(key.unit):
+        elif is_bound(key.unit, key.metric):
             yield from _pair_by_environment(key, of_a[key], of_b[key])
         else:
             shared = _environments(of_a[key]) & _environments(of_b[key])

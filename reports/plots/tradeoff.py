@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator
 
-from reports.analysis.cost import TrainingCost, training_costs
+from reports.analysis.cost import VariantCost, variant_costs
 from reports.document import Drawing, Exhibit, View, capitalized, listed, readable
 from reports.escape import slug
 from reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
@@ -54,7 +54,7 @@ class _Scored:
 
 def tradeoff_exhibit(about: About, measured: Sequence[Series], judged: Series) -> Exhibit | None:
     """A score against each cost in which variants differ; None where fewer than two have both."""
-    costs = training_costs(about, measured, judged.task)
+    costs = variant_costs(about, measured, judged.task)
     views = tuple(view for cost in costs if (view := _view(about, judged, cost)))
     if not views:
         return None
@@ -82,7 +82,7 @@ def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> l
     return front
 
 
-def _view(about: About, judged: Series, cost: TrainingCost) -> View | None:
+def _view(about: About, judged: Series, cost: VariantCost) -> View | None:
     every = _scored(about, judged, cost)
     amounts = [one.amount for one in every]
     if len(every) < 2 or max(amounts) - min(amounts) <= _SAME * max(amounts):
@@ -99,7 +99,7 @@ def _joined(about: About, front: Sequence[str]) -> str:
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
 
-def _scored(about: About, judged: Series, cost: TrainingCost) -> list[_Scored]:
+def _scored(about: About, judged: Series, cost: VariantCost) -> list[_Scored]:
     """Every variant that has both, in the order of the ablation."""
     found = []
     for index, variant in enumerate(about.variants):
@@ -113,7 +113,7 @@ def _scored(about: About, judged: Series, cost: TrainingCost) -> list[_Scored]:
 
 
 def _drawn(
-    about: About, judged: Series, cost: TrainingCost, every: Sequence[_Scored], front: Sequence[str]
+    about: About, judged: Series, cost: VariantCost, every: Sequence[_Scored], front: Sequence[str]
 ) -> Drawing:
     shown = every[:MAX_LINES]
     scored = {one.variant: one for one in every}
@@ -150,7 +150,7 @@ def _marks(one: _Scored) -> Iterator[Stroke]:
     )  # fmt: skip
 
 
-def _cost_axis(cost: TrainingCost, amounts: Sequence[float]) -> PlotAxis:
+def _cost_axis(cost: VariantCost, amounts: Sequence[float]) -> PlotAxis:
     notation = for_quantities(cost.unit, amounts)
     is_log = max(amounts) > _WIDE * min(amounts)
     right = 1.06 * max(amounts)
@@ -169,7 +169,7 @@ def _cost_axis(cost: TrainingCost, amounts: Sequence[float]) -> PlotAxis:
     )  # fmt: skip
 
 
-def _describe(shown: Sequence[_Scored], judged: Series, cost: TrainingCost, front: str) -> str:
+def _describe(shown: Sequence[_Scored], judged: Series, cost: VariantCost, front: str) -> str:
     """The same numbers in words, for those who cannot see the figure."""
     unit = "" if judged.unit == "1" else f" {judged.unit}"
     parts = [

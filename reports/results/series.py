@@ -29,6 +29,7 @@ from suite.schema import (
 )
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
+STATE_BYTES = "state_bytes"  # by formula: the only bytes that no machine changes
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes", "% of peak"})
 FLOOR_NOTE = "floor"  # of its row
@@ -81,7 +82,7 @@ class Series:
     @property
     def is_bound_to_environment(self) -> bool:
         """Whether numbers of two machines must not be compared: times, rates, memory."""
-        return is_bound(self.unit)
+        return is_bound(self.unit, self.metric)
 
     @property
     def is_timed(self) -> bool:
@@ -128,8 +129,10 @@ class Series:
         }
 
 
-def is_bound(unit: str) -> bool:
+def is_bound(unit: str, metric: str = "") -> bool:
     """Whether a number of that unit depends on the machine: times, rates, memory."""
+    if metric == STATE_BYTES:
+        return False
     return unit in _BOUND_UNITS or unit.endswith(("/s", "_per_second"))
 
 

@@ -18,6 +18,7 @@ from reports.results.reading import NOISY_MEANING, Coverage, Reading, coverage, 
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
+    STATE_BYTES,
     Series,
     belongs,
     beside_scores,
@@ -176,6 +177,7 @@ _TITLES = {
     "decode_state_bytes": "state of a decoder",
     "training_share_of_matrix_peak": "training, of the matrix peak",
     "decode_share_of_copy_peak": "decoding, of the copy peak",
+    STATE_BYTES: "state between tokens",
     "peak_memory_bytes": "peak memory of a training step",
 }
 
@@ -318,8 +320,9 @@ def _count(values: Sequence[float]) -> Estimate:
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
-    """How many times the baseline's number, of what depends on the machine; for times, how sure."""
-    if variant == about.baseline or not series.is_bound_to_environment:
+    """How many times the baseline's number, of bytes, times and rates; for times, how sure."""
+    is_amount = series.is_bound_to_environment or series.unit == "B"
+    if variant == about.baseline or not is_amount:
         return []
     if not series.is_timed:
         ratio = paired_ratio(series.values(variant), series.values(about.baseline))

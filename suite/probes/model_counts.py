@@ -1,7 +1,9 @@
-"""Count the parameters and the floating-point operations of a whole model.
+"""Count the parameters, the floating-point operations and the state of a whole model.
 
 Parameters are counted on the built model, shared weights once. FLOPs come from the formulas of
-the models, since torch's counter is silently zero on a CPU for attention, LSTM and FFT.
+the models, since torch's counter is silently zero on a CPU for attention, LSTM and FFT. So do the
+bytes of the state, which the tests of every mixer hold against the tensors of its steps: they
+cost nothing to evaluate, at lengths that would take minutes to decode.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from models import ModelSpec, architecture_class, build_model, mixer_class
+from models import ModelSpec, architecture_class, build_model, build_shapes, mixer_class
 from suite.probes.probe import Probe, lengths_of, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 
@@ -52,4 +54,37 @@ class ForwardFlops(Probe):
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Evaluate the formula of the whole model, at the lengths of all its inputs."""
         count = build_model(trial.subjects[0]).flops(batch=1, **lengths_of(trial))
+        yield measurement(self.metrics(None, trial.length)[0], count)
+
+
+class StateBytes(Probe):
+    """What a model keeps of one sequence between tokens, once it has read as many as its length.
+
+    Keys and values that grow with what was read, or a state of a fixed size; of all layers, and of
+    the source where there is one.
+    """
+
+    name = "state_bytes"
+    version = 1
+    grain = "variant"
+    is_at_length = True
+    specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec(name="state_bytes", unit="B", better="lower"),
+    )
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """Only what reads token by token has a state; a user's own may come without a formula."""
+        kind = architecture_class(model.architecture)
+        if reason := kind.why_silent(model):
+            return reason
+        if not kind.has_state_formula():
+            return f"{model.architecture} defines no state_bytes(length)"
+        for mixer in kind.stepping_mixers(model):
+            if not mixer_class(mixer).has_state_formula():
+                return f"{mixer} defines no state_bytes(length)"
+        return ""
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """Evaluate the formula of the whole model, at the lengths of all its inputs."""
+        count = build_shapes(trial.subjects[0]).state_bytes(**lengths_of(trial))
         yield measurement(self.metrics(None, trial.length)[0], count)

@@ -375,6 +375,7 @@ PROBES: dict[str, str] = {
     "learning_rate": "suite.probes.learning_rate:LearningRate",
     "parameters": "suite.probes.model_counts:Parameters",
     "flops": "suite.probes.model_counts:ForwardFlops",
+    "state_bytes": "suite.probes.model_counts:StateBytes",
     "step_time": "suite.probes.step_time:StepTime",
     "decode": "suite.probes.decode:Decode",
     "peak_memory": "suite.probes.peak_memory:PeakMemory",

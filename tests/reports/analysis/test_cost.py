@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reports.analysis.cost import cost_column, setting, step_times, training_costs, training_seconds
+from reports.analysis.cost import cost_column, setting, step_times, training_seconds, variant_costs
 from reports.document import Column
 from reports.results.frame import results_frame
 from reports.results.series import all_series
@@ -113,7 +113,7 @@ def test_a_setting_is_the_variants_own_where_it_is_an_axis() -> None:
 
 def test_flops_count_forward_and_backward_of_every_batch() -> None:
     sweep = synthetic.sweep()
-    costs = {cost.key: cost for cost in training_costs(sweep.about, series_of(sweep), TASK)}
+    costs = {cost.key: cost for cost in variant_costs(sweep.about, series_of(sweep), TASK)}
     assert list(costs) == ["seconds", "flops"]
     assert costs["flops"].amounts["heads=8"] == 3 * 29_360_128 * 32 * 300
     last = sweep.curves.query("variant == 'heads=8' and step == 297").iloc[0]

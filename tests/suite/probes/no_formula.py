@@ -16,3 +16,10 @@ class Silent(Mixer):
 
     def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
         return x.mean(dim=1, keepdim=True).expand_as(x)
+
+
+class Formless(Silent):
+    """One that steps, and does not say what it keeps."""
+
+    supports_causal: ClassVar[bool] = True
+    supports_step: ClassVar[bool] = True

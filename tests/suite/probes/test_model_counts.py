@@ -9,16 +9,19 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import Input, ModelError, build_model
+from models import MIXERS, Input, ModelError, build_model, mixer_class
 from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
+from suite.probes.decode import Decoding, TokenStep, next_token
 from suite.probes.probe import exercise, probe
 from suite.schema import Measurement, Resources, Trial
 from suite.spec import Ablation, Model, Scale, vary
+from suite.tasks.registry import task_class
 from suite.tasks.sequence_to_sequence.digits import Reversal
 
 DIM, DEPTH, LENGTH = 8, 3, 20
 SILENT = "tests.suite.probes.no_formula:Silent"
+FORMLESS = "tests.suite.probes.no_formula:Formless"
 
 
 def trial(task: str, probe: str = "parameters", **model: str) -> Trial:
@@ -119,3 +122,66 @@ def test_a_mixer_without_a_formula_is_a_skipped_row_that_says_so() -> None:
     assert [reason for reason in reasons.values() if reason] == [
         reasons["flops", f"mixer={SILENT}"]
     ]
+
+
+STEPPING = [name for name in MIXERS if mixer_class(name).supports_step]
+
+
+@pytest.mark.parametrize("task", ["shakespeare_characters", "reversal"])
+@pytest.mark.parametrize("mixer", [*STEPPING, "gated_delta*3+attention"])
+def test_the_state_is_what_a_decoding_model_keeps(mixer: str, task: str) -> None:
+    found = trial(task, "state_bytes", mixer=mixer)
+    (spec,) = found.subjects
+    inputs = task_class(task).interface(found.length).inputs
+    decoded = next_token(spec, "cpu", Decoding(inputs))
+    assert isinstance(decoded, TokenStep)
+    said = measured(found)
+    assert said.value == decoded.state_bytes
+    assert (said.metric, said.unit, said.better) == ("state_bytes", "B", "lower")
+    assert said.at == f"length={found.length}"
+
+
+def test_a_hybrid_keeps_the_sum_of_its_layers() -> None:
+    """Three layers of a fixed state below one that keeps all keys and values."""
+    hybrid, fixed, growing = (
+        measured(trial("shakespeare_characters", "state_bytes", mixer=mixer)).value or 0.0
+        for mixer in ("retention*2+attention", "retention", "attention")
+    )
+    assert growing == DEPTH * LENGTH * 2 * DIM * 4
+    assert hybrid == (2 * fixed + growing) / DEPTH
+    assert fixed > 0
+
+
+def test_what_keeps_no_state_is_a_skipped_row_that_says_why() -> None:
+    mixers = ["attention", "lsh_attention", "fnet"]
+    ablation = Ablation(
+        question="?", baseline=Model(mixer="attention"), axes=[vary("mixer", mixers)],
+        tasks=["shakespeare_characters", "listops"], probes=["state_bytes"],
+        scales={"quick": Scale(dim=DIM, depth=1, length=32, steps=1, batch=7)},
+    )  # fmt: skip
+    reasons = {(cell.task, cell.variant): cell.reason for cell in plan(ablation).cells}
+    assert reasons["shakespeare_characters", "mixer=attention"] == ""
+    assert reasons["shakespeare_characters", "mixer=lsh_attention"] == (
+        "lsh_attention has no step form"
+    )
+    assert "causal" in reasons["shakespeare_characters", "mixer=fnet"]
+    for mixer in mixers:
+        assert reasons["listops", f"mixer={mixer}"] == (
+            "a classifier does not write its own next token"
+        )
+
+
+def test_a_state_without_a_formula_is_a_skipped_row() -> None:
+    """Of an architecture that steps by itself, and of a user's mixer."""
+    ablation = Ablation(
+        question="?", baseline=Model("bytenet"), axes=[vary("depth", [1, 2])], tasks=["reversal"],
+        probes=["state_bytes", "parameters"],
+        scales={"quick": Scale(dim=DIM, depth=1, length=32, steps=1, batch=7)},
+    )  # fmt: skip
+    found = plan(ablation)
+    reasons = {cell.reason for cell in found.cells if cell.probe == "state_bytes"}
+    assert reasons == {"bytenet defines no state_bytes(length)"}
+    with pytest.raises(ModelError, match="bytenet defines no state_bytes"):
+        build_model(found.trials[0].subjects[0]).state_bytes(8)
+    own = replace(trial("shakespeare_characters").subjects[0], mixer=FORMLESS)
+    assert probe("state_bytes").why_not(own, None) == f"{FORMLESS} defines no state_bytes(length)"
