@@ -61,7 +61,8 @@ class Mixer(nn.Module, ABC):
         family: The group it is listed under.
         cost: Its row of Table 1.
         Config: Frozen dataclass of its knobs, each documented. A field with the metadata
-            ``{"cost_only": True}`` changes what the mixer costs, never what it computes.
+            ``{"cost_only": True}`` changes what the mixer costs, never what it computes; a
+            `reading_knob` changes it in evaluation mode alone.
         supports_causal: Can be built with ``is_causal=True``; else `why_not_causal` says why not.
         supports_step: Has `initial_state` and `step` when causal.
         supports_context: Can attend to another sequence.

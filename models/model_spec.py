@@ -146,6 +146,17 @@ def late_knob(default: Any) -> Any:
     return field(default=default, metadata=_LATE)
 
 
+def reading_knob(default: Any) -> Any:
+    """A late knob that counts in evaluation mode alone: what differs in it shares one training."""
+    return field(default=default, metadata={**_LATE, "reading_only": True})
+
+
+def without_reading_knobs(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The knobs that training knows."""
+    idle = {f.name for f in dataclasses.fields(config_class) if "reading_only" in f.metadata}
+    return {name: value for name, value in knobs.items() if name not in idle}
+
+
 def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
     """The knobs, complete or not, without late ones that have their default."""
     idle = {

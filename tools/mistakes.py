@@ -308,6 +308,20 @@ MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
         "lsh_attention",
     ),
     Mutant(
+        "a model is read as it was trained",
+        "mixers/sparse/lsh_attention.py",
+        "return int(self.config.rounds if self.training or read is None else read)",
+        "return int(self.config.rounds)",
+        "lsh_attention",
+    ),
+    Mutant(
+        "without rounds tokens still meet in chunks",
+        "mixers/sparse/lsh_attention.py",
+        "min(self.config.chunk, length) if self.rounds else length",
+        "min(self.config.chunk, length)",
+        "lsh_attention",
+    ),
+    Mutant(
         "a causal token sees the next",
         "mixers/sparse/lsh_attention.py",
         "met > places if self.is_causal",

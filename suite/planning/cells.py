@@ -15,7 +15,7 @@ from pathlib import Path
 from models import Architecture, Mixer, ModelSpec, architecture_class, mixer_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
-from suite.planning.resolve import Subject
+from suite.planning.resolve import Subject, as_trained
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
 from suite.schema import (
@@ -150,7 +150,9 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
     """The trial that measures these subjects: only what moves the number is in it."""
     first = subjects[0]
     models = tuple(subject.model for subject in subjects)
-    parallel = first.parallel if probe.is_spread else None
+    reads = probe.reads_trained or (probe.name == QUALITY and first != as_trained(first))
+    trains = probe.trains and not reads
+    parallel = first.parallel if probe.is_spread and not reads else None
     return Trial(
         probe=probe.name,
         task=_task_name(first),
@@ -158,7 +160,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         length=first.length,
         batch=first.batch if probe.is_batched else 1,
         subjects=models,
-        training=first.training if probe.trains else None,
+        training=first.training if trains else None,
         seed=seed,
         versions=_versions(probe, first.task, models, parallel),
         parallel=parallel,
@@ -167,12 +169,12 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         beam=first.beam if probe.is_at_beam else GREEDY,
         length_penalty=_penalty(probe, first),
         search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
-        if probe.trains and first.search
+        if trains and first.search
         else None,
         threads=first.threads if probe.is_at_loads else None,
         start=_parent(first.start, seed) if probe.may_start else None,
         teacher=_parent(first.teacher, seed) if probe.may_start else None,
-        trained=_parent(first, seed) if probe.reads_trained else None,
+        trained=_parent(first, seed) if reads else None,
         precision=_precision(probe, first),
     )
 
@@ -191,7 +193,7 @@ def _penalty(probe: Probe, subject: Subject) -> float:
 
 def _parent(subject: Subject | None, seed: int) -> Trial | None:
     """The trial that trains what another one uses or looks at, with the same seed."""
-    return trial_of(probe_named(QUALITY), (subject,), seed) if subject else None
+    return trial_of(probe_named(QUALITY), (as_trained(subject),), seed) if subject else None
 
 
 def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:

@@ -19,7 +19,7 @@ from models import (
     architecture_class,
     mixer_class,
 )
-from models.model_spec import config_from_knobs, without_late_defaults
+from models.model_spec import config_from_knobs, without_late_defaults, without_reading_knobs
 from models.registry import mixer_pattern
 from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.loader import guarded
@@ -377,6 +377,14 @@ def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, 
         found.append(without_late_defaults(kind.Config, checked))
     complete = {key: value for each in found for key, value in each.items()}
     return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
+
+
+def knobs_in_training(mixer: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The mixer's knobs without those that count in evaluation mode alone."""
+    found = dict(knobs)
+    for kind in load_mixers(mixer).values():
+        found = without_reading_knobs(kind.Config, found)
+    return found
 
 
 def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:

@@ -28,6 +28,7 @@ from suite.planning.knobs import (
     in_words,
     knob_names,
     knobs_and_settings,
+    knobs_in_training,
     knobs_of,
     load_architecture,
     load_mixers,
@@ -101,9 +102,22 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
         return found
     search = dataclasses.replace(
-        found, training=searching(scale, training), parallel=None, test_lengths=(), decoding=()
+        as_trained(found),
+        training=searching(scale, training),
+        parallel=None,
+        test_lengths=(),
+        decoding=(),
     )
     return dataclasses.replace(found, search=search)
+
+
+def as_trained(subject: Subject) -> Subject:
+    """The same without knobs that count in reading alone: what differs in them trains once."""
+    model = subject.model
+    if not model.mixer:
+        return subject
+    knobs = knobs_in_training(model.mixer, model.knobs)
+    return dataclasses.replace(subject, model=dataclasses.replace(model, knobs=knobs))
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
@@ -154,9 +168,12 @@ def _teacher(
     if task.asks_for == "number":
         raise Impossible(f"{asked} is for classes, and {task.name} asks for a number")
     try:
-        return subject_of(*teaching_of(baseline, variant, scale, model), task.name)
+        found = subject_of(*teaching_of(baseline, variant, scale, model), task.name)
     except Impossible as reason:
         raise Impossible(f"its teacher cannot be trained on {task.name}: {reason}") from None
+    if found != as_trained(found):
+        raise Impossible("its teacher has knobs of reading alone, and teaches as it was trained")
+    return found
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:

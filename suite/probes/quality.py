@@ -1,4 +1,8 @@
-"""Train a model, then score the test split, once, at the end."""
+"""Train a model, then score the test split, once, at the end.
+
+A model whose knobs differ in reading alone (`models.model_spec.reading_knob`) is not trained again:
+the trial takes the weights of the one that was, and scores them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from suite.probes.probe import (
     started_model,
     task_metric,
     teacher_model,
+    trained_model,
 )
 from suite.probes.specimens.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
@@ -54,8 +59,11 @@ class Quality(SpreadProbe):
     ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
         assert trial.parallel is None, "a trial of several workers runs on them"
-        model, engine, todo = yield from started(trial, device, checkpointer)
-        yield from train_resuming(engine, todo, checkpointer)
+        if trial.trained is None:
+            model, engine, todo = yield from started(trial, device, checkpointer)
+            yield from train_resuming(engine, todo, checkpointer)
+        else:
+            model = trained_model(trial, checkpointer, device)
         task = build_task(trial.task, trial.length)
         for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
             yield _scored(task, value, at)

@@ -38,7 +38,8 @@ class Trial:
         beam: Open hypotheses of the search by which the trained model writes; `length_penalty` is
             that of `models.decoding`.
         threads: That torch computes with, if others than the worker has.
-        trained: The trial whose final model the probe looks at, if it does not train one itself.
+        trained: The trial whose final model the probe looks at, if it does not train one itself;
+            of a quality trial that of the same model, read otherwise.
         search: The trial that finds the learning rate of the training; `training` then holds the
             first rate that it tries.
         precision: Of what is timed, or whose memory is measured, where nothing is trained; of a

@@ -38,6 +38,7 @@ TASKS: dict[str, str] = {
     # the Long Range Arena and long recall
     "pathfinder": "suite.tasks.long_range.pathfinder:Pathfinder",
     "pathfinder_small": "suite.tasks.long_range.pathfinder:PathfinderSmall",
+    "pathfinder_x": "suite.tasks.long_range.pathfinder:PathfinderX",
     "retrieval": "suite.tasks.long_range.retrieval:Retrieval",
     "duplication": "suite.tasks.long_range.duplication:Duplication",
     "needle": "suite.tasks.long_range.needles:Needle",

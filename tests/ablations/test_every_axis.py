@@ -2,7 +2,8 @@
 
 Two subjects that differ in one axis alone are built from one seed and given one input. A knob or a
 mixer must show in the parameters or in what comes out; a knob that changes the cost only must take
-another way to the same numbers; what is no model's must show in the training, and there only.
+another way to the same numbers; a knob of reading alone must show in evaluation, and there only;
+what is no model's must show in the training, and there only.
 """
 
 from __future__ import annotations
@@ -124,7 +125,10 @@ def _check_models(pair: Pair, where: str) -> None:
     a, b = (_ran(each.model.spelling) for each in (pair.one, pair.other))
     if pair.axis in {"dim", "depth"}:
         assert a.shapes != b.shapes, where
-    elif _is_cost_only(pair):
+    elif _is_marked(pair, "reading_only"):
+        torch.testing.assert_close(a.outputs, b.outputs)
+        assert not torch.allclose(a.read, b.read, atol=1e-5), where
+    elif _is_marked(pair, "cost_only"):
         assert a.shapes == b.shapes, where
         torch.testing.assert_close(a.outputs, b.outputs)
         assert a.operations != b.operations, where
@@ -132,11 +136,11 @@ def _check_models(pair: Pair, where: str) -> None:
         assert a.shapes != b.shapes or not torch.allclose(a.outputs, b.outputs, atol=1e-5), where
 
 
-def _is_cost_only(pair: Pair) -> bool:
+def _is_marked(pair: Pair, mark: str) -> bool:
     if not pair.one.model.mixer:
         return False
     knobs = {field.name: field for field in fields(mixer_class(pair.one.model.mixer).Config)}
-    return pair.axis in knobs and bool(knobs[pair.axis].metadata.get("cost_only"))
+    return pair.axis in knobs and bool(knobs[pair.axis].metadata.get(mark))
 
 
 @cache
@@ -145,16 +149,19 @@ def _ran(spec_json: str) -> _Ran:
 
 
 class _Ran:
-    """A model, built and called once in training mode, so that dropout counts."""
+    """A model, built and called in training mode, so that dropout counts, and in evaluation."""
 
     def __init__(self, spec: ModelSpec) -> None:
         torch.manual_seed(0)
         model = build_model(spec).train()
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
+        inputs = {n: _drawn(one) for n, one in spec.inputs.items()}
         with torch.no_grad(), OperationNames() as noted:
-            self.outputs: Tensor = model(**{n: _drawn(one) for n, one in spec.inputs.items()})
+            self.outputs: Tensor = model(**inputs)
         self.operations = noted.names
+        with torch.no_grad():
+            self.read: Tensor = model.eval()(**inputs)
 
 
 def _drawn(one: Input) -> Tensor:

@@ -633,21 +633,36 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
         assert expected == pytest.approx(held, rel=0.05)
 
 
-def moved_outputs(case: Case) -> Tensor:
-    """Of a stack in training, all its parameters moved alike: what starts as neutral shows."""
+def moved_outputs(case: Case, *, is_read: bool = False) -> Tensor:
+    """Of a stack in training, all its parameters moved alike: what starts as neutral shows.
+
+    Or in evaluation, where it `is_read`.
+    """
     layers = case.stack(4)
     for parameter in {p for mixer in layers for p in mixer.parameters()}:
         parameter.data += 0.1
-    return in_training(layers, sequence(2, ODD_LENGTH), calls=3)
+    output = sequence(2, ODD_LENGTH)
+    if not is_read:
+        return in_training(layers, output, calls=3)
+    for mixer in layers:
+        output = mixer.eval()(output)
+    return output
 
 
 @pytest.mark.parametrize("case", each(CHANGED))
 def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
-    """Peers ship knobs that nothing reads; each of ours moves the output, or says it does not."""
+    """Peers ship knobs that nothing reads; each of ours moves the output, or says it does not.
+
+    A knob of reading alone moves it in evaluation.
+    """
     form = Case(case.name, case.is_causal)
     config = mixer_class(case.name).Config
     field = {field.name: field for field in fields(config)}[case.knob]
     is_same = torch.allclose(moved_outputs(form), moved_outputs(case), rtol=1e-6, atol=1e-6)
+    if field.metadata.get("reading_only", False):
+        assert is_same
+        read = (moved_outputs(each, is_read=True) for each in (form, case))
+        is_same = torch.allclose(*read, rtol=1e-6, atol=1e-6)
     stands_for_default = field.default is None and is_same and is_like_none(case)
     assert is_same == (field.metadata.get("cost_only", False) or stands_for_default)
 

@@ -22,6 +22,11 @@ Padding: padded tokens are sorted behind all buckets and hidden, in the mixer's 
 Hashes: drawn anew for every forward pass in training, from torch's generator, so that recomputed
     activations can find them again; in evaluation those of the construction, which are kept with
     the parameters. Above 128 buckets the hash is a pair of two smaller ones. No gradient passes.
+Full attention: `rounds=0` makes one chunk of any sequence, without hashes: the limit that rounds
+    approach. `read_rounds` are those of evaluation, in which a model that was trained otherwise is
+    read (Table 2), validation between steps included. A reading by fewer rounds than in training
+    has the first of its hashes; the further ones of a reading by more are drawn by the
+    construction and not kept with the parameters.
 Fast form: one product for all chunks of all rounds. Masks: later and padded keys -1e9, the token
     itself -1e5. Rounds are joined by the logsumexp of their scores. Queries, hashes, scores in
     float32 at least.
@@ -45,6 +50,7 @@ from models.kernels.softmax_attention import (
     split_heads,
 )
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from models.model_spec import reading_knob
 
 _HIDDEN, _ITSELF = -1e9, -1e5  # scores: the second is chosen only where all others are hidden
 _LARGEST_HASH = 128  # buckets of one argmax
@@ -63,7 +69,7 @@ class LSHAttention(Mixer):
     is_stochastic = True
     mask_mode = "exact"
     heads_divide_dim = True
-    positive_knobs = ("rounds", "chunk")
+    positive_knobs = ("chunk",)
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -71,19 +77,24 @@ class LSHAttention(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            rounds: Hashes of each token, each with an order of its own.
+            rounds: Hashes of each token, each with an order of its own; 0 for full attention.
             buckets: Values of a hash: 1, or an even number; 0 for two to a chunk of `max_length`.
             chunk: Tokens that stand together in the order; each meets at most twice as many.
+            read_rounds: The rounds in evaluation mode, 0 included; None for those of training.
         """
 
         heads: int = 4
         rounds: int = 2
         buckets: int = 0
         chunk: int = 64
+        read_rounds: int | None = reading_knob(None)
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse buckets that do not lie opposite one another."""
+        """Refuse buckets that do not lie opposite one another, and rounds below none."""
+        for key in ("rounds", "read_rounds"):
+            if (getattr(config, key) or 0) < 0:
+                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 0")
         if config.buckets < 0 or (config.buckets % 2 and config.buckets != 1):
             raise ModelError(
                 f"{cls.name}: buckets={config.buckets} is neither 0 nor 1 nor an even number above"
@@ -99,9 +110,29 @@ class LSHAttention(Mixer):
         )
         draw_projections(self.query, self.value, self.output)
         self.factors = factors_of(config.buckets or 2 * max(1, self.max_length // config.chunk))
-        shape = (self.heads, config.rounds, sum(self.factors) // 2, self.head_dim)
+        num_further = max(0, (config.read_rounds or 0) - config.rounds)
+        of_round = (sum(self.factors) // 2, self.head_dim)
         self.rotations: Tensor
-        self.register_buffer("rotations", torch.empty(shape).normal_())
+        self.further: Tensor
+        drawn = torch.empty(self.heads, config.rounds, *of_round).normal_()
+        self.register_buffer("rotations", drawn)
+        # Not kept, so that the weights of one training fit every reading.
+        drawn = torch.empty(self.heads, num_further, *of_round).normal_()
+        self.register_buffer("further", drawn, persistent=False)
+
+    @property
+    def rounds(self) -> int:
+        """Those in force: of training, or of evaluation; 0 where everybody meets everybody."""
+        read = self.config.read_rounds
+        return int(self.config.rounds if self.training or read is None else read)
+
+    @property
+    def hashes(self) -> Tensor:
+        """The kept rotations of the rounds in force, `[heads, rounds, rows, head_dim]`."""
+        kept = self.rotations
+        if self.rounds > kept.shape[1]:
+            kept = torch.cat([kept, self.further], dim=1)
+        return kept[:, : self.rounds]
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -122,7 +153,7 @@ class LSHAttention(Mixer):
         Raises:
             ModelError: there are several chunks, and what tokens hold decides who meets whom.
         """
-        if length > self.config.chunk:
+        if self._sizes(length)[1] > 1:
             raise ModelError(f"{self.name}: what {length} tokens hold decides which meet")
         seen = super().receptive_field(length)
         if self.is_causal and length > 1:
@@ -138,7 +169,9 @@ class LSHAttention(Mixer):
 
     def cost_symbols(self) -> dict[str, float]:
         """k, the rounds; r, the keys that a token meets in one."""
-        return {"k": self.config.rounds, "r": 2 * self.config.chunk}
+        if not self.rounds:
+            return {"k": 1, "r": self.max_length}
+        return {"k": self.rounds, "r": 2 * self.config.chunk}
 
     def num_parameters(self) -> int:
         """Three projections; hashes are not trained."""
@@ -196,8 +229,9 @@ class LSHAttention(Mixer):
 
     def _meetings(self, head: int, queries: Tensor, real: list[int]) -> dict[int, list[int]]:
         """Whom each real token meets in all rounds, itself and (causal) later ones left out."""
-        size, rounds = self.config.chunk, []
-        for rotation in self.rotations[head]:
+        rounds = [] if self.rounds else [[real]]
+        size = self.config.chunk
+        for rotation in self.hashes[head]:
             buckets = {i: self._bucket(rotation @ queries[i]) for i in real}
             order = sorted(real, key=lambda i: (buckets[i], i))
             rounds.append([order[at : at + size] for at in range(0, len(order), size)])
@@ -225,9 +259,9 @@ class LSHAttention(Mixer):
 
     def _sizes(self, length: int) -> tuple[int, int, int]:
         """Tokens of a chunk, chunks of a round, rounds."""
-        chunk = min(self.config.chunk, length)
+        chunk = min(self.config.chunk, length) if self.rounds else length
         num_chunks = -(-length // chunk)
-        return chunk, num_chunks, self.config.rounds if num_chunks > 1 else 1
+        return chunk, num_chunks, self.rounds if num_chunks > 1 else 1
 
     def _keys_of_chunk(self, length: int) -> int:
         chunk, num_chunks, _ = self._sizes(length)
@@ -253,7 +287,7 @@ class LSHAttention(Mixer):
 
     def _buckets(self, queries: Tensor) -> Tensor:
         """`[batch, heads, rounds, time]`."""
-        rotations = self.rotations.to(queries.dtype)
+        rotations = self.hashes.to(queries.dtype)
         if self.training:
             rotations = torch.randn_like(rotations)
         turned = torch.einsum("bhlw,hrcw->bhrlc", queries, rotations)

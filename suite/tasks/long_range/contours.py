@@ -2,11 +2,12 @@
 
 Contours are drawn by themselves first, a library of them once per process (`library`). A picture is
 made of these, turned or mirrored and moved so that they keep clear of each other: what does not fit
-is tried again. Places are (row, column) in pixels, angles are in radians.
+is tried again. Places are (row, column) in half dashes, angles are in radians.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,7 +30,7 @@ TOLERANCE = 1.0  # by which the distance of the markers may tell the label
 NUM_CONTOURS = 1_024  # of the library
 LIBRARY_SEED = 2**64 - 2  # of its stream
 _TURNS, _TRIALS, _TRIALS_OF_DISTRACTORS = 8, 48, 16
-_CELLS = 2  # of a map, per pixel
+_CELLS = 2  # of a map, per half dash
 _ALONG = np.array([0.0, 0.5, 1.0])  # points of a paddle that keep clear
 # The two ends of one contour, then an end of the other that could take the second one's place.
 _CHOICES = np.array([[0, 1, 3], [1, 0, 2], [1, 0, 3], [2, 3, 1], [3, 2, 0], [3, 2, 1]])
@@ -40,17 +41,37 @@ _SHARE = (_TURN + np.sin(2 * _TURN) / 2) / np.pi + 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What a picture consists of, in pixels and paddles."""
+    """What a picture consists of.
+
+    Attributes:
+        side: Pixels.
+        contour: Dashes of each of the two long contours.
+        distractor: Dashes of each short one.
+        num_distractors: Short ones that are tried.
+        half_dash: Pixels, the unit of all places.
+        thickness: Of a dash, in pixels.
+        contrast: Of a dash, where 1 is white.
+        marker_radius: Pixels.
+    """
 
     side: int
     contour: int
     distractor: int
     num_distractors: int
+    half_dash: float = 1.0
+    thickness: float = 0.5
+    contrast: float = 0.75
+    marker_radius: float = 1.5
+
+    @property
+    def extent(self) -> float:
+        """The side in half dashes."""
+        return self.side / self.half_dash
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathDrawing:
-    """The lines of some pictures, and the ends to mark.
+    """The lines of some pictures, and the ends to mark, in half dashes.
 
     Attributes:
         paddles: `[pictures, paddles, 2, 2]`, both ends of each: the first contour, the second, the
@@ -68,7 +89,7 @@ class PathDrawing:
 
 def draw_contours(stream: RandomStream, count: int, layout: Layout) -> PathDrawing:
     """So many of `count` pictures as come out: two contours, then the distractors."""
-    room = _FreePlaces(count, layout.side)
+    room = _FreePlaces(count, layout.extent)
     first = _placed(stream, layout, layout.contour, count)
     room.take(first, np.arange(count))
     second, ends, fitting = _second(stream, layout, room, first)
@@ -81,8 +102,8 @@ def draw_contours(stream: RandomStream, count: int, layout: Layout) -> PathDrawi
 class _FreePlaces:
     """Where in each picture no further paddle may lie."""
 
-    def __init__(self, count: int, side: int) -> None:
-        self.side, self.across = side, _CELLS * side
+    def __init__(self, count: int, side: float) -> None:
+        self.side, self.across = side, math.ceil(_CELLS * side)
         self.is_taken: Flags = np.zeros((count, self.across * self.across), dtype=np.bool_)
         reach = int(CLEARANCE * _CELLS)
         near = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1).T
@@ -113,9 +134,9 @@ class _FreePlaces:
 
 
 @lru_cache(maxsize=8)
-def library(num_paddles: int, side: int) -> Reals:
+def library(num_paddles: int, side: float) -> Reals:
     """`[contours, paddles, 2, 2]`: contours that keep clear of themselves and of the edge."""
-    stream, found, total = RandomStream(LIBRARY_SEED, 64 * side + num_paddles), [], 0
+    stream, found, total = RandomStream(LIBRARY_SEED, int(64 * side) + num_paddles), [], 0
     while total < NUM_CONTOURS:
         found.append(_grown(stream, 2_048, num_paddles, side))
         total += len(found[-1])
@@ -124,7 +145,7 @@ def library(num_paddles: int, side: int) -> Reals:
     return contours
 
 
-def _grown(stream: RandomStream, count: int, num_paddles: int, side: int) -> Reals:
+def _grown(stream: RandomStream, count: int, num_paddles: int, side: float) -> Reals:
     """Those of `count` contours that find a way, paddle by paddle, all of them at once."""
     room = _FreePlaces(count, side)
     paddles = np.zeros((count, num_paddles, 2, 2))
@@ -151,7 +172,7 @@ def _placed(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int)
     """`[*shape, paddles, 2, 2]`: contours of the library in any place inside the picture."""
     contours = _turned(stream, layout, num_paddles, *shape)
     least, most = contours.min(axis=(-3, -2)), contours.max(axis=(-3, -2))
-    room = layout.side - 2 * PADDING - (most - least)
+    room = layout.extent - 2 * PADDING - (most - least)
     shift = PADDING - least + room * stream.uniform(*shape, 2)
     placed: Reals = contours + shift[..., None, None, :]
     return placed
@@ -159,8 +180,8 @@ def _placed(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int)
 
 def _turned(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int) -> Reals:
     """`[*shape, paddles, 2, 2]`: contours of the library, in one of eight positions each."""
-    contours = library(num_paddles, layout.side)
-    found = contours[stream.integers(*shape, low=0, high=len(contours))] - layout.side / 2
+    contours = library(num_paddles, layout.extent)
+    found = contours[stream.integers(*shape, low=0, high=len(contours))] - layout.extent / 2
     kind = stream.integers(*shape, low=0, high=8)[..., None, None, None]
     found = np.where(kind & 1, found[..., ::-1], found)
     signs = np.concatenate([1 - (kind & 2), 1 - ((kind & 4) >> 1)], axis=-1)
@@ -205,7 +226,7 @@ def _distractor(stream: RandomStream, layout: Layout, room: _FreePlaces) -> Real
 
 
 def _unit(angle: Reals) -> Reals:
-    """`[..., 2]`, a step of one pixel in that direction."""
+    """`[..., 2]`, a step of half a dash in that direction."""
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1)
 
 

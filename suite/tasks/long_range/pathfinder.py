@@ -7,27 +7,30 @@ arXiv:2011.04006, section 2.2.5).
                   picture     dashes of a contour   distractors            tokens
 pathfinder        32 x 32     14                    5 of 4 dashes          1,024
 pathfinder_small  16 x 16     5                     2 of 2 dashes          256
+pathfinder_x      128 x 128   14                    8 of 4 dashes          16,384
 
     drawn     two long contours of dashes, then distractors, where they fit; a dash is 2 pixels
-              long and 0.5 wide, with a contrast of 0.75; a contour turns between two dashes by up
-              to 90 degrees, with a density of cos**2 (continuity 1)
-    marked    two ends by discs of radius 1.5: both ends of one long contour (class 1), or one of
-              its ends and one of the other long contour's (class 0)
+              long and 0.5 wide, with a contrast of 0.75 (`pathfinder_x`: 5, 1.5 and 0.9); a contour
+              turns between two dashes by up to 90 degrees, with a density of cos**2 (continuity 1)
+    marked    two ends by discs of radius 1.5 (3): both ends of one long contour (class 1), or one
+              of its ends and one of the other long contour's (class 0)
     input     grey pixels row by row, 0..1, then shifted and scaled by mean and standard deviation
     fairness  each drawing comes twice in a row, with either class, each time turned or mirrored
-              anew. Only drawings count in which both pairs of ends are as far apart, up to a
-              pixel. So neither the lines, nor the number of bright pixels, nor the distance between
-              the markers tells the class: one has to follow the contour
+              anew. Only drawings count in which both pairs of ends are as far apart, up to half
+              a dash. So neither the lines, nor the number of bright pixels, nor the distance
+              between the markers tells the class: one has to follow the contour
 
-Departures: the gap between two dashes is 1 pixel where the public generator has 2, so that both
-contours fit while neighbours along one are always nearer than anything else; contours begin
-anywhere and fairness is by choice, where the generator lets them begin 7 pixels apart; shapes of
-contours are from a library of 1,024, in eight positions and all places; pixels are drawn by their
-distance from the line; training draws afresh, where the Arena has 160,000 pictures.
+Departures: the gap between two dashes is half a dash where the public generator has about a whole
+one, so that both contours fit while neighbours along one are always nearer than anything else; the
+turns of `pathfinder_x` are those of the others, where the Arena has a continuity of 1.8; contours
+begin anywhere and fairness is by choice, where the generator lets them begin 7 (20) pixels apart;
+shapes of contours are from a library of 1,024, in eight positions and all places; pixels are drawn
+by their distance from the line; training draws afresh, where the Arena has 160,000 pictures.
 """
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -53,23 +56,21 @@ from suite.tasks.long_range.contours import (
 from suite.tasks.task import Batch, DataSource, Split
 
 VERSION = 1
-THICKNESS = 0.5
-CONTRAST = 0.75
-MARKER_RADIUS = 1.5
-_REACH = 3  # pixels to each side of a dash's middle that it can touch
 _AT_ONCE = 64  # drawings that are tried
 
 
 def _source(name: str, layout: Layout) -> DataSource:
+    pixels = {} if layout.half_dash == 1 else {"half_dash": layout.half_dash}
     return definition_source(
         name=name,
         title=f"Pathfinder with {layout.side} x {layout.side} pixels",
         origin="Linsley et al. 2018, arXiv:1805.08315; Tay et al. 2020, arXiv:2011.04006",
         definition={
             "layout": [layout.side, layout.contour, layout.distractor, layout.num_distractors],
-            "dash": [PADDLE_LENGTH, MARGIN, THICKNESS, CONTRAST], "marker": MARKER_RADIUS,
+            "dash": [PADDLE_LENGTH, MARGIN, layout.thickness, layout.contrast],
+            "marker": layout.marker_radius,
             "apart": [CLEARANCE, PADDING, MARKERS_APART, TOLERANCE],
-            "library": [NUM_CONTOURS, LIBRARY_SEED],
+            "library": [NUM_CONTOURS, LIBRARY_SEED], **pixels,
         },
         version=VERSION,
     )  # fmt: skip
@@ -99,7 +100,7 @@ class Pathfinder(GeneratedTask):
         labels = stream.integers(len(drawing.ends), low=0, high=2)
         labels = np.stack([labels, 1 - labels], axis=1).ravel()[:count]
         drawing = drawing[np.arange(2 * len(drawing.ends))[:count] // 2]
-        pixels = rendered(drawing, labels, self.layout.side)
+        pixels = rendered(drawing, labels, self.layout)
         pixels = turned(pixels, stream.integers(count, low=0, high=8))
         inputs = torch.from_numpy(pixels.reshape(count, -1, 1).astype(np.float32))
         return Batch(
@@ -130,27 +131,45 @@ class PathfinderSmall(Pathfinder):
     deviation: ClassVar[float] = 0.248
 
 
-def rendered(drawing: PathDrawing, labels: Whole, side: int) -> Reals:
+class PathfinderX(Pathfinder):
+    """The same with as many tokens as the Arena's Path-X."""
+
+    name = "pathfinder_x"
+    num_held_out: ClassVar[dict[Split, int]] = {"validation": 200, "test": 500}
+    layout: ClassVar[Layout] = Layout(
+        side=128, contour=14, distractor=4, num_distractors=8, half_dash=2.5, thickness=1.5,
+        contrast=0.9, marker_radius=3.0,
+    )  # fmt: skip
+    source = _source("pathfinder_x", layout)
+    fixed_length = 128 * 128
+    mean: ClassVar[float] = 0.029
+    deviation: ClassVar[float] = 0.129
+
+
+def rendered(drawing: PathDrawing, labels: Whole, layout: Layout) -> Reals:
     """`[pictures, side, side]` grey values 0..1; of class 1 both ends of a contour are marked."""
-    pixels = _lines(drawing.paddles, side)
-    centres = np.arange(side) + 0.5
-    for end in (drawing.ends[:, 0], drawing.ends[np.arange(len(labels)), 2 - labels]):
+    pixels = _lines(layout.half_dash * drawing.paddles, layout)
+    centres, ends = np.arange(layout.side) + 0.5, layout.half_dash * drawing.ends
+    for end in (ends[:, 0], ends[np.arange(len(labels)), 2 - labels]):
         rows, columns = (centres - end[:, axis, None] for axis in (0, 1))
         away = np.sqrt(rows[:, :, None] ** 2 + columns[:, None, :] ** 2)
-        np.maximum(pixels, np.clip(MARKER_RADIUS + 0.5 - away, 0, 1), out=pixels)
+        np.maximum(pixels, np.clip(layout.marker_radius + 0.5 - away, 0, 1), out=pixels)
     return pixels
 
 
-def _lines(paddles: Reals, side: int) -> Reals:
-    """The dashes: a pixel fades with its distance from the nearest."""
+def _lines(paddles: Reals, layout: Layout) -> Reals:
+    """The dashes, in pixels: a pixel fades with its distance from the nearest."""
+    side, fade = layout.side, 0.5 + layout.thickness / 2
+    # Pixels to each side of a dash's middle that it can touch.
+    reach = math.ceil(PADDLE_LENGTH / 2 * layout.half_dash + fade + 0.5)
     rows, which = np.nonzero(~np.isnan(paddles[:, :, 0, 0]))
     tail, along = paddles[rows, which, 0], np.diff(paddles[rows, which], axis=1)[:, 0]
-    near = np.mgrid[-_REACH : _REACH + 1, -_REACH : _REACH + 1].reshape(2, -1).T
+    near = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1).T
     cells = np.floor(tail + along / 2).astype(np.int64)[:, None] + near
     offset = cells + 0.5 - tail[:, None]
     share = (offset * along[:, None]).sum(axis=2) / (along**2).sum(axis=1)[:, None]
     away = np.linalg.norm(offset - np.clip(share, 0, 1)[..., None] * along[:, None], axis=2)
-    grey = CONTRAST * np.clip(1 - away / (0.5 + THICKNESS / 2), 0, 1)
+    grey = layout.contrast * np.clip(1 - away / fade, 0, 1)
     pixels = np.zeros((len(paddles), side, side))
     is_inside = ((cells >= 0) & (cells < side)).all(axis=2) & (grey > 0)
     picture = np.broadcast_to(rows[:, None], is_inside.shape)[is_inside]

@@ -17,10 +17,13 @@ from suite.events import TrainedState
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.schema import Measurement, Point, Trial
+from suite.spec import Model, vary
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.metrics import Accuracy, as_sums
 from suite.tasks.task import Batch, Split
+from tests.suite.probes.conftest import said_after_training
 from tests.suite.probes.no_formula import Silent
+from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace
 
 
@@ -76,3 +79,18 @@ def test_a_test_score_that_is_no_number_is_a_divergence(
     monkeypatch.setattr(FashionMnistPatches, "metric", Broken())
     with pytest.raises(Diverged, match="the test accuracy is inf"):
         said(trial)
+
+
+def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(tmp_path: Path) -> None:
+    """Read by the rounds that it was trained with it has its own score, by others another one."""
+    fields = {
+        "baseline": Model(mixer="lsh_attention", heads=2, chunk=4, rounds=2),
+        "axes": [vary("read_rounds", [None, 2, 0])],
+        "scale": {"length": 32, "steps": 20, "learning_rate": 1e-2},
+    }
+    own, same, full = plan(make_ablation(**fields), seeds=1).trials
+    trained = [each for each in Quality().measure(own, "cpu") if isinstance(each, Measurement)]
+    read = [said_after_training(each, tmp_path) for each in (same, full)]
+    assert not any(isinstance(each, Point) for said in read for each in said)
+    scores = [[m.value for m in said if isinstance(m, Measurement)] for said in (trained, *read)]
+    assert scores[0] == scores[1] != scores[2]

@@ -33,12 +33,62 @@ def full_attention(mixer: Mixer, x: Tensor) -> Tensor:
     return merged
 
 
+def in_training(mixer: Mixer, x: Tensor) -> Tensor:
+    torch.manual_seed(1)
+    output: Tensor = mixer.train()(x)
+    return output
+
+
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("chunk", [40, 20], ids=["one-chunk", "two-chunks"])
 def test_where_all_meet_it_is_full_attention(chunk: int, is_causal: bool) -> None:
     """One bucket and one chunk; or two chunks in one round, each of which sees the other."""
     mixer, x = build(buckets=1, rounds=1, chunk=chunk, is_causal=is_causal), tokens()
     torch.testing.assert_close(mixer(x), full_attention(mixer, x))
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("knobs", [{"rounds": 0}, {"rounds": 3, "read_rounds": 0}], ids=str)
+def test_without_rounds_it_is_full_attention(knobs: dict[str, int], is_causal: bool) -> None:
+    """However small a chunk is, padded or not; the same numbers as one bucket in one chunk."""
+    mixer, x = build(chunk=4, is_causal=is_causal, **knobs), tokens()
+    torch.testing.assert_close(mixer(x), full_attention(mixer, x))
+    torch.testing.assert_close(mixer(x), mixer.reference(x))
+    one_chunk = build(buckets=1, rounds=1, chunk=40, is_causal=is_causal)
+    one_chunk.load_state_dict(mixer.state_dict() | {"rotations": one_chunk.rotations})
+    torch.testing.assert_close(mixer(x), one_chunk(x), rtol=0, atol=0)
+    mask = (torch.arange(40) < 15).expand(len(x), 40)
+    torch.testing.assert_close(mixer(x, mask)[:, :15], mixer(x[:, :15]))
+    assert (mixer.path_length(40), mixer.flops(40)) == (1, one_chunk.flops(40))
+    assert torch.equal(mixer.receptive_field(40), one_chunk.receptive_field(40))
+
+
+def test_without_rounds_nothing_is_drawn_in_training() -> None:
+    mixer, x = build(rounds=0, chunk=4).train(), tokens()
+    assert torch.equal(mixer(x), mixer(x))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@pytest.mark.parametrize("read_rounds", [1, 2, 3, 5])
+def test_a_model_is_read_by_other_rounds_than_it_was_trained_with(
+    rounds: int, read_rounds: int
+) -> None:
+    """By the first of its hashes, or further ones, which its weights leave alone."""
+    trained, x = build(rounds=rounds, chunk=4), tokens()
+    read = build(rounds=rounds, read_rounds=read_rounds, chunk=4)
+    read.load_state_dict(trained.state_dict())
+    torch.testing.assert_close(read(x), read.reference(x))
+    assert torch.equal(read(x), trained(x)) == (rounds == read_rounds)
+    plain = build(rounds=read_rounds, chunk=4)
+    plain.load_state_dict(trained.state_dict() | {"rotations": read.hashes})
+    torch.testing.assert_close(read(x), plain(x), rtol=0, atol=0)
+    assert torch.equal(in_training(read, x), in_training(trained, x))
+
+
+def test_rounds_below_none_are_refused() -> None:
+    for key in ("rounds", "read_rounds"):
+        with pytest.raises(ModelError, match=f"lsh_attention: {key}=-1 is below 0"):
+            build(**{key: -1})
 
 
 def test_with_one_bucket_chunks_are_of_neighbours() -> None:

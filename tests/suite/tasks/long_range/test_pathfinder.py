@@ -9,9 +9,15 @@ from sklearn.linear_model import LogisticRegression
 
 from suite.tasks.data_order import RandomStream
 from suite.tasks.long_range.contours import MARKERS_APART, TOLERANCE, PathDrawing, Reals, library
-from suite.tasks.long_range.pathfinder import Pathfinder, PathfinderSmall, rendered, turned
+from suite.tasks.long_range.pathfinder import (
+    Pathfinder,
+    PathfinderSmall,
+    PathfinderX,
+    rendered,
+    turned,
+)
 
-KINDS = [Pathfinder, PathfinderSmall]
+KINDS = [Pathfinder, PathfinderSmall, PathfinderX]
 MOST_GAP = 1.0 + 1e-9  # between two dashes of a contour
 
 
@@ -70,7 +76,7 @@ def test_the_layout_is_the_recipes(kind: type[Pathfinder]) -> None:
     assert np.nanmin(lengths) == pytest.approx(2)
     assert np.nanmax(lengths) == pytest.approx(2)
     assert np.isnan(lengths).mean() < 0.4  # distractors without room
-    assert 1 <= np.nanmin(drawing.paddles) < np.nanmax(drawing.paddles) <= layout.side - 1
+    assert 1 <= np.nanmin(drawing.paddles) < np.nanmax(drawing.paddles) <= layout.extent - 1
 
 
 def test_turns_follow_the_square_of_the_cosine() -> None:
@@ -110,13 +116,13 @@ def test_classes_are_balanced_and_pixels_scaled(kind: type[Pathfinder]) -> None:
 def test_markers_are_bright_discs_and_lines_are_grey() -> None:
     drawing = _drawing(Pathfinder)
     labels = np.arange(150) % 2
-    pixels = rendered(drawing, labels, 32)
+    pixels = rendered(drawing, labels, Pathfinder.layout)
     for row, label in enumerate(labels.tolist()):
         for end in _ends_of(drawing, label)[row]:
             assert pixels[row, int(end[0]), int(end[1])] == 1.0
         assert (pixels[row] == 1.0).sum() < 13
     nowhere = PathDrawing(paddles=drawing.paddles, ends=np.full_like(drawing.ends, -99))
-    assert 0.7 < rendered(nowhere, labels, 32).max() <= 0.75
+    assert 0.7 < rendered(nowhere, labels, Pathfinder.layout).max() <= 0.75
 
 
 def test_each_picture_comes_in_eight_positions() -> None:

@@ -1,0 +1,67 @@
+"""Knobs that count in reading alone: what differs in them is trained once, and scored for each."""
+
+from typing import Any
+
+from models.model_spec import reading_knob
+from suite.planning.plan import plan
+from suite.schema import LEARNING_RATE, QUALITY, Plan, Trial
+from suite.schema.trial import TRAINED
+from suite.spec import Model, Recipe, vary
+from tests.suite.small_ablation import make_ablation
+
+BASELINE = Model(mixer="lsh_attention", heads=2, chunk=4)
+
+
+def planned(**fields: Any) -> Plan:
+    axes = [vary("rounds", [1, 2]), vary("read_rounds", [None, 0, 4])]
+    asked = make_ablation(baseline=BASELINE, axes=axes, combine="cross", **fields)
+    return plan(asked, seeds=2)
+
+
+def of_probe(found: Plan, probe: str = QUALITY) -> list[Trial]:
+    return [trial for trial in found.trials if trial.probe == probe]
+
+
+def test_each_reading_is_scored_and_each_training_runs_once() -> None:
+    trials = of_probe(planned())
+    trained = {trial.trial_id for trial in trials if trial.training}
+    read = [trial for trial in trials if not trial.training]
+    assert (len(trained), len(read)) == (4, 8)
+    for trial in read:
+        parent = trial.parents[TRAINED]
+        assert parent.trial_id in trained
+        assert parent.seed == trial.seed
+        assert parent.subjects[0].knobs["rounds"] == trial.subjects[0].knobs["rounds"]
+        assert "read_rounds" not in parent.subjects[0].knobs
+        assert trial.subjects[0].knobs["read_rounds"] in (0, 4)
+
+
+def test_a_training_that_nobody_varies_has_the_id_that_it_had() -> None:
+    """Also where the search has found its rate."""
+    recipe = Recipe(learning_rate="tuned")
+    axes = [vary("rounds", [1, 2])]
+    before = plan(make_ablation(baseline=BASELINE, axes=axes, recipe=recipe), seeds=2)
+    ids = {trial.trial_id for trial in planned(recipe=recipe).trials}
+    assert {trial.trial_id for trial in before.trials} <= ids
+
+
+def test_the_rate_is_searched_for_once() -> None:
+    found = planned(recipe=Recipe(learning_rate="tuned"))
+    assert len(of_probe(found, LEARNING_RATE)) == 2
+    assert all((trial.search is None) == (trial.training is None) for trial in of_probe(found))
+
+
+def test_a_teacher_that_is_read_otherwise_is_impossible() -> None:
+    found = plan(
+        make_ablation(
+            baseline=BASELINE, axes=[vary("distillation", ["none", "soft"])],
+            teacher=Model(mixer="lsh_attention", heads=2, read_rounds=0),
+        )
+    )  # fmt: skip
+    (reason,) = {cell.reason for cell in found.cells if cell.reason}
+    assert "its teacher has knobs of reading alone" in reason
+
+
+def test_reading_knobs_are_late() -> None:
+    """At their default they are in no hash."""
+    assert {"is_late", "reading_only"} <= set(reading_knob(None).metadata)
