@@ -62,6 +62,8 @@ MIXERS: dict[str, str] = {
     "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
     "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
     "rwkv7": "models.mixers.states.rwkv7:RWKV7",
+    # state space
+    "s4d": "models.mixers.states.s4d:S4D",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing
