@@ -44,6 +44,7 @@ MIXERS: dict[str, str] = {
     "separable_conv": "models.mixers.separable_conv:SeparableConvolution",
     "gated_conv": "models.mixers.gated_conv:GatedConvolution",
     "grid_conv": "models.mixers.grid_conv:GridConvolution",
+    "hyena": "models.mixers.hyena:Hyena",
     # linear attention
     "linformer": "models.mixers.linformer:Linformer",
     "performer": "models.mixers.performer:Performer",
