@@ -23,6 +23,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from models.errors import ModelError
+
 SHORT = 32  # tokens
 
 
@@ -61,6 +63,21 @@ def long_convolution_flops(length: int, channels: int, batch: int) -> float:
         return 2.0 * batch * channels * length**2
     size = transform_size(length)
     return (2 * batch + 1) * channels * 5 * size * math.log2(size)
+
+
+def long_convolution_bytes(length: int, channels: int, batch: int) -> float:
+    """At the peak of a forward pass: filters, three spectra, and the result with what is cut off.
+
+    Raises:
+        ModelError: the sequence is so short that it is convolved by matrices.
+    """
+    if length <= SHORT:
+        raise ModelError(
+            f"a long convolution of at most {SHORT} tokens gives no formula for its bytes"
+        )
+    size = transform_size(length)
+    spectra = (2 * batch + 1) * (2 * (size // 2) + 2)
+    return 4.0 * channels * (size + spectra + batch * size)
 
 
 def _around(past: Tensor, future: Tensor | None, size: int) -> Tensor:

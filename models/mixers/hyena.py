@@ -32,7 +32,11 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import linear_map
 from models.kernels.implicit_filter import ImplicitFilter
-from models.kernels.long_convolution import long_convolution, long_convolution_flops
+from models.kernels.long_convolution import (
+    long_convolution,
+    long_convolution_bytes,
+    long_convolution_flops,
+)
 from models.kernels.short_conv import ShortConvolution
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
@@ -186,6 +190,23 @@ class Hyena(Mixer):
         long = self.order * long_convolution_flops(length, self.dim, batch)
         return 2 * batch * length * maps + self.filters.flops(length) + long
 
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Where the last z is convolved; or where taps are applied, or filters computed.
+
+        At the first there are all streams, all filters, and z unless it is a stream still; at the
+        second the streams before, padded, and after; at the third four hidden layers in float64.
+        """
+        self.check_context_length(context_length)
+        one = 4 * batch * length * self.dim
+        streams, places = (self.order + 1) * one, 8 * length
+        filters = 4 * length * self.order * self.dim
+        last = streams + filters + places + (one if self.order > 1 else 0)
+        network = streams + 2 * places + 4 * 8 * length * self.filters.width
+        long = long_convolution_bytes(length, self.dim, batch)
+        return float(max(last + long, 3 * streams, network))
+
     def cost_symbols(self) -> dict[str, float]:
         """k, the width of the network of the filters."""
         return {"k": self.filters.width}
@@ -198,32 +219,30 @@ class Hyena(Mixer):
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """Sums over the real tokens so far, of each direction by itself."""
         length, half = len(x), self.dim // self.num_directions
-        filters = [self.filters.at(place) for place in range(length)]
+        filters = torch.stack([self.filters.at(place) for place in range(length)])
+        filters = filters.reshape(length, self.order, self.dim)
         columns = []
         for i in range(self.num_directions):
-            order = range(length) if i == 0 else range(length - 1, -1, -1)
+            order = list(range(length)) if i == 0 else list(range(length - 1, -1, -1))
             channels = slice(i * half, (i + 1) * half)
-            streams = (x @ self.streams.weight.T)[list(order)]
+            streams = (x @ self.streams.weight.T)[order]
             real = [t for t, place in enumerate(order) if place in seen]
-            mine = [h.reshape(self.order, -1)[:, channels] for h in filters]
-            read = self._one_direction(streams, real, mine, channels)
-            columns.append(read[list(order)])
+            read = self._one_direction(streams, real, filters, channels)
+            columns.append(read[order])
         return torch.cat(columns, dim=1) @ self.output.weight.T
 
     def _one_direction(
-        self, streams: Tensor, real: list[int], filters: list[Tensor], channels: slice
+        self, streams: Tensor, real: list[int], filters: Tensor, channels: slice
     ) -> Tensor:
         """Streams `[time, (order + 1) dim]` in the order of reading -> z `[time, channels]`."""
-        times = range(len(streams))
-        mixed = torch.stack([self.conv.at(streams, t) for t in times])
+        mixed = torch.stack([self.conv.at(streams, t) for t in range(len(streams))])
         z, *gates = mixed.unflatten(1, (-1, self.dim))[..., channels].unbind(dim=1)
         for i, gate in enumerate(gates):
-            skip = self.skip[i, channels]
             rows = []
-            for t in times:
-                total = skip * z[t]
-                for s in real:
-                    total = total + filters[t - s][i] * z[s] if s <= t else total
-                rows.append(gate[t] * total)
+            for t in range(len(streams)):
+                past = [s for s in real if s <= t]
+                lags = [t - s for s in past]
+                total = (filters[lags, i, channels] * z[past]).sum(dim=0)
+                rows.append(gate[t] * (total + self.skip[i, channels] * z[t]))
             z = torch.stack(rows)
         return z

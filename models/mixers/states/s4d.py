@@ -37,9 +37,14 @@ from torch.nn import functional
 
 from models.errors import ModelError
 from models.initialisation import scaled_normal
-from models.kernels.long_convolution import long_convolution, long_convolution_flops
+from models.kernels.long_convolution import (
+    long_convolution,
+    long_convolution_bytes,
+    long_convolution_flops,
+)
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
+Complex = tuple[Tensor, ...]  # a real and an imaginary part
 _SHORT_STEP, _LONG_STEP = 1e-3, 1e-1
 
 
@@ -107,20 +112,19 @@ class S4D(Mixer):
             mixed = long_convolution(channels, past, *future)
         return self._read_out(mixed.transpose(1, 2), x.dtype)
 
-    def kernels(self, length: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    def kernels(self, length: int, dtype: torch.dtype) -> list[Tensor]:
         """K of each direction, `[dim, length]`, without D."""
-        width = math.isqrt(length - 1) + 1
-        rows = -(-length // width)
-        real, turn = self._exponents(dtype)
-        into = self._weights(real, turn)
-        starts = _powers(real, turn, width * torch.arange(rows, device=real.device))
-        inside = _powers(real, turn, torch.arange(width, device=real.device))
-        left = _times(into.unsqueeze(3), starts).permute(1, 0, 3, 4, 2)  # 2 Re(a b) as a product
-        signs = left.new_tensor([2.0, -2.0]).unsqueeze(1)
-        left = (left * signs).flatten(3).flatten(1, 2)
-        right = inside.permute(0, 3, 1, 2).flatten(1, 2)
-        kernels = torch.bmm(left, right).unflatten(1, (self.num_directions, rows))
-        return kernels.flatten(2)[..., :length].unbind(dim=1)
+        width, rows = _split(length)
+        log_z = self._log_z(dtype)
+        places = torch.arange(width, device=self.skip.device)
+        inside = torch.cat(_powers(log_z, places, dim=2), dim=1)  # (dim, state, width)
+        starts = _powers(log_z, width * torch.arange(rows, device=places.device), dim=1)
+        kernels = []
+        for weights in self._weights(log_z):
+            real, imaginary = _times((weights[0].unsqueeze(1), weights[1].unsqueeze(1)), starts)
+            summed = torch.bmm(torch.cat([real, -imaginary], dim=2), inside)
+            kernels.append(summed.flatten(1)[:, :length])
+        return kernels
 
     def initial_state(self, batch: int) -> State:
         """Zeros, `[batch, dim, pairs, 2]`: real and imaginary parts."""
@@ -131,28 +135,28 @@ class S4D(Mixer):
         """One step of the recurrence."""
         self.check_steps()
         with torch.autocast(x_t.device.type, enabled=False):
-            wide = torch.promote_types(x_t.dtype, torch.float32)
-            real, turn = self._exponents(wide)
-            once = _powers(real, turn, torch.ones(1, device=x_t.device)).squeeze(2)
-            decayed = _times(once, state[0].to(wide))
-            entered = x_t.to(wide)[..., None, None] * decayed.new_tensor([1.0, 0.0])
-            new = decayed + entered
-            read = 2 * _times(self._weights(real, turn)[0], new)[..., 0].sum(dim=-1)
-            mixed = read + self.skip.to(wide) * x_t.to(wide)
-        return self._read_out(mixed, x_t.dtype), (new,)
+            u = x_t.to(torch.promote_types(x_t.dtype, torch.float32)).unsqueeze(-1)
+            log_z = self._log_z(u.dtype)
+            z = (log_z[0].exp() * log_z[1].cos(), log_z[0].exp() * log_z[1].sin())
+            real, imaginary = _times(z, state[0].to(u.dtype).unbind(dim=-1))
+            real = real + u
+            read = _times(self._weights(log_z)[0], (real, imaginary))[0].sum(dim=-1)
+            mixed = read + self.skip.to(u.dtype) * u.squeeze(-1)
+        return self._read_out(mixed, x_t.dtype), (torch.stack([real, imaginary], dim=-1),)
 
-    def _exponents(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Real and imaginary part of dt A, `[dim, pairs]`."""
+    def _log_z(self, dtype: torch.dtype) -> Complex:
+        """Log z = dt A, `[dim, pairs]`."""
         step = self.log_step.to(dtype).exp()
         return -self.log_decay.to(dtype).exp() * step, self.frequency.to(dtype) * step
 
-    def _weights(self, real: Tensor, turn: Tensor) -> Tensor:
-        """C (z - 1) / A, `[directions, dim, pairs, 2]`."""
+    def _weights(self, log_z: Complex) -> list[Complex]:
+        """2 C (z - 1) / A of each direction, `[dim, pairs]`."""
+        real, turn = log_z
         grown = torch.expm1(real) * turn.cos() - 2 * (turn / 2).sin().square()
-        moved = torch.stack([grown, real.exp() * turn.sin()], dim=-1)  # z - 1
-        over = torch.stack([real, -turn], dim=-1) / (real.square() + turn.square()).unsqueeze(-1)
-        step = self.log_step.to(real.dtype).exp().unsqueeze(-1)
-        return _times(self.reading.to(real.dtype), step * _times(moved, over))
+        moved = (grown, real.exp() * turn.sin())  # z - 1
+        scale = 2 * self.log_step.to(real.dtype).exp() / (real.square() + turn.square())
+        held = _times(moved, (scale * real, -scale * turn))
+        return [_times(c.unbind(dim=-1), held) for c in self.reading.to(real.dtype)]
 
     def _read_out(self, mixed: Tensor, dtype: torch.dtype) -> Tensor:
         """GELU, and a map whose second half lets the first through."""
@@ -167,11 +171,28 @@ class S4D(Mixer):
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """The convolution, the kernel's products, and the map."""
         self.check_context_length(context_length)
-        width = math.isqrt(length - 1) + 1
-        places = self.num_directions * -(-length // width) * width
-        kernels = 2 * self.dim * places * 2 * self.pairs
+        width, rows = _split(length)
+        kernels = self.num_directions * 2 * self.dim * rows * width * 2 * self.pairs
         output = batch * 2 * length * self.dim * 2 * self.dim
         return long_convolution_flops(length, self.dim, batch) + kernels + output
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Where a kernel is made of powers, or where it is convolved.
+
+        There are log z and the weights; powers inside a row, and where rows start; then, for the
+        only kernel these times the weights, two of them twice, for a second kernel rather what
+        was left by the first. At the convolution one kernel with D, and a second one.
+        """
+        self.check_context_length(context_length)
+        width, rows = _split(length)
+        is_two, log_z = self.num_directions == 2, 2 * self.dim * self.pairs
+        powers = log_z * width + log_z * rows + (3 if is_two else 2.5) * log_z * rows
+        second = self.dim * rows * width if is_two else 0
+        made = 4 * (log_z * (1 + self.num_directions) + powers + second) + 8 * width
+        kept = 4 * (self.dim * length + second)
+        return max(made, kept + long_convolution_bytes(length, self.dim, batch))
 
     def num_parameters(self) -> int:
         """D and dt, A, C of each direction, and the map with its biases."""
@@ -212,14 +233,20 @@ def _first_eigenvalues(config: S4D.Config) -> tuple[Tensor, Tensor]:
     return halves, math.pi * n
 
 
-def _times(a: Tensor, b: Tensor) -> Tensor:
-    """The product of complex numbers whose parts lie along the last axis."""
-    real = a[..., 0] * b[..., 0] - a[..., 1] * b[..., 1]
-    return torch.stack([real, a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0]], dim=-1)
+def _split(length: int) -> tuple[int, int]:
+    """Width and number of rows that hold so many places, both near the root."""
+    width = math.isqrt(length - 1) + 1
+    return width, -(-length // width)
 
 
-def _powers(real: Tensor, turn: Tensor, places: Tensor) -> Tensor:
-    """exp((real + i turn) l) at every place l, `[dim, pairs, places, 2]`."""
-    exponents, turns = (part.unsqueeze(-1) * places.to(part.dtype) for part in (real, turn))
-    size = exponents.exp()
-    return torch.stack([size * turns.cos(), size * turns.sin()], dim=-1)
+def _times(a: Complex, b: Complex) -> Complex:
+    """The product of complex numbers in parts."""
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _powers(log_z: Complex, places: Tensor, dim: int) -> Complex:
+    """Powers of z at places that lie along a new axis `dim` of `[dim, pairs]`."""
+    along = places.to(log_z[0].dtype).unsqueeze(1) if dim == 1 else places.to(log_z[0].dtype)
+    size = (log_z[0].unsqueeze(dim) * along).exp()
+    turns = log_z[1].unsqueeze(dim) * along
+    return size * turns.cos(), size * turns.sin()
