@@ -44,6 +44,7 @@ MIXERS: dict[str, str] = {
     "separable_conv": "models.mixers.separable_conv:SeparableConvolution",
     "gated_conv": "models.mixers.gated_conv:GatedConvolution",
     "grid_conv": "models.mixers.grid_conv:GridConvolution",
+    "hyena": "models.mixers.hyena:Hyena",
     # linear attention
     "linformer": "models.mixers.linformer:Linformer",
     "performer": "models.mixers.performer:Performer",
@@ -62,6 +63,8 @@ MIXERS: dict[str, str] = {
     "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
     "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
     "rwkv7": "models.mixers.states.rwkv7:RWKV7",
+    # state space
+    "s4d": "models.mixers.states.s4d:S4D",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
     # token mixing

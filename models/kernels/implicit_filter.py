@@ -1,0 +1,99 @@
+"""Filters that a small network gives as functions of the place, under windows that decay.
+
+    h_l = (W_3 sin(w * (W_2 sin(w * (W_1 sin(w * (W_0 e_l + b_0)) + b_1)) + b_2))) (exp(-a l') + s)
+
+with l' = l / (max_length - 1), e_l = (l', cos(2 pi k l / max_length), sin(2 pi k l / max_length))
+for k = 0 .. K-1, frequencies w that are learnt and shared by the layers, and rates a of decay that
+are evenly spaced over the channels: by them a filter falls to a hundredth within .3 to 1.5 of
+max_length. No map decays, and all keep their draw, torch's own, for other rules would flatten the
+sines. Three sines at a frequency of 14 make an error a thousand times as large, so all but the last
+map is computed in float64: little work, the same for every sequence of a batch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_FALL, _FASTEST, _SLOWEST = math.log(100.0), 0.3, 1.5  # to a hundredth, within parts of max_length
+
+
+class ImplicitFilter(nn.Module):
+    """`num` filters for each of several channels.
+
+    Args:
+        num: Filters a channel.
+        channels: Their number.
+        max_length: Places that a filter is long.
+        bands: K, frequencies of the features.
+        width: Of the hidden layers.
+        frequency: Where w starts.
+        shift: s, what a window decays to.
+    """
+
+    keeps_own_draw = ("maps", "frequency")
+    no_weight_decay = ("maps", "frequency")
+    rates: Tensor
+
+    def __init__(
+        self, *, num: int, channels: int, max_length: int, bands: int, width: int,
+        frequency: float, shift: float,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num, self.channels, self.max_length = num, channels, max_length
+        self.bands, self.width, self.shift = bands, width, shift
+        sizes = (1 + 2 * bands, width, width, width)
+        maps = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
+        self.maps = nn.ModuleList([*maps, nn.Linear(width, num * channels, bias=False)])
+        self.frequency = nn.Parameter(torch.full((width,), frequency))
+        rates = torch.linspace(_FALL / _SLOWEST, _FALL / _FASTEST, channels)
+        self.register_buffer("rates", rates, persistent=False)
+
+    def forward(self, places: Tensor, dtype: torch.dtype) -> Tensor:
+        """At so many places: `[places]` -> `[num, channels, places]`."""
+        *maps, last = self.maps
+        part = places.double() / max(1, self.max_length - 1)
+        hidden = self._features(part, places)
+        for each in maps:
+            mapped = functional.linear(hidden, each.weight.double(), each.bias.double())
+            hidden = torch.sin(self.frequency.double() * mapped)
+        filters = (last.weight.to(dtype) @ hidden.to(dtype).T).unflatten(
+            0, (self.num, self.channels)
+        )
+        rates = self.rates.to(dtype).unsqueeze(1)
+        return filters * (torch.exp(-rates * part.to(dtype)) + self.shift)
+
+    def _features(self, part: Tensor, places: Tensor) -> Tensor:
+        """`[places, 1 + 2 bands]`."""
+        bands = torch.arange(self.bands, device=places.device)
+        angles = (places.double() * (2 * math.pi / self.max_length)).unsqueeze(1) * bands
+        return torch.cat([part.unsqueeze(1), angles.cos(), angles.sin()], dim=1)
+
+    def at(self, place: int) -> Tensor:
+        """The definition, for references: `[num, channels]`."""
+        *maps, last = self.maps
+        part = place / max(1, self.max_length - 1)
+        angles = [2 * math.pi * k * place / self.max_length for k in range(self.bands)]
+        features = [part, *map(math.cos, angles), *map(math.sin, angles)]
+        hidden = self.frequency.new_tensor(features)
+        for each in maps:
+            hidden = torch.sin(self.frequency * (each.weight @ hidden + each.bias))
+        filters = (last.weight @ hidden).reshape(self.num, self.channels)
+        windows = [math.exp(-float(rate) * part) + self.shift for rate in self.rates]
+        return filters * filters.new_tensor(windows)
+
+    def flops(self, length: int) -> int:
+        """Of `length` places, once for a batch."""
+        return 2 * length * self._map_parameters()
+
+    def num_parameters(self) -> int:
+        """Maps, biases of the hidden layers, and w."""
+        return self._map_parameters() + 4 * self.width
+
+    def _map_parameters(self) -> int:
+        into = 1 + 2 * self.bands + 2 * self.width
+        return self.width * (into + self.num * self.channels)

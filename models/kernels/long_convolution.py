@@ -1,0 +1,125 @@
+"""The convolution of each channel with a filter as long as the sequence.
+
+    y_t = sum_{s <= t} past_{t-s} x_s + sum_{s > t} future_{s-t-1} x_s
+
+By Fourier transforms over at least twice the length, so that no end meets the other; up to `SHORT`
+tokens by a matrix of each channel, which is faster there.
+
+Causality: of the matrix, entries above the diagonal are zero, and no bit of an output depends on a
+    later token. A transform rounds each output relative to the largest of all, so in longer
+    sequences later tokens move an output in its last digits: by about 1e-16 of the largest in
+    float64, 1e-7 in float32. Nothing can be learnt from that, but it is not zero.
+Gradients: correlations, by the same transforms. Torch's own gradient of a real transform is a
+    complex one of the whole length, which makes training take twice as long.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from models.errors import ModelError
+
+SHORT = 32  # tokens
+
+
+def long_convolution(x: Tensor, past: Tensor, future: Tensor | None = None) -> Tensor:
+    """Convolve every channel with a filter of its own.
+
+    Args:
+        x: `[batch, channels, time]`, float32 at least.
+        past: `[channels, time]`, what a token gives to itself, to the next one, and so on.
+        future: `[channels, time]`, what it gives to the one before it, and so on; the last number
+            reaches none. None for a causal convolution.
+
+    Returns:
+        `[batch, channels, time]`.
+    """
+    length = x.shape[-1]
+    if x.numel() == 0:  # MKL refuses to transform nothing
+        return x
+    if length <= SHORT:
+        return _by_matrix(x, _around(past, future, 2 * length - 1))
+    filters = _around(past, future, transform_size(length))
+    mixed: Tensor = _ByTransform.apply(x, filters)  # type: ignore[no-untyped-call]
+    return mixed
+
+
+def transform_size(length: int) -> int:
+    """The least of 4, 5, 6 or 7 times a power of two that holds a sequence and a filter."""
+    least = 2 * length - 1
+    step = 1 << max(least.bit_length() - 3, 0)
+    return -(-least // step) * step
+
+
+def long_convolution_flops(length: int, channels: int, batch: int) -> float:
+    """Of matrices; or of transforms, at 5 n log2 n: filters, and sequences there and back."""
+    if length <= SHORT:
+        return 2.0 * batch * channels * length**2
+    size = transform_size(length)
+    return (2 * batch + 1) * channels * 5 * size * math.log2(size)
+
+
+def long_convolution_bytes(length: int, channels: int, batch: int) -> float:
+    """At the peak of a forward pass: filters, three spectra, and the result with what is cut off.
+
+    Raises:
+        ModelError: the sequence is so short that it is convolved by matrices.
+    """
+    if length <= SHORT:
+        raise ModelError(
+            f"a long convolution of at most {SHORT} tokens gives no formula for its bytes"
+        )
+    size = transform_size(length)
+    spectra = (2 * batch + 1) * (2 * (size // 2) + 2)
+    return 4.0 * channels * (size + spectra + batch * size)
+
+
+def _around(past: Tensor, future: Tensor | None, size: int) -> Tensor:
+    """One filter `[channels, size]` on a circle: the past from 0 upwards, the future downwards."""
+    length = past.shape[-1]
+    if future is None:
+        return functional.pad(past, (0, size - length))
+    gap = past.new_zeros(past.shape[0], size - 2 * length + 1)
+    return torch.cat([past, gap, future[:, : length - 1].flip(-1)], dim=-1)
+
+
+def _by_matrix(x: Tensor, filters: Tensor) -> Tensor:
+    """By a Toeplitz matrix, `filters` on the smallest circle that holds them."""
+    length = x.shape[-1]
+    places = torch.arange(length, device=x.device)
+    lags = (places.unsqueeze(1) - places) % filters.shape[-1]
+    matrices = filters.index_select(1, lags.flatten()).unflatten(1, (length, length))
+    return torch.bmm(matrices, x.permute(1, 2, 0)).permute(2, 0, 1)
+
+
+class _ByTransform(torch.autograd.Function):
+    """x `[batch, channels, time]` with filters `[channels, size]` on a circle of `size`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, filters: Tensor) -> Tensor:
+        """Multiplies spectra, and keeps them."""
+        size = filters.shape[-1]
+        spectrum, response = torch.fft.rfft(x, n=size), torch.fft.rfft(filters)
+        ctx.save_for_backward(spectrum, response)
+        ctx.size, ctx.length = size, x.shape[-1]
+        return torch.fft.irfft(spectrum * response, n=size)[..., : ctx.length]
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Multiplies by what the other one was, turned round."""
+        spectrum, response = ctx.saved_tensors
+        turned = torch.fft.rfft(gradient, n=ctx.size)
+        of_x = of_filters = None
+        if ctx.needs_input_grad[0]:
+            of_x = torch.fft.irfft(turned * response.conj(), n=ctx.size)[..., : ctx.length]
+        if ctx.needs_input_grad[1]:
+            summed = (turned * spectrum.conj()).sum(dim=0)
+            of_filters = torch.fft.irfft(summed, n=ctx.size)
+        return of_x, of_filters

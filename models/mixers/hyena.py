@@ -1,0 +1,248 @@
+"""Hyena: convolutions as long as the sequence, and gates between them.
+
+Paper: Poli et al. 2023, "Hyena Hierarchy: Towards Larger Convolutional Language Models"
+    (arXiv:2302.10866), section 3, definition 3.1.
+Equation: (v, g_1, .., g_N) = a convolution of 3 taps over V u, each channel by itself;
+    z_1 = v, z_{i+1} = g_i * (h_i conv z_i + D_i z_i) for i = 1 .. N; the output is W z_{N+1}. The
+    filters h_i are functions of the place, see `kernels.implicit_filter`.
+Cost: n d log n by Fourier transforms, n d^2 for the maps, and n (k^2 + k d) for filters of a whole
+    batch, from a network k wide; one sequential operation; any two positions are one step apart.
+Not causal: the paper defines a causal form only. Half of the channels then read from the end, with
+    filters and taps of their own; the network of the filters is shared.
+Departures: N filters as in the definition, where the authors' code gates v first, by g_1, and has
+    filters for the other N - 1. The network is 32 wide where their language models, of width 864,
+    have 64; frequency 14 and 16 bands are theirs. Windows and features of places are fixed; their
+    code offers to train them. Maps have no biases and start from normal(0, 1 / inputs), the taps
+    have; D starts normal, as theirs.
+Length: filters end at `max_length`, by which places are measured.
+Padding: padded tokens enter every convolution as zeros, and what gates make of them is dropped.
+Precision: float32 at least between the maps.
+Fast form: `kernels.long_convolution`. There is no state of constant size: `step` keeps what entered
+    each convolution, and beside it the filters so far, of which it computes one place more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.initialisation import linear_map
+from models.kernels.implicit_filter import ImplicitFilter
+from models.kernels.long_convolution import (
+    long_convolution,
+    long_convolution_bytes,
+    long_convolution_flops,
+)
+from models.kernels.short_conv import ShortConvolution
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+
+_LARGEST_ORDER = 4  # a product of five inputs still fits into float32 where they are 1e6
+
+
+class Hyena(Mixer):
+    """Long filters and gates in turn; see the module's note."""
+
+    name = "hyena"
+    paper = "Poli et al. 2023, arXiv:2302.10866"
+    family = "convolution"
+    cost = Cost(
+        time="n * (d * log2(n) + d**2 + k**2 + k * d)",
+        sequential_operations="1",
+        maximum_path_length="1",
+    )
+    supports_causal = True
+    supports_step = True
+    fixed_length = True
+    is_position_aware = True
+    mask_mode = "exact"
+    positive_knobs: ClassVar[tuple[str, ...]] = ("order", "short_conv", "filter_width", "bands")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of Hyena.
+
+        Attributes:
+            order: N, long convolutions in turn, at most 4.
+            short_conv: Taps of the convolution over v and the gates; 1 for none but a scale.
+            filter_width: Of the hidden layers of the network that gives the filters.
+            bands: Frequencies of the place that this network is told, the constant among them.
+            frequency: What the angles of its sines are multiplied by at the start.
+            shift: What the windows over the filters decay to; 0 lets filters end.
+        """
+
+        order: int = 2
+        short_conv: int = 3
+        filter_width: int = 32
+        bands: int = 16
+        frequency: float = 14.0
+        shift: float = 0.0
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse products of so many inputs that they overflow."""
+        super().check_config(config, dim=dim)
+        if config.order > _LARGEST_ORDER:
+            raise ModelError(f"{cls.name}: order={config.order} is above {_LARGEST_ORDER}")
+
+    def make_parameters(self, config: Config) -> None:
+        """Maps into and out of the streams, taps, filters and D."""
+        self.num_directions = 1 if self.is_causal else 2
+        if self.dim % self.num_directions != 0:
+            raise ModelError(
+                f"{self.name} needs an even dim for its two directions, not dim={self.dim}"
+            )
+        self.order = config.order
+        self.streams = linear_map(self.dim, (self.order + 1) * self.dim)
+        taps = config.short_conv
+        self.conv = ShortConvolution((self.order + 1) * self.dim, taps, has_bias=True)
+        self.filters = ImplicitFilter(
+            num=self.order * self.num_directions, channels=self.dim // self.num_directions,
+            max_length=self.max_length, bands=config.bands, width=config.filter_width,
+            frequency=config.frequency, shift=config.shift,
+        )  # fmt: skip
+        self.skip = nn.Parameter(torch.empty(self.order, self.dim).normal_())
+        self.output = linear_map(self.dim, self.dim)
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        mixed = self.conv(self._turned(self.streams(without_padding(x, mask))))
+        real = None if mask is None else self._turned_mask(mask)
+        with torch.autocast(x.device.type, enabled=False):
+            wide = torch.promote_types(mixed.dtype, torch.float32)
+            z, *gates = mixed.to(wide).transpose(1, 2).unflatten(1, (-1, self.dim)).unbind(dim=1)
+            places = torch.arange(x.shape[1], device=x.device)
+            for gate, past in zip(gates, self._filters_at(places, wide), strict=True):
+                z = gate * long_convolution(z if real is None else z * real, past)
+            read = z.transpose(1, 2).to(mixed.dtype)
+        mixed_back: Tensor = self.output(self._turned(read))
+        return mixed_back
+
+    def _filters_at(self, places: Tensor, dtype: torch.dtype) -> Tensor:
+        """With D at place 0: `[order, dim, places]`."""
+        filters = self.filters(places, dtype).reshape(self.order, self.dim, -1)
+        return filters + self.skip.to(dtype).unsqueeze(-1) * (places == 0).to(dtype)
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """`[batch, time, streams * dim]` with the second half of each stream back to front."""
+        if self.num_directions == 1:
+            return x
+        first, second = x.unflatten(-1, (-1, 2, self.dim // 2)).unbind(dim=-2)
+        return torch.stack([first, second.flip(1)], dim=-2).flatten(2)
+
+    def _turned_mask(self, mask: Tensor) -> Tensor:
+        """`[batch, 1 or dim, time]`."""
+        if self.num_directions == 1:
+            return mask.unsqueeze(1)
+        return torch.stack([mask, mask.flip(1)], dim=1).repeat_interleave(self.dim // 2, dim=1)
+
+    def initial_state(self, batch: int) -> State:
+        """Tokens of the taps; what entered each convolution, and filters: no places yet."""
+        self.check_steps()
+        nothing = self.skip.new_zeros(batch, 0, self.order, self.dim)
+        return self.conv.initial_state(batch), nothing, nothing
+
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token; the sums over all tokens so far are taken anew."""
+        self.check_steps()
+        tokens, entered, filters = state
+        place = entered.shape[1]
+        self._check_length(place + 1)
+        mixed, tokens = self.conv.step(self.streams(x_t.unsqueeze(1)), tokens)
+        with torch.autocast(x_t.device.type, enabled=False):
+            wide = torch.promote_types(mixed.dtype, torch.float32)
+            at = torch.full((1,), place, device=x_t.device)
+            newest = self._filters_at(at, wide).permute(2, 0, 1)  # (1, order, dim)
+            filters = torch.cat([filters.to(wide), newest.expand(len(x_t), 1, -1, -1)], dim=1)
+            z, *gates = mixed.squeeze(1).to(wide).unflatten(-1, (-1, self.dim)).unbind(dim=1)
+            inputs = []
+            for i, gate in enumerate(gates):
+                inputs.append(z)
+                seen = torch.cat([entered[:, :, i].to(wide), z.unsqueeze(1)], dim=1)
+                z = gate * (filters[:, :, i] * seen.flip(1)).sum(dim=1)
+            entered = torch.cat([entered, torch.stack(inputs, dim=1).unsqueeze(1)], dim=1)
+        mixed_back: Tensor = self.output(z.to(mixed.dtype))
+        return mixed_back, (tokens, entered, filters)
+
+    def state_bytes(self, length: int) -> int:
+        """Tokens of the taps; `length` tokens and places of filters for each convolution."""
+        self.check_steps()
+        self._check_length(length)
+        taps = (self.conv.taps - 1) * self.conv.channels
+        return 4 * (taps + 2 * length * self.order * self.dim)
+
+    def _check_length(self, length: int) -> None:
+        if length > self.max_length:
+            raise ModelError(
+                f"{self.name} takes at most max_length={self.max_length} tokens, not {length}"
+            )
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Maps and taps, filters, and a long convolution for each of them."""
+        self.check_context_length(context_length)
+        maps = (self.order + 2) * self.dim**2 + self.conv.taps * self.conv.channels
+        long = self.order * long_convolution_flops(length, self.dim, batch)
+        return 2 * batch * length * maps + self.filters.flops(length) + long
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Where the last z is convolved; or where taps are applied, or filters computed.
+
+        At the first there are all streams, all filters, and z unless it is a stream still; at the
+        second the streams before, padded, and after; at the third four hidden layers in float64.
+        """
+        self.check_context_length(context_length)
+        one = 4 * batch * length * self.dim
+        streams, places = (self.order + 1) * one, 8 * length
+        filters = 4 * length * self.order * self.dim
+        last = streams + filters + places + (one if self.order > 1 else 0)
+        network = streams + 2 * places + 4 * 8 * length * self.filters.width
+        long = long_convolution_bytes(length, self.dim, batch)
+        return float(max(last + long, 3 * streams, network))
+
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the width of the network of the filters."""
+        return {"k": self.filters.width}
+
+    def num_parameters(self) -> int:
+        """Maps, taps, D, and the network of the filters."""
+        maps = (self.order + 2) * self.dim**2 + self.order * self.dim
+        return maps + self.conv.num_parameters() + self.filters.num_parameters()
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """Sums over the real tokens so far, of each direction by itself."""
+        length, half = len(x), self.dim // self.num_directions
+        filters = torch.stack([self.filters.at(place) for place in range(length)])
+        filters = filters.reshape(length, self.order, self.dim)
+        columns = []
+        for i in range(self.num_directions):
+            order = list(range(length)) if i == 0 else list(range(length - 1, -1, -1))
+            channels = slice(i * half, (i + 1) * half)
+            streams = (x @ self.streams.weight.T)[order]
+            real = [t for t, place in enumerate(order) if place in seen]
+            read = self._one_direction(streams, real, filters, channels)
+            columns.append(read[order])
+        return torch.cat(columns, dim=1) @ self.output.weight.T
+
+    def _one_direction(
+        self, streams: Tensor, real: list[int], filters: Tensor, channels: slice
+    ) -> Tensor:
+        """Streams `[time, (order + 1) dim]` in the order of reading -> z `[time, channels]`."""
+        mixed = torch.stack([self.conv.at(streams, t) for t in range(len(streams))])
+        z, *gates = mixed.unflatten(1, (-1, self.dim))[..., channels].unbind(dim=1)
+        for i, gate in enumerate(gates):
+            rows = []
+            for t in range(len(streams)):
+                past = [s for s in real if s <= t]
+                lags = [t - s for s in past]
+                total = (filters[lags, i, channels] * z[past]).sum(dim=0)
+                rows.append(gate[t] * (total + self.skip[i, channels] * z[t]))
+            z = torch.stack(rows)
+        return z
