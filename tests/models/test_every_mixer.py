@@ -600,7 +600,7 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
     mixer = build_mixer(
         case.name, dim=dim, max_length=length, is_causal=case.is_causal, position=case.position,
         **knobs,
-    )  # fmt: skip
+    ).eval()  # fmt: skip
     if not mixer.has_bytes_formula():
         with pytest.raises(ModelError, match=f"{case.name} gives no formula for"):
             mixer.forward_bytes(length, batch)
@@ -624,7 +624,7 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
     mixer = build_mixer(
         case.name, dim=64, max_length=320, is_causal=case.is_causal,
         **({case.knob: case.value} if case.knob else {}),
-    )  # fmt: skip
+    ).eval()  # fmt: skip
     x, context = sequence(1, 160, 64).float(), sequence(1, 320, 64, seed=2).float()
     with suppress(ModelError):
         expected = mixer.forward_bytes(160, 1, context_length=320)
@@ -634,11 +634,19 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
 
 
 def moved_outputs(case: Case) -> Tensor:
-    """Of a stack in training, all its parameters moved alike: what starts as neutral shows."""
+    """Of a stack, all its parameters moved alike: what starts as neutral shows.
+
+    In training, with the gradient by the inputs, and in evaluation.
+    """
     layers = case.stack(4)
     for parameter in {p for mixer in layers for p in mixer.parameters()}:
         parameter.data += 0.1
-    return in_training(layers, sequence(2, ODD_LENGTH), calls=3)
+    x = sequence(2, ODD_LENGTH).requires_grad_()
+    trained = in_training(layers, x, calls=3)
+    (gradient,) = torch.autograd.grad((trained * sequence(*x.shape, seed=2)).sum(), x)
+    with torch.no_grad():
+        evaluated = torch.nn.Sequential(*layers).eval()(x)
+    return torch.stack([trained.detach(), gradient, evaluated])
 
 
 @pytest.mark.parametrize("case", each(CHANGED))
@@ -746,7 +754,9 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
     weights = mixer.attention_weights(x, mask)
     assert weights.shape[0] == 5
     assert weights.shape[2:] == (6, 6)
-    allowed = mask[:, None, None, :] & mixer.receptive_field(6)
+    reach = torch.ones(6, 6).tril() > 0 if case.is_causal else torch.ones(6, 6) > 0
+    is_fixed = not is_decided_by_contents(mixer, 6)
+    allowed = mask[:, None, None, :] & (mixer.receptive_field(6) if is_fixed else reach)
     assert torch.all(weights.masked_select(~allowed) == 0)
     totals = allowed.any(dim=-1).double().expand(weights.shape[:3])
     torch.testing.assert_close(weights.sum(dim=-1), totals)
