@@ -12,8 +12,8 @@ Equation: a_i = softmax(scores of query i), as of `attention`; s_i is drawn from
     With the chance `soft_share`, once for each batch and layer, everybody reads the mean of the
     values by a_i after all. In evaluation nothing is drawn: see `reading`.
 Bias: reinforce estimates the gradient of the expected cost without bias, and with a variance that
-    grows with the number of choices. Straight-through is biased at any tau, as the cost is not
-    linear in s; its variance is small.
+    grows with the number of choices that share a cost. Straight-through is biased, unless the cost
+    is linear in s and tau near 0; its variance does not grow so.
 Cost: n^2 d, as `attention`, whose weights are always written in training.
 Departures: Xu et al. sample for one query at a time and share one draw of soft or hard in the whole
     model; here each layer draws its own. The default estimator is straight_through, which every
