@@ -17,6 +17,7 @@ from models.initialisation import Initialisation, PartSeeds, redraw
 from models.interface import ANSWERS, CAUSAL, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
 from models.model_spec import ModelSpec, config_from_knobs
 from models.registry import mixer_class, mixer_pattern
+from models.score_function import has_scored_mixers, return_choices
 from models.sublayers import StackConfig, check_stack
 
 Part = Literal["mixer", "position", "dim", "depth"]
@@ -157,6 +158,11 @@ class Architecture(nn.Module, ABC):
         return ""
 
     @classmethod
+    def learns_by_score(cls, spec: ModelSpec) -> bool:
+        """Whether what a model samples learns by `models.score_function`."""
+        return False
+
+    @classmethod
     def has_flops_formula(cls) -> bool:
         """Whether it defines `flops`."""
         return cls.flops is not Architecture.flops
@@ -249,10 +255,19 @@ class StackArchitecture(Architecture):
         initialisation: Initialisation = "scaled_normal"
         position_mode: Literal["added", "concatenated"] = "added"
 
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        return_choices(self)
+
     @classmethod
     def check_config(cls, config: Any) -> None:
         """See `Architecture.check_config`."""
         check_stack(config, owner=cls.name)
+
+    @classmethod
+    def learns_by_score(cls, spec: ModelSpec) -> bool:
+        """See `Architecture.learns_by_score`."""
+        return has_scored_mixers(spec, cls.mixers_of(spec))
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
@@ -262,6 +277,11 @@ class StackArchitecture(Architecture):
             return f"norm_kind='batch' is over a whole batch, which would be cut into {num_parts}"
         if are_parameters_divided and config.residual == "reversible":
             return "residual='reversible' needs all parameters in its backward pass, not zero=3"
+        if num_parts > 1 and cls.learns_by_score(spec):
+            return (
+                "estimator='reinforce' has one average cost of whole batches, and each would be "
+                f"cut into {num_parts}"
+            )
         return ""
 
     def redraw(self, seeds: PartSeeds) -> None:

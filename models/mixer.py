@@ -141,6 +141,14 @@ class Mixer(nn.Module, ABC):
         return ""
 
     @classmethod
+    def learns_by_score(cls, config: Any) -> bool:
+        """Whether a mixer with this `Config` samples what learns by `models.score_function`.
+
+        In a pass for which `choices` is a list, it then adds what it has sampled.
+        """
+        return False
+
+    @classmethod
     def is_proven(cls) -> bool:
         """Whether it has a slow reference that the fast form can be held against."""
         has_own = cls.reference is not Mixer.reference
@@ -267,9 +275,9 @@ class Mixer(nn.Module, ABC):
     ) -> float:
         """Bytes at the peak of a forward pass by formula; causal as the mixer is.
 
-        Of a pass without gradients and without a mask, in float32 on a CPU, beyond parameters,
-        tables and the input: the tensors that are held at the largest moment, and the scratch
-        that torch's kernels take from torch's allocator.
+        Of a pass in evaluation, without gradients and without a mask, in float32 on a CPU, beyond
+        parameters, tables and the input: the tensors that are held at the largest moment, and the
+        scratch that torch's kernels take from torch's allocator.
 
         Raises:
             ModelError: there is no formula, or none for this form.

@@ -34,6 +34,7 @@ MIXERS: dict[str, str] = {
         "models.mixers.attentions.differential_attention:DifferentialAttention"
     ),
     "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
+    "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",

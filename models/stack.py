@@ -289,14 +289,18 @@ class Trunk(nn.Module):
 
 
 def refuse_state(mixer: Mixer | None) -> None:
-    """Refuse a mixer that counts its calls in training, where it is called twice.
+    """Refuse a mixer that counts its calls in training, or samples, where it is called twice.
 
     Raises:
-        ModelError: it declares such state by `get_extra_state`.
+        ModelError: it declares such state by `get_extra_state`, or `learns_by_score`.
     """
     if mixer is not None and type(mixer).get_extra_state is not nn.Module.get_extra_state:
         raise ModelError(
             f"{mixer.name} changes as it trains, and residual='reversible' computes it twice"
+        )
+    if mixer is not None and mixer.learns_by_score(mixer.config):
+        raise ModelError(
+            f"{mixer.name} learns by what it samples, and residual='reversible' keeps none of that"
         )
 
 

@@ -310,11 +310,9 @@ class Attention(Mixer):
         """The sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
         query = project_to_head(self.query, head, self.key_dim, token)
         keys = project_to_head(self.key, head, self.key_dim, others)
-        values = (
-            keys
-            if self.value is None
-            else project_to_head(self.value, head, self.value_dim, others)
-        )
+        values = keys
+        if self.value is not None:
+            values = project_to_head(self.value, head, self.value_dim, others)
         query = self.score.reference_query(head, query)
         added = torch.zeros_like(keys[:, 0])
         if position is not None and places:
@@ -328,7 +326,11 @@ class Attention(Mixer):
         scores = self._reference_scale(head) * self.score.reference(head, query, keys)
         terms = torch.exp(scores + added)
         weights = terms / terms.sum() if len(terms) else terms
-        return weights @ values
+        return self.reference_reading(weights) @ values
+
+    def reference_reading(self, weights: Tensor) -> Tensor:
+        """What a reference reads values by, of the weights `[seen]`: here these."""
+        return weights
 
     def _reference_scale(self, head: int) -> Tensor | float:
         """By the words of the knobs, from nothing that the fast form uses."""
@@ -338,8 +340,7 @@ class Attention(Mixer):
         d: int = self.key.weight.shape[0] // self.config.heads
         scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
         own = "none" if self.config.score == "additive" else "1/sqrt(d)"
-        scale: float = scales[self.config.scale or own] / self.config.temperature
-        return scale
+        return float(scales[self.config.scale or own] / self.config.temperature)
 
     def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
         """What scores are multiplied by: a number, and the exponential of what each head learns.

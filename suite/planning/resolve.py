@@ -121,11 +121,12 @@ def as_trained(subject: Subject) -> Subject:
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
-    """Why the model cannot be trained in the parts that the scale asks for."""
+    """Why the model cannot be trained in the parts, or by the teacher, that the scale asks for."""
     num_parts = scale.workers * scale.accumulation
-    return load_architecture(spec.architecture).why_whole(
-        spec, num_parts=num_parts, are_parameters_divided=scale.zero == 3
-    )
+    architecture = load_architecture(spec.architecture)
+    if scale.distillation != NO_DISTILLATION and architecture.learns_by_score(spec):
+        return "estimator='reinforce' learns from the task's own loss alone, without distillation"
+    return architecture.why_whole(spec, num_parts=num_parts, are_parameters_divided=scale.zero == 3)
 
 
 def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:

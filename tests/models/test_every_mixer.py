@@ -600,7 +600,7 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
     mixer = build_mixer(
         case.name, dim=dim, max_length=length, is_causal=case.is_causal, position=case.position,
         **knobs,
-    )  # fmt: skip
+    ).eval()  # fmt: skip
     if not mixer.has_bytes_formula():
         with pytest.raises(ModelError, match=f"{case.name} gives no formula for"):
             mixer.forward_bytes(length, batch)
@@ -624,7 +624,7 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
     mixer = build_mixer(
         case.name, dim=64, max_length=320, is_causal=case.is_causal,
         **({case.knob: case.value} if case.knob else {}),
-    )  # fmt: skip
+    ).eval()  # fmt: skip
     x, context = sequence(1, 160, 64).float(), sequence(1, 320, 64, seed=2).float()
     with suppress(ModelError):
         expected = mixer.forward_bytes(160, 1, context_length=320)
@@ -633,20 +633,20 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
         assert expected == pytest.approx(held, rel=0.05)
 
 
-def moved_outputs(case: Case, *, is_read: bool = False) -> Tensor:
-    """Of a stack in training, all its parameters moved alike: what starts as neutral shows.
+def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
+    """Of a stack, all its parameters moved alike: what starts as neutral shows.
 
-    Or in evaluation, where it `is_read`.
+    In training, with the gradient by the inputs, and in evaluation.
     """
     layers = case.stack(4)
     for parameter in {p for mixer in layers for p in mixer.parameters()}:
         parameter.data += 0.1
-    output = sequence(2, ODD_LENGTH)
-    if not is_read:
-        return in_training(layers, output, calls=3)
-    for mixer in layers:
-        output = mixer.eval()(output)
-    return output
+    x = sequence(2, ODD_LENGTH).requires_grad_()
+    trained = in_training(layers, x, calls=3)
+    (gradient,) = torch.autograd.grad((trained * sequence(*x.shape, seed=2)).sum(), x)
+    with torch.no_grad():
+        evaluated = torch.nn.Sequential(*layers).eval()(x)
+    return torch.stack([trained.detach(), gradient]), evaluated
 
 
 @pytest.mark.parametrize("case", each(CHANGED))
@@ -658,11 +658,13 @@ def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
     form = Case(case.name, case.is_causal)
     config = mixer_class(case.name).Config
     field = {field.name: field for field in fields(config)}[case.knob]
-    is_same = torch.allclose(moved_outputs(form), moved_outputs(case), rtol=1e-6, atol=1e-6)
+    pairs = zip(moved_outputs(form), moved_outputs(case), strict=True)
+    is_same_in_training, is_same_read = (
+        torch.allclose(*pair, rtol=1e-6, atol=1e-6) for pair in pairs
+    )
     if field.metadata.get("reading_only", False):
-        assert is_same
-        read = (moved_outputs(each, is_read=True) for each in (form, case))
-        is_same = torch.allclose(*read, rtol=1e-6, atol=1e-6)
+        assert is_same_in_training
+    is_same = is_same_in_training and is_same_read
     stands_for_default = field.default is None and is_same and is_like_none(case)
     assert is_same == (field.metadata.get("cost_only", False) or stands_for_default)
 
@@ -761,7 +763,9 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
     weights = mixer.attention_weights(x, mask)
     assert weights.shape[0] == 5
     assert weights.shape[2:] == (6, 6)
-    allowed = mask[:, None, None, :] & mixer.receptive_field(6)
+    reach = torch.ones(6, 6).tril() > 0 if case.is_causal else torch.ones(6, 6) > 0
+    is_fixed = not is_decided_by_contents(mixer, 6)
+    allowed = mask[:, None, None, :] & (mixer.receptive_field(6) if is_fixed else reach)
     assert torch.all(weights.masked_select(~allowed) == 0)
     totals = allowed.any(dim=-1).double().expand(weights.shape[:3])
     torch.testing.assert_close(weights.sum(dim=-1), totals)

@@ -38,6 +38,7 @@ from suite.training.recipes import (
     why_other_state,
 )
 from suite.training.sampling import share_at, with_own_answers
+from suite.training.score_function import with_score
 from suite.training.tensor_io import (
     Tensors,
     read_json,
@@ -162,6 +163,7 @@ class LocalEngine:
         """Mean loss of a part of the batch, in float32."""
         outputs = batch.through(self.model)
         loss = task.loss(outputs, batch, self._training.label_smoothing)
+        loss = with_score(loss, outputs, batch, task, self._eager, self._training)
         if self._teacher is None:
             return loss
         with torch.no_grad():
