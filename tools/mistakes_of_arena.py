@@ -14,8 +14,8 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
     Mutant(
         "what is erased is read after the decay, as in the delta rule",
         _REMOVAL,
-        "queries, found = s.queries * so_far.exp(), s.found * (so_far - s.decay()).exp()",
-        "queries, found = s.queries * so_far.exp(), s.found * so_far.exp()",
+        "queries, found = s.queries * since, s.found * (so_far - s.decay()).exp()",
+        "queries, found = s.queries * since, s.found * since",
         "rwkv7",
     ),
     Mutant(

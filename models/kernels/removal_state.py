@@ -10,7 +10,7 @@ Chunked form: with L_t = g_1 + .. + g_t inside a chunk, the decay from token s t
     exp(L_t) exp(-L_s), so that keys are divided and queries multiplied once, and all else is
     products of matrices. What the tokens y_t = S_{t-1}' c_t find solves a unit lower triangular
     system, for the state before the chunk and the values apart. A chunk is then one map of the
-    state before it to the state after it, and the outputs of all chunks come at once.
+    state before it to the state after it, which `kernels.state_pass` applies.
 Bounds: exp(-L) must stay finite in float32, so that `LONGEST` tokens of a decay of at least
     exp(-`STEEPEST`) is all that a chunk may have. Each term is a product: no digits are lost.
 Precision: float32 at least, whatever the inputs have.
@@ -23,7 +23,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.kernels.matrix_state import Streams, chunk_size
+from models.kernels.matrix_state import Streams
+from models.kernels.state_chunks import chunk_size, in_order
+from models.kernels.state_pass import states_after
 
 STEEPEST = 0.606531  # exp(-1/2): the most that a logarithm of a decay may be below 0
 LONGEST = 64  # exp(STEEPEST * LONGEST) = 7e16
@@ -85,74 +87,50 @@ def chunked_removal(streams: RemovalStreams, *, size: int) -> Tensor:
 
     Args:
         streams: Of any length.
-        size: Tokens to a chunk, at most `LONGEST`.
+        size: Tokens to a chunk, at most `LONGEST`, rounded down to a power of 2.
 
     Returns:
         `[batch, heads, time, value_width]`, in float32 at least.
     """
-    length = streams.keys.shape[2]
-    size = chunk_size(length, size)
-    within = _within_chunks(streams.wide().padded(-length % size).in_chunks(size))
-    outputs = within.outputs + within.queries @ _states_before(within)
-    return outputs.flatten(2, 3)[:, :, :length]
+    length = streams.values.shape[2]
+    size = chunk_size(size)
+    chunks = streams.wide().padded(-length % size).in_chunks(size)
+    return in_order(_outputs(chunks), length)
 
 
 def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -> int:
     """Of the products of one head's `chunked_removal`, and of its solve: half a product."""
-    size = chunk_size(length, size)
-    both = key_width + value_width
+    size = chunk_size(size)
+    chunks = -(-length // size)
+    width = value_width + (key_width if chunks > 1 else 0)
     scores = 4 * 2 * size**2 * key_width
-    inside = 2 * size**2 * (2 * value_width + both) + size**2 * both
-    writes = 2 * size * key_width * (value_width + both)
-    state = 2 * size * key_width * value_width + 2 * key_width**2 * value_width
-    return -(-length // size) * (scores + inside + writes + state)
+    inside = 2 * size**2 * (2 * value_width + width) + size**2 * width
+    state = (chunks - 1) * 2 * size * key_width * (2 * value_width + width)
+    passing = max(0, chunks - 2) * 2 * key_width**2 * value_width
+    return chunks * (scores + inside) + state + passing
 
 
-@dataclass(frozen=True)
-class _RemovalChunks:
-    """What each chunk makes of the state before it; `[batch, heads, chunks, ...]` each.
-
-    Attributes:
-        queries: That read the state before the chunk, `[size, key_width]`.
-        outputs: Read if that state is zero, `[size, value_width]`.
-        kept: Decay over all the chunk, `[key_width, 1]`.
-        written: Before that decay, if that state is zero, `[key_width, value_width]`.
-        erased: Of that state, before that decay, `[key_width, key_width]`.
-    """
-
-    queries: Tensor
-    outputs: Tensor
-    kept: Tensor
-    written: Tensor
-    erased: Tensor
-
-
-def _within_chunks(s: RemovalStreams) -> _RemovalChunks:
-    """All chunks at once."""
+def _outputs(s: RemovalStreams) -> Tensor:
+    """`[chunks, batch, heads, size, value_width]`."""
     so_far = s.decay().cumsum(dim=-2)
-    queries, found = s.queries * so_far.exp(), s.found * (so_far - s.decay()).exp()
-    keys, erased = (part * (-so_far).exp() for part in (s.keys, s.erased))
-    width = s.values.shape[-1]
+    since, back = so_far.exp(), (-so_far).exp()
+    queries, found = s.queries * since, s.found * (so_far - s.decay()).exp()
+    keys, erased = s.keys * back, s.erased * back
+    width, has_state = s.values.shape[-1], len(s.values) > 1
     of_values = (found @ keys.transpose(-1, -2)).tril(-1) @ s.values
-    system = (found @ erased.transpose(-1, -2)).tril(-1)
-    both = torch.cat([of_values, found], dim=-1)
-    read = torch.linalg.solve_triangular(system, both, upper=False, unitriangular=True)
+    # A strictly lower triangle is all that is read of the system.
+    read: Tensor = torch.linalg.solve_triangular(
+        found @ erased.transpose(-1, -2),
+        torch.cat([of_values, found], dim=-1) if has_state else of_values,
+        upper=False, unitriangular=True,
+    )  # fmt: skip
     lost = (queries @ erased.transpose(-1, -2)).tril() @ read
-    taken = erased.transpose(-1, -2) @ read
-    return _RemovalChunks(
-        queries=queries - lost[..., width:],
-        outputs=(queries @ keys.transpose(-1, -2)).tril() @ s.values - lost[..., :width],
-        kept=so_far[..., -1, :].exp().unsqueeze(-1),
-        written=keys.transpose(-1, -2) @ s.values - taken[..., :width],
-        erased=taken[..., width:],
-    )
-
-
-def _states_before(chunks: _RemovalChunks) -> Tensor:
-    """One chunk after the other, `[batch, heads, chunks, key_width, value_width]`."""
-    state, states = torch.zeros_like(chunks.written[:, :, 0]), []
-    for i in range(chunks.written.shape[2]):
-        states.append(state)
-        left = state - chunks.erased[:, :, i] @ state + chunks.written[:, :, i]
-        state = chunks.kept[:, :, i] * left
-    return torch.stack(states, dim=2)
+    inside = (queries @ keys.transpose(-1, -2)).tril() @ s.values - lost[..., :width]
+    if not has_state:
+        return inside
+    kept = since[:-1, ..., -1:, :].transpose(-1, -2)
+    taken = kept * (erased[:-1].transpose(-1, -2) @ read[:-1])
+    written = kept * (keys[:-1].transpose(-1, -2) @ s.values[:-1]) - taken[..., :width]
+    before = states_after(written, kept, taken[..., width:])
+    later = (queries - lost[..., width:])[1:] @ before
+    return torch.cat([inside[:1], inside[1:] + later])

@@ -44,6 +44,10 @@ class Decay(nn.Module, ABC):
     def of_token(self, x: Tensor) -> Tensor:
         """The definition, for references: `[dim]` -> `[heads, 1 or key_width]`."""
 
+    def width(self) -> int:
+        """Numbers of a head at each token."""
+        return 1
+
     def multiplications(self) -> int:
         """Of one token, in products with matrices."""
         return 0
@@ -57,11 +61,11 @@ class FixedDecay(Decay):
     """A number a head, which nothing changes; the first head forgets fastest."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same at every token."""
+        """The same at every token, and in every sequence: of one batch."""
         dtype = torch.promote_types(x.dtype, torch.float32)
         heads = torch.arange(self.heads, device=x.device, dtype=dtype)
         log_decay = torch.log1p(-torch.exp2(-5.0 - heads))
-        return log_decay.reshape(1, -1, 1, 1).expand(x.shape[0], -1, x.shape[1], -1)
+        return log_decay.reshape(1, -1, 1, 1).expand(-1, -1, x.shape[1], -1)
 
     def of_token(self, x: Tensor) -> Tensor:
         """See `Decay.of_token`."""
@@ -92,10 +96,6 @@ class HeadDecay(Decay):
     def make_map(self) -> None:
         """Of a token to its steps."""
         self.step_map: nn.Module = linear_map(self.dim, self.heads)
-
-    def width(self) -> int:
-        """Steps of a head."""
-        return 1
 
     def steps(self, x: Tensor) -> Tensor:
         """softplus(W x + d), `[batch, heads, time, width]`."""
@@ -167,6 +167,10 @@ class SigmoidDecay(Decay):
         wide = torch.promote_types(mapped.dtype, torch.float32)
         slow = functional.logsigmoid(mapped.to(wide) + self.bias.to(wide)) / _TEMPERATURE
         return split_heads(slow, self.heads)
+
+    def width(self) -> int:
+        """One for each channel."""
+        return self.key_width
 
     def of_token(self, x: Tensor) -> Tensor:
         """See `Decay.of_token`."""

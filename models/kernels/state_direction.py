@@ -15,16 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.initialisation import linear_map
-from models.kernels.matrix_state import (
-    Streams,
-    chunk_flops,
-    chunked,
-    empty_state,
-    one_step,
-    recurrent,
-)
+from models.kernels.matrix_state import Streams, empty_state, one_step, recurrent
 from models.kernels.short_conv import ShortConvolution
 from models.kernels.softmax_attention import merge_heads, split_heads
+from models.kernels.state_chunks import ChunkShape, chunked
 from models.kernels.state_decay import DECAYS, Decay
 from models.kernels.state_reading import StateReading
 from models.mixer import State
@@ -236,11 +230,16 @@ class Direction(StateReading):
 
     def flops(self, length: int) -> int:
         """Of one sequence: maps, and the recurrence in chunks."""
-        state = chunk_flops(
-            length, self.chunk, key_width=self.key_width, value_width=self.value_width,
-            has_delta=self.has_delta,
+        chunks = ChunkShape(
+            heads=self.heads, key_heads=self.key_heads(), key_width=self.key_width,
+            value_width=self.value_width, has_delta=self.has_delta,
+            is_by_channel=self.decay is not None and self.decay.width() > 1, size=self.chunk,
         )  # fmt: skip
-        return 2 * length * self.multiplications() + self.heads * state
+        return 2 * length * self.multiplications() + chunks.flops(length)
+
+    def key_heads(self) -> int:
+        """Of queries and keys."""
+        return self.heads
 
     def num_parameters(self) -> int:
         """Maps, convolution, rates, gain and gate."""

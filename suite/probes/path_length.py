@@ -96,14 +96,16 @@ def chain_of(mixer: Mixer) -> Callable[[int], int]:
 
 def walk(chain: Callable[[int], int], length: int) -> int:
     """Steps from one end to the other inside one layer; 1 where its chain does not grow."""
-    half = length // 2
-    if half == 0 or chain(length) <= chain(half):
+    if length == 1 or chain(length) <= chain(length // 2):
         return 1
+    half = max(2, length // 2)
+    if length == 2:
+        return 2
     added = (2**power for power in range(half.bit_length()))
     grown = (chain(min(half + tokens, length)) - chain(half) for tokens in added)
     step = next(growth for growth in (*grown, chain(length) - chain(half)) if growth > 0)
-    # One token alone may need less preparing than several, which is less than a step.
-    return 1 + (chain(length) - chain(1)) // step
+    # One token alone may need less preparing than several, which is no step.
+    return 2 + (chain(length) - chain(2)) // step
 
 
 def _by_theory(mixer: Mixer, formula: str, length: int) -> tuple[float | None, str]:

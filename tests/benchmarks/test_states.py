@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.matrix_state import Streams, chunked
+from models.kernels.matrix_state import Streams
+from models.kernels.state_chunks import chunked
 
 pytestmark = [
     pytest.mark.bench,

@@ -10,7 +10,7 @@ Cost: n d^2 / heads, in chunks; the chunks wait for one another, and corrections
 Departures: heads share one gain of the norm, as in the authors' code. ``strength="double"`` lets a
     write turn a direction of the state round (arXiv:2411.12537).
 Padding: a padded token writes nothing; the convolution meets a zero.
-Fast form: `kernels.matrix_state.chunked`; `step` holds S and three tokens of the convolution.
+Fast form: `kernels.state_chunks.chunked`; `step` holds S and three tokens of the convolution.
 """
 
 from __future__ import annotations

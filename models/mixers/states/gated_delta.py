@@ -11,7 +11,7 @@ Cost: n d^2 / heads, in chunks; the chunks wait for one another, and corrections
 Departures: keys of width dim and values of 2 dim over all heads, where the authors take 3/4 and
     3/2 at as many parameters as attention. Heads share one gain of the norm, as in their code.
 Padding: a padded token writes nothing and lets nothing decay; the convolution meets a zero.
-Fast form: `kernels.matrix_state.chunked`; `step` holds S and three tokens of the convolution.
+Fast form: `kernels.state_chunks.chunked`; `step` holds S and three tokens of the convolution.
 """
 
 from __future__ import annotations

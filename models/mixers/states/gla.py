@@ -10,7 +10,7 @@ Cost: n d^2 / heads, and inside a chunk d numbers for each pair of tokens, so th
 Departures: the norm divides by the root mean square, as the authors' code does, where the paper
     writes LayerNorm; heads share its gain. No bias in the gate.
 Padding: a padded token writes nothing and lets nothing decay.
-Fast form: `kernels.matrix_state.chunked`; `step` holds S.
+Fast form: `kernels.state_chunks.chunked`; `step` holds S.
 """
 
 from __future__ import annotations

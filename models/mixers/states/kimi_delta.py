@@ -9,7 +9,7 @@ Equation: S_t = D_t S_{t-1} + b_t k_t (v_t - [D_t S_{t-1}]' k_t)', o_t = S_t' q_
 Cost: n d^2 / heads, and inside a chunk d numbers for each pair of tokens, so that chunks are short.
 Departures: no bias in the gate. A and d start as in Gated DeltaNet.
 Padding: a padded token writes nothing and lets nothing decay; the convolution meets a zero.
-Fast form: `kernels.matrix_state.chunked`; `step` holds S and three tokens of the convolution.
+Fast form: `kernels.state_chunks.chunked`; `step` holds S and three tokens of the convolution.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Cost: n d times the state; one sequential operation, since a decayed sum does no
 Departures: maps apart, where the authors have one for all, which is the same function. exp(A)
     starts uniform in 1 to 16, D at 1, and steps log-uniform in .001 to .1, as theirs.
 Padding: a padded token writes nothing and lets nothing decay; the convolution meets a zero.
-Fast form: `kernels.matrix_state.chunked`; `step` holds S and three tokens of the convolution.
+Fast form: `kernels.state_chunks.chunked`; `step` holds S and three tokens of the convolution.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StateSpace(Direction):
         """See `Direction.streams`."""
         wide = torch.promote_types(mixed.dtype, torch.float32)
         parts = torch.split(functional.silu(mixed.to(wide)), list(self.channel_widths()), dim=-1)
-        queries, keys = (part.unsqueeze(1).expand(-1, self.heads, -1, -1) for part in parts[:2])
+        queries, keys = (part.unsqueeze(1) for part in parts[:2])
         steps = self.decay.steps(x)
         return Streams(
             queries=queries, keys=keys, values=split_heads(parts[2], self.heads),
@@ -93,6 +93,10 @@ class StateSpace(Direction):
         gates = self.let_through.weight @ x
         gated = read.flatten() * gates / (1 + torch.exp(-gates))
         return gated / (gated.pow(2).mean() + 1e-5).sqrt() * self.gain
+
+    def key_heads(self) -> int:
+        """B and C serve all heads."""
+        return 1
 
     def multiplications(self) -> int:
         """Maps of x, B, C, the gate and the step, and the convolution."""

@@ -11,7 +11,7 @@ Departures: the norm divides by the root mean square, as the authors' later code
     paper writes GroupNorm; heads share a gain. Turned the other way round where it reads from the
     end, each direction with decays from 1 - 2^-5 upwards.
 Padding: a padded token writes nothing, lets nothing decay, and has no place.
-Fast form: `kernels.matrix_state.chunked`; `step` holds S and the number of tokens so far.
+Fast form: `kernels.state_chunks.chunked`; `step` holds S and the number of tokens so far.
 """
 
 from __future__ import annotations

@@ -1,0 +1,175 @@
+"""The recurrence of `kernels.matrix_state` in chunks of tokens, its fast form.
+
+Inside a chunk tokens meet one another in products of matrices, of all chunks at once; the decays
+in between are in `kernels.decay_levels`. With the delta rule the writes u of a chunk solve a unit
+lower triangular system (the UT transform of Yang et al. 2024, arXiv:2406.06484), for the state
+before the chunk and the values apart. So a chunk is one map of the state before it to the state
+after it; only these are applied one after the other, in `kernels.state_pass`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.kernels.decay_levels import decayed_products, head_decays
+from models.kernels.matrix_state import Streams
+from models.kernels.state_pass import states_after
+
+
+def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:
+    """The fast form: all chunks at once, but for the states between them; see the module's note.
+
+    Args:
+        streams: Of any length.
+        has_delta: As in `one_step`.
+        size: Tokens to a chunk, rounded down to a power of 2.
+
+    Returns:
+        `[batch, heads, time, value_width]`, in float32 at least.
+    """
+    length = streams.values.shape[2]
+    size = chunk_size(size)
+    chunks = streams.wide().padded(-length % size).in_chunks(size)
+    return in_order(_outputs(chunks, _between(chunks, has_delta)), length)
+
+
+def in_order(outputs: Tensor, length: int) -> Tensor:
+    """`[chunks, batch, heads, size, width]` -> `[batch, heads, length, width]`."""
+    return outputs.permute(1, 0, 3, 2, 4).flatten(1, 2)[:, :length].transpose(1, 2)
+
+
+def chunk_size(size: int) -> int:
+    """The largest power of 2 that is not above it."""
+    return 1 << (size.bit_length() - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkShape:
+    """What the number of multiplications of `chunked` depends on.
+
+    Attributes:
+        heads: Of the values.
+        key_heads: Of queries and keys, the same or 1.
+        key_width: Of a head.
+        value_width: Of a head.
+        has_delta: As in `one_step`.
+        is_by_channel: Whether the decay has a number for each channel.
+        size: As in `chunked`.
+    """
+
+    heads: int
+    key_heads: int
+    key_width: int
+    value_width: int
+    has_delta: bool
+    is_by_channel: bool
+    size: int
+
+    def flops(self, length: int) -> int:
+        """Of the products over one sequence, and of triangular solves: half a product."""
+        size, keys = chunk_size(self.size), self.key_width
+        chunks = -(-length // size)
+        pairs = size * (size - 1) if self.is_by_channel else 2 * size**2
+        scores = (2 if self.has_delta else 1) * pairs * keys
+        width = self.value_width + (keys if self.has_delta and chunks > 1 else 0)
+        inside = (3 if self.has_delta else 2) * size**2 * width
+        state = (chunks - 1) * 2 * size * keys * (self.value_width + width)
+        passing = max(0, chunks - 2) * 2 * keys**2 * self.value_width if self.has_delta else 0
+        return self.key_heads * chunks * scores + self.heads * (chunks * inside + state + passing)
+
+
+@dataclass(frozen=True)
+class _Between:
+    """How tokens of a chunk meet one another and the state before it.
+
+    Attributes:
+        weights: Of earlier writes in the outputs, `[..., size, size]`.
+        system: Of earlier writes in each write; None without the delta rule.
+        since: Decay from the start of the chunk, `[..., size, 1 or key_width]`; None for none.
+        left: Decay to its end.
+    """
+
+    weights: Tensor
+    system: Tensor | None
+    since: Tensor | None
+    left: Tensor | None
+
+
+def _between(s: Streams, has_delta: bool) -> _Between:
+    """Of all chunks."""
+    rows = [s.queries, *([s.strong(s.keys)] if has_delta else [])]
+    if s.log_decay is not None and s.log_decay.shape[-1] > 1:
+        since, left, *products = decayed_products(s.log_decay, s.keys, *rows)
+        return _Between(*_one_or_two(products), since, left)
+    products = [row @ s.keys.transpose(-1, -2) for row in rows]
+    if s.log_decay is None:
+        return _Between(*_one_or_two([product.tril() for product in products]), None, None)
+    decays, since, left = head_decays(s.log_decay)
+    return _Between(*_one_or_two([product * decays for product in products]), since, left)
+
+
+def _one_or_two(products: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
+    return products[0], products[1] if len(products) > 1 else None
+
+
+def _outputs(s: Streams, between: _Between) -> Tensor:
+    """`[chunks, batch, heads, size, value_width]`."""
+    values, width = s.strong(s.values), s.values.shape[-1]
+    if between.system is not None:
+        has_state = len(values) > 1  # of writes before the chunk; a single chunk meets none
+        reads = [_times(s.strong(s.keys), between.since)] if has_state else []
+        # A strictly lower triangle is all that is read of the system.
+        values = torch.linalg.solve_triangular(
+            between.system, torch.cat([values, *reads], dim=-1), upper=False, unitriangular=True
+        )
+    inside = between.weights @ values
+    if len(values) == 1:
+        return inside
+    if s.keys.shape[2] < values.shape[2]:
+        read = _read_of_shared(s, between, values)
+    else:
+        queries = _times(s.queries, between.since)
+        if between.system is not None:
+            queries = queries - inside[..., width:]
+            inside = inside[..., :width]
+        read = queries[1:] @ _states_before(s, between, values, width)
+    return torch.cat([inside[:1], inside[1:] + read])
+
+
+def _states_before(s: Streams, between: _Between, values: Tensor, width: int) -> Tensor:
+    """Of every chunk but the first, `[chunks - 1, batch, heads, key_width, value_width]`."""
+    kept = None if between.since is None else between.since[:-1, ..., -1:, :].transpose(-1, -2)
+    keys = _times(s.keys, between.left)[:-1].transpose(-1, -2)
+    written = keys @ values[:-1]
+    if between.system is None:
+        return states_after(written, kept, None)
+    return states_after(written[..., :width], kept, written[..., width:])
+
+
+def _read_of_shared(s: Streams, between: _Between, values: Tensor) -> Tensor:
+    """Of all chunks but the first, where the keys and queries of one head serve all heads.
+
+    These lie side by side in the state, so that decays are factors of its columns.
+    """
+    left = _side_by_side(_times(values, between.left)[:-1])
+    kept = since = None
+    if between.since is not None:
+        kept = between.since[:-1, ..., -1:, :].expand_as(values[:-1, ..., :1, :])
+        kept, since = _side_by_side(kept), between.since[1:]
+    before = states_after(s.keys[:-1].transpose(-1, -2) @ left, kept, None)
+    read = (s.queries[1:] @ before).squeeze(2)
+    apart = read.reshape(*read.shape[:3], values.shape[2], values.shape[-1])
+    return _times(apart.movedim(-2, 2), since)
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    """`[chunks, batch, heads, size, width]` -> `[chunks, batch, 1, size, heads * width]`."""
+    return x.movedim(2, 3).flatten(3).unsqueeze(2)
+
+
+def _times(x: Tensor, decay: Tensor | None) -> Tensor:
+    return x if decay is None else x * decay
