@@ -240,7 +240,7 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) ->
     return Section(
         title=table.title,
         sentences=tuple(_what_is_judged(sweep.about, judged)) if judged else (),
-        exhibits=(comparison, *along, *_looks(sweep, beside, judged)),
+        exhibits=(comparison, *along, *_looks(sweep, beside, judged, first.drawing)),
     )
 
 
@@ -278,12 +278,15 @@ def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]
     )
 
 
-def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
+def _looks(
+    sweep: Sweep, measured: Sequence[Series], judged: Series | None, above: Drawing | None
+) -> Iterator[Exhibit]:
     """How the score was reached, and what it costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
-    of_costs = tradeoff_exhibit(about, measured, judged) if len(about.variants) > 1 else None
+    name = above.name if above else ""
+    of_costs = tradeoff_exhibit(about, measured, judged, name) if len(about.variants) > 1 else None
     yield from filter(None, (_learning_curves(sweep, judged), of_costs))
 
 
