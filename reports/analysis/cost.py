@@ -16,6 +16,7 @@ from reports.results.series import STATE_BYTES, Series
 from reports.stats.intervals import Estimate, Notation
 from suite.schema import About
 
+STATE = "state"  # the key of what is kept between tokens
 TRAINING_STEP = "training_step_seconds"
 _FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
 _TRAINING_OVER_FORWARD = 3.0  # the backward pass counts as twice the forward one
@@ -59,7 +60,7 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
     kept = _most_measured(measured, task, STATE_BYTES)
     if kept:
         yield VariantCost(
-            key="state", title="state between tokens", unit="B", amounts=_medians(about, kept),
+            key=STATE, title="state between tokens", unit="B", amounts=_medians(about, kept),
             how="The state is what a model keeps of one sequence between two tokens, in float32, "
             f"by formula{_after(kept)}.",
         )  # fmt: skip

@@ -37,10 +37,29 @@ _EXPLORATORY = "Exploratory, but for the one claim of this page."
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrintedScore:
+    """One score as a paper prints it.
+
+    Attributes:
+        system: As the paper calls it.
+        task: What the paper names in place of our task.
+        score: In the unit of ours: of percents a share.
+        text: As printed.
+    """
+
+    system: str
+    task: str
+    score: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Counterpart:
     """One printed comparison, and the variants that it is held against.
 
     Attributes:
+        mine: What is printed of the variant; None where the paper prints no number of its own.
+        theirs: The same of the rival.
         printed: The figure as in its file, with the rival's where there is one.
         low: The paper's effect, in its unit; with `high` a range, or the same number twice.
         unit: Of both.
@@ -65,6 +84,8 @@ class Counterpart:
     is_better: bool | None
     source: str
     differs: str
+    mine: PrintedScore | None = None
+    theirs: PrintedScore | None = None
 
     @property
     def name(self) -> str:
@@ -110,6 +131,17 @@ def _counterpart(row: Mapping[str, str]) -> Counterpart:
         high=high, decimals=decimals, unit=unit, is_share=row["kind"] == "ratio",
         is_better=sign * (low - even) > 0 if is_certain else None,
         source=f"{mine['source']}, {mine['where']}", differs=row["differs"],
+        mine=_score(mine), theirs=_score(theirs),
+    )  # fmt: skip
+
+
+def _score(printed: Mapping[str, str] | None) -> PrintedScore | None:
+    if printed is None or not printed["value"]:
+        return None
+    share = 100.0 if printed["unit"] == "percent" else 1.0
+    return PrintedScore(
+        system=printed["system"], task=printed["condition"],
+        score=float(printed["value"]) / share, text=printed["value"],
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from reports.results.frame import FrameError, Sweep
 from reports.results.reading import Coverage
 from reports.results.series import Series, all_series, compared
 from reports.results.variant_labels import named_values
+from reports.tables.beside_published import beside_published_exhibit
 from reports.tables.comparison import (
     TRAINING_SPEED,
     comparison_table,
@@ -240,7 +241,7 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) ->
     return Section(
         title=table.title,
         sentences=tuple(_what_is_judged(sweep.about, judged)) if judged else (),
-        exhibits=(comparison, *along, *_looks(sweep, beside, judged)),
+        exhibits=(comparison, *along, *_looks(sweep, beside, judged, first.drawing)),
     )
 
 
@@ -278,12 +279,15 @@ def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]
     )
 
 
-def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
+def _looks(
+    sweep: Sweep, measured: Sequence[Series], judged: Series | None, above: Drawing | None
+) -> Iterator[Exhibit]:
     """How the score was reached, and what it costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
-    of_costs = tradeoff_exhibit(about, measured, judged) if len(about.variants) > 1 else None
+    name = above.name if above else ""
+    of_costs = tradeoff_exhibit(about, measured, judged, name) if len(about.variants) > 1 else None
     yield from filter(None, (_learning_curves(sweep, judged), of_costs))
 
 
@@ -298,12 +302,14 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
     about = sweep.about
-    exhibits = (
-        pooled_exhibit(about, measured) if len(about.tasks) > 1 else None,
-        published_exhibit(about, measured) if has_counterpart(about.ablation) else None,
-    )
-    for shown in filter(None, exhibits):
-        yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
+    is_known = has_counterpart(about.ablation)
+    is_pooled = len(about.tasks) > 1
+    together = beside_published_exhibit(about, measured) if is_known and is_pooled else None
+    pooled = pooled_exhibit(about, measured) if is_pooled else None
+    published = published_exhibit(about, measured) if is_known else None
+    for shown in filter(None, (together, pooled, published)):
+        is_folded = together is not None and shown is published  # which says it method by method
+        yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
     if about.specimens:
         yield from filter(None, (translations_section(about), specimens_section(about)))
     if about.costs:

@@ -13,6 +13,7 @@ from reports.pages.summary import SMOKE, why_no_verdict
 from reports.plots.axis_series import axis_figure
 from reports.plots.scores import score_figure
 from reports.plots.style import MAX_LINES
+from reports.plots.tradeoff import state_figure
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name, shown_variants
 from reports.stats.intervals import as_interval, for_estimates, mean_interval, paired_differences
@@ -98,8 +99,11 @@ def _drawing(
 ) -> Drawing | None:
     """The sides of a claim and the baseline; then others, as far as they fit.
 
-    Of too many variants that differ in a number all, along that number.
+    Of too many variants that differ in a number all, along that number. Where it is known what
+    variants keep between tokens, and they differ in it, their whole score against that.
     """
+    if series.is_whole_score and (against := state_figure(about, measured, series)):
+        return against
     met = [v for v in about.variants if belongs(v, series.task) and series.values(v)]
     if len(met) > MOST_DRAWN and (along := _along(about, measured, series)):
         return along

@@ -1,17 +1,20 @@
-"""Draws the score of each variant against the time, FLOPs and memory of its training.
+"""Draws the score of each variant against its state and the time, FLOPs and memory of training.
 
-Every seed is visible, and so is the Pareto front: the variants that no other beats in both.
+Every seed is visible, and so is the Pareto front: the variants that no other beats in both. Where
+the state is known, variants are compared by how well they remember for what they keep: those of
+one mixer have one colour and a line.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator
 
-from reports.analysis.cost import VariantCost, variant_costs
+from reports.analysis.cost import STATE, VariantCost, variant_costs
 from reports.document import Drawing, Exhibit, View, capitalized, listed, readable
 from reports.escape import slug
 from reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
@@ -22,10 +25,12 @@ from reports.stats.intervals import for_quantities
 from suite.schema import About
 
 _WIDE = 8.0  # times between the least and the most from where on the axis is logarithmic
+_WIDE_STATE = 2.0  # the same, of states: these are doubled, not added to
 _EXPLORATORY = (
     "Further left is cheaper, and the vertical axis says which way is better. All of this is "
     "exploratory: the verdict rests on the one claim alone."
 )
+_ABOVE = "The figure at the top of the page is of the {}."
 _SAME = 1e-9  # costs that differ by less, relative to the largest, are one
 
 
@@ -35,13 +40,15 @@ class _Scored:
 
     Attributes:
         name: As figures show it.
-        index: Its place in the ablation.
+        family: Its mixer, where variants of one mixer stand together; else its name.
+        index: The place of the family in the ablation.
         amount: Of the cost.
         scores: One a seed.
     """
 
     variant: str
     name: str
+    family: str
     index: int
     amount: float
     scores: tuple[float, ...]
@@ -52,18 +59,39 @@ class _Scored:
         return statistics.fmean(self.scores)
 
 
-def tradeoff_exhibit(about: About, measured: Sequence[Series], judged: Series) -> Exhibit | None:
-    """A score against each cost in which variants differ; None where fewer than two have both."""
-    costs = variant_costs(about, measured, judged.task)
-    views = tuple(view for cost in costs if (view := _view(about, judged, cost)))
+def tradeoff_exhibit(
+    about: About, measured: Sequence[Series], judged: Series, above: str = ""
+) -> Exhibit | None:
+    """A score against each cost in which variants differ; None where fewer than two have both.
+
+    Args:
+        about: Of the sweep.
+        measured: Costs among them.
+        judged: The score.
+        above: The name of the figure on the first screen, of which only the words stand here.
+    """
+    views = tuple(_views(about, measured, judged))
     if not views:
         return None
     kinds = listed([view.title for view in views])
+    shown = [view for view in views if view.drawings[0].name == above]
+    words = [text for view in shown for text in (_ABOVE.format(view.title), *view.sentences)]
     return Exhibit(
         title=capitalized(f"{readable(judged.metric)} against {kinds}"),
-        sentences=(_EXPLORATORY,),
-        views=views,
+        sentences=(_EXPLORATORY, *words),
+        views=tuple(view for view in views if view not in shown),
     )
+
+
+def state_figure(about: About, measured: Sequence[Series], judged: Series) -> Drawing | None:
+    """A score against the bytes that variants keep between tokens; None where they do not differ.
+
+    Recall against the size of the state is how Zoology (arXiv:2312.04927) and Based
+    (arXiv:2402.18668) compare mixers.
+    """
+    kept = (cost for cost in variant_costs(about, measured, judged.task) if cost.key == STATE)
+    view = next((_view(about, judged, cost, _families(about)) for cost in kept), None)
+    return view.drawings[0] if view else None
 
 
 def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> list[str]:
@@ -82,8 +110,25 @@ def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> l
     return front
 
 
-def _view(about: About, judged: Series, cost: VariantCost) -> View | None:
-    every = _scored(about, judged, cost)
+def _views(about: About, measured: Sequence[Series], judged: Series) -> Iterator[View]:
+    costs = list(variant_costs(about, measured, judged.task))
+    has_state = any(cost.key == STATE for cost in costs)
+    families = _families(about) if has_state else {}
+    yield from filter(None, (_view(about, judged, cost, families) for cost in costs))
+
+
+def _families(about: About) -> dict[str, str]:
+    """Variant -> its mixer; empty where there is one only, or no two variants share one."""
+    found = {variant: facts.mixer for variant, facts in about.subjects.items() if facts.mixer}
+    sizes = Counter(found.values())
+    is_told = len(sizes) > 1 and max(sizes.values()) > 1 and found.keys() >= set(about.variants)
+    return found if is_told else {}
+
+
+def _view(
+    about: About, judged: Series, cost: VariantCost, families: Mapping[str, str]
+) -> View | None:
+    every = _scored(about, judged, cost, families)
     amounts = [one.amount for one in every]
     if len(every) < 2 or max(amounts) - min(amounts) <= _SAME * max(amounts):
         return None
@@ -99,23 +144,32 @@ def _joined(about: About, front: Sequence[str]) -> str:
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
 
-def _scored(about: About, judged: Series, cost: VariantCost) -> list[_Scored]:
+def _scored(
+    about: About, judged: Series, cost: VariantCost, families: Mapping[str, str]
+) -> list[_Scored]:
     """Every variant that has both, in the order of the ablation."""
     found = []
-    for index, variant in enumerate(about.variants):
+    named = {v: families.get(v) or shown_name(about, v) for v in about.variants}
+    places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
+    for variant in about.variants:
         amount, scores = cost.amounts.get(variant, 0.0), tuple(judged.values(variant).values())
         if scores and amount > 0 and belongs(variant, judged.task):
-            name = shown_name(about, variant)
             found.append(
-                _Scored(variant=variant, name=name, index=index, amount=amount, scores=scores)
-            )
+                _Scored(
+                    variant=variant, name=shown_name(about, variant), family=named[variant],
+                    index=places[named[variant]], amount=amount, scores=scores,
+                )
+            )  # fmt: skip
     return found
 
 
 def _drawn(
     about: About, judged: Series, cost: VariantCost, every: Sequence[_Scored], front: Sequence[str]
 ) -> Drawing:
-    shown = every[:MAX_LINES]
+    families: dict[str, list[_Scored]] = {}
+    for one in every:
+        families.setdefault(one.family, []).append(one)
+    shown = [one for some in [*families.values()][:MAX_LINES] for one in some]
     scored = {one.variant: one for one in every}
     dashed = Stroke(
         x=[scored[variant].amount for variant in front],
@@ -123,36 +177,43 @@ def _drawn(
         look={"color": GREY, "linestyle": (0, (5, 4)), "linewidth": 1.2, "zorder": 1},
     )
     title = f"{readable(judged.metric)} against {cost.title} on {judged.task}"
+    strokes = [stroke for some in [*families.values()][:MAX_LINES] for stroke in _marks(some)]
     return draw(
         LineChart(
             name=f"{slug(judged.task)}-{slug(judged.metric)}-for-{cost.key}",
-            title=capitalized(title), caption=_caption(about, judged, every),
+            title=capitalized(title), caption=_caption(about, judged, every, len(families)),
             description=_describe(shown, judged, cost, _joined(about, front)), height=3.9,
             x=_cost_axis(cost, [one.amount for one in every]),
             y=PlotAxis(title=axis_title(judged.metric, judged.unit, judged.better)),
-            strokes=[dashed, *(stroke for one in shown for stroke in _marks(one))],
+            strokes=[dashed, *strokes],
         )
     )  # fmt: skip
 
 
-def _marks(one: _Scored) -> Iterator[Stroke]:
-    """Every seed, and the mean."""
-    colour, shape = line_look(one.index)["color"], {"marker": marker(one.index)}
+def _marks(family: Sequence[_Scored]) -> Iterator[Stroke]:
+    """Every seed of every variant, and the means, joined where there are several."""
+    index = family[0].index
+    colour, shape = line_look(index)["color"], {"marker": marker(index)}
     hollow = {"linestyle": "none", "markerfacecolor": "white", "markeredgecolor": colour}
-    yield Stroke(
-        x=[one.amount] * len(one.scores), y=one.scores,
-        look={**shape, **hollow, "markersize": 5, "zorder": 2},
-    )  # fmt: skip
+    for one in family:
+        yield Stroke(
+            x=[one.amount] * len(one.scores), y=one.scores,
+            look={**shape, **hollow, "markersize": 5, "zorder": 2},
+        )  # fmt: skip
+    ordered = sorted(family, key=lambda one: one.amount)
     filled = {**shape, "color": colour}
+    joined = {"linewidth": 1.2} if len(family) > 1 else {}
     yield Stroke(
-        x=[one.amount], y=[one.mean], look={**filled, "markersize": 8, "zorder": 3}, name=one.name,
+        x=[one.amount for one in ordered], y=[one.mean for one in ordered],
+        look={**filled, **joined, "markersize": 8, "zorder": 3}, name=family[0].family,
         name_look={**filled, "linestyle": "none", "markersize": 6, "markevery": (0, 2)},
     )  # fmt: skip
 
 
 def _cost_axis(cost: VariantCost, amounts: Sequence[float]) -> PlotAxis:
     notation = for_quantities(cost.unit, amounts)
-    is_log = max(amounts) > _WIDE * min(amounts)
+    wide = _WIDE_STATE if cost.key == STATE else _WIDE
+    is_log = max(amounts) > wide * min(amounts)
     right = 1.06 * max(amounts)
     ticks: Locator
     if is_log and cost.unit == "B":
@@ -178,12 +239,16 @@ def _describe(shown: Sequence[_Scored], judged: Series, cost: VariantCost, front
     return f"{'; '.join(parts)}. Not beaten in both: {front}."
 
 
-def _caption(about: About, judged: Series, every: Sequence[_Scored]) -> str:
+def _caption(about: About, judged: Series, every: Sequence[_Scored], num_families: int) -> str:
     num_all = sum(belongs(variant, judged.task) for variant in about.variants)
+    are_joined = num_families < len(every)
+    of = num_families if are_joined else len(every)
     return caption({
         "Small open marks are seeds, large ones means; a dashed line joins the variants that "
         "no other beats in both, where there are several.": True,
+        "Variants of one mixer have one colour and a line.": are_joined,
         f"{num_all - len(every)} of {num_all} variants lack one of the two.":
             len(every) < num_all,
-        f"Drawn are the first {MAX_LINES} of {len(every)}.": len(every) > MAX_LINES,
+        f"Drawn are the first {MAX_LINES} of {of}{' mixers' if are_joined else ''}.":
+            of > MAX_LINES,
     })  # fmt: skip

@@ -13,7 +13,7 @@ from reports.document import Column
 from reports.results.frame import results_frame
 from reports.results.series import all_series
 from reports.tables.comparison import comparison_table
-from suite.schema import About
+from suite.schema import About, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known, series_of
 
@@ -130,3 +130,18 @@ def test_the_environment_with_most_times_is_taken() -> None:
     ]  # fmt: skip
     times = known(step_times(all_series(said, results_frame(rows)), TASK))
     assert (times.environment_id, times.seconds) == ("fast", {"heads=8": 0.02})
+
+
+def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
+    """Bytes by formula: rows of two machines are one series, and the sentence names none."""
+    said = synthetic.about(probes=("quality", "state_bytes"))
+    spec = MetricSpec(name="state_bytes", unit="B", better="lower", at="length=2048")
+    rows = [
+        synthetic.row(said, variant, TASK, "state_bytes", spec, value=1024.0 * (place + 1),
+                      environment_id=f"machine-{place}")
+        for place, variant in enumerate(said.variants)
+    ]  # fmt: skip
+    (cost,) = variant_costs(said, all_series(said, results_frame(rows)), TASK)
+    assert (cost.key, cost.unit) == ("state", "B")
+    assert cost.amounts == {v: 1024.0 * (place + 1) for place, v in enumerate(said.variants)}
+    assert cost.how.endswith("in float32, by formula after 2,048 tokens.")

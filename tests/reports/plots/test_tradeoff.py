@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from reports.document import Drawing, Exhibit, View
-from reports.plots.tradeoff import pareto_front, tradeoff_exhibit
+from reports.pages.ablation import page
+from reports.plots.tradeoff import pareto_front, state_figure, tradeoff_exhibit
+from reports.results.frame import Sweep, results_frame
 from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
-from suite.schema import About
+from suite.schema import About, MetricSpec, MixerFacts
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
-from tests.reports.conftest import judged, known, series_of
+from tests.reports.conftest import TASKS, judged, known, series_of
 from tests.reports.mixers_alone import whole
 
 TASK = "fashion_mnist_patches"
@@ -161,3 +163,76 @@ def test_without_both_there_is_no_figure() -> None:
     one = synthetic.about(variants=("heads=8",))
     measured = all_series(one, synthetic.sweep().results.query("variant == 'heads=8'"))
     assert _against_time(one, measured, known(primary(measured, "majority"))) is None
+
+
+STATES = {"heads=1": 4096.0, "heads=2": 4096.0, "heads=4": 1024.0, "heads=8": 8192.0}
+MIXERS = {"heads=1": "gru", "heads=2": "attention", "heads=4": "gru", "heads=8": "attention"}
+
+
+def _with_states(mixers: Mapping[str, str]) -> Sweep:
+    """Four variants, of which the bytes between tokens are known, and the mixers as given."""
+    sweep = synthetic.sweep(is_troubled=False)
+    spec = MetricSpec(name="state_bytes", unit="B", better="lower", at="length=128")
+    facts = {v: MixerFacts(mixer=mixer) for v, mixer in mixers.items()}
+    said = synthetic.about(variants=tuple(STATES), subjects=facts)
+    rows = [
+        synthetic.row(said, variant, "majority", "state_bytes", spec, value=value)
+        for variant, value in STATES.items()
+    ]
+    kept, curves = (
+        frame[frame["variant"].isin(list(STATES))] for frame in (sweep.results, sweep.curves)
+    )
+    return Sweep(said, results_frame([*kept.to_dict("records"), *rows]), curves)
+
+
+def test_a_score_is_drawn_against_the_state_first_and_on_a_logarithmic_axis() -> None:
+    sweep = _with_states({})
+    measured = series_of(sweep)
+    made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep, "majority")))
+    assert [view.title for view in made.views] == ["state between tokens", "training time"]
+    (drawing,) = made.views[0].drawings
+    assert "heads=8 (baseline): 0.9" in drawing.svg
+    assert "for 8 KiB" in drawing.svg
+    assert "one mixer" not in drawing.caption
+    alone = known(state_figure(sweep.about, measured, judged(sweep, "majority")))
+    assert alone == drawing
+
+
+def test_variants_of_one_mixer_are_joined_under_its_name() -> None:
+    sweep = _with_states(MIXERS)
+    drawing = known(state_figure(sweep.about, series_of(sweep), judged(sweep, "majority")))
+    assert "Variants of one mixer have one colour and a line." in drawing.caption
+    for variant, amount in STATES.items():
+        assert re.search(rf"{variant}\b[^;]*for {amount / 1024:g} KiB", drawing.svg)
+
+
+def test_states_that_are_alike_or_unknown_are_not_drawn() -> None:
+    sweep = _with_states({})
+    measured = series_of(sweep)
+    score = judged(sweep, "majority")
+    alike = [
+        replace(s, readings={v: tuple(replace(r, value=64.0) for r in some)
+                             for v, some in s.readings.items()})
+        for s in measured if s.metric == "state_bytes"
+    ]  # fmt: skip
+    assert state_figure(sweep.about, (score, *alike), score) is None
+    assert state_figure(sweep.about, (score,), score) is None
+    assert state_figure(sweep.about, measured, judged(sweep, "shakespeare_characters")) is None
+
+
+def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
+    """A page without a claim on another task opens with it; its words stand beneath."""
+    sweep = _with_states(MIXERS)
+    sweep = replace(sweep, about=replace(sweep.about, claim=None, tasks=tuple(TASKS)[::-1]))
+    made = page(sweep, ["quick"])
+    drawn = known(made.answer.drawing)
+    assert drawn.name == "majority-accuracy-for-state"
+    names = [drawing.name for drawing in made.all_drawings]
+    assert names.count(drawn.name) == 1
+    assert "majority-accuracy" in names
+    (exhibit,) = (e for f in made.findings for e in f.exhibits if "against state" in e.title)
+    assert (
+        exhibit.sentences[1] == "The figure at the top of the page is of the state between tokens."
+    )
+    assert exhibit.sentences[2].startswith("Not beaten in both, by their means alone: heads=4; ")
+    assert [view.title for view in exhibit.views] == ["training time"]
