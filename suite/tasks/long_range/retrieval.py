@@ -2,7 +2,8 @@
 
 After "Retrieval" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006, section 2.2.3): two
 long documents go through one encoder each, and from the two vectors alone a model says whether they
-belong together. The Arena asks whether one article cites the other (AAN), which does not ship; here
+belong together. The Arena asks whether one article cites the other (AAN). Those texts are no task
+here: of the Arena's archive nobody has recorded a digest, and a task reads proven data only. Here
 passages are of the Bible, in English and in German, so accuracies compare with each other only.
 
     passages  as many bytes as the length of a trial, from the beginning of a verse on, inside a
