@@ -35,8 +35,8 @@ class ImplicitFilter(nn.Module):
         shift: s, what a window decays to.
     """
 
-    keeps_own_draw = ("maps", "frequency")
-    no_weight_decay = ("maps", "frequency")
+    keeps_own_draw = ("maps", "last", "frequency")
+    no_weight_decay = ("maps", "last", "frequency")
     rates: Tensor
 
     def __init__(
@@ -47,23 +47,21 @@ class ImplicitFilter(nn.Module):
         self.num, self.channels, self.max_length = num, channels, max_length
         self.bands, self.width, self.shift = bands, width, shift
         sizes = (1 + 2 * bands, width, width, width)
-        maps = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
-        self.maps = nn.ModuleList([*maps, nn.Linear(width, num * channels, bias=False)])
+        self.maps = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(sizes))
+        self.last = nn.Linear(width, num * channels, bias=False)
         self.frequency = nn.Parameter(torch.full((width,), frequency))
         rates = torch.linspace(_FALL / _SLOWEST, _FALL / _FASTEST, channels)
         self.register_buffer("rates", rates, persistent=False)
 
     def forward(self, places: Tensor, dtype: torch.dtype) -> Tensor:
         """At so many places: `[places]` -> `[num, channels, places]`."""
-        *maps, last = self.maps
         part = places.double() / max(1, self.max_length - 1)
         hidden = self._features(part, places)
-        for each in maps:
-            mapped = functional.linear(hidden, each.weight.double(), each.bias.double())
+        for weight, bias in self._hidden_maps():
+            mapped = functional.linear(hidden, weight.double(), bias.double())
             hidden = torch.sin(self.frequency.double() * mapped)
-        filters = (last.weight.to(dtype) @ hidden.to(dtype).T).unflatten(
-            0, (self.num, self.channels)
-        )
+        filters = self.last.weight.to(dtype) @ hidden.to(dtype).T
+        filters = filters.reshape(self.num, self.channels, -1)
         rates = self.rates.to(dtype).unsqueeze(1)
         return filters * (torch.exp(-rates * part.to(dtype)) + self.shift)
 
@@ -75,16 +73,19 @@ class ImplicitFilter(nn.Module):
 
     def at(self, place: int) -> Tensor:
         """The definition, for references: `[num, channels]`."""
-        *maps, last = self.maps
         part = place / max(1, self.max_length - 1)
         angles = [2 * math.pi * k * place / self.max_length for k in range(self.bands)]
         features = [part, *map(math.cos, angles), *map(math.sin, angles)]
         hidden = self.frequency.new_tensor(features)
-        for each in maps:
-            hidden = torch.sin(self.frequency * (each.weight @ hidden + each.bias))
-        filters = (last.weight @ hidden).reshape(self.num, self.channels)
+        for weight, bias in self._hidden_maps():
+            hidden = torch.sin(self.frequency * (weight @ hidden + bias))
+        filters = (self.last.weight @ hidden).reshape(self.num, self.channels)
         windows = [math.exp(-float(rate) * part) + self.shift for rate in self.rates]
         return filters * filters.new_tensor(windows)
+
+    def _hidden_maps(self) -> list[tuple[Tensor, Tensor]]:
+        """Weights and biases."""
+        return [(each.weight, each.bias) for each in self.maps if isinstance(each, nn.Linear)]
 
     def flops(self, length: int) -> int:
         """Of `length` places, once for a batch."""

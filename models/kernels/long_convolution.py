@@ -94,7 +94,7 @@ def _by_matrix(x: Tensor, filters: Tensor) -> Tensor:
     length = x.shape[-1]
     places = torch.arange(length, device=x.device)
     lags = (places.unsqueeze(1) - places) % filters.shape[-1]
-    matrices = filters.index_select(1, lags.flatten()).unflatten(1, (length, length))
+    matrices = filters.index_select(1, lags.flatten()).reshape(-1, length, length)
     return torch.bmm(matrices, x.permute(1, 2, 0)).permute(2, 0, 1)
 
 
@@ -108,10 +108,11 @@ class _ByTransform(torch.autograd.Function):
         spectrum, response = torch.fft.rfft(x, n=size), torch.fft.rfft(filters)
         ctx.save_for_backward(spectrum, response)
         ctx.size, ctx.length = size, x.shape[-1]
-        return torch.fft.irfft(spectrum * response, n=size)[..., : ctx.length]
+        mixed: Tensor = torch.fft.irfft(spectrum * response, n=size)
+        return mixed[..., : x.shape[-1]]
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Multiplies by what the other one was, turned round."""
         spectrum, response = ctx.saved_tensors

@@ -116,7 +116,7 @@ class Hyena(Mixer):
         real = None if mask is None else self._turned_mask(mask)
         with torch.autocast(x.device.type, enabled=False):
             wide = torch.promote_types(mixed.dtype, torch.float32)
-            z, *gates = mixed.to(wide).transpose(1, 2).unflatten(1, (-1, self.dim)).unbind(dim=1)
+            z, *gates = mixed.to(wide).transpose(1, 2).chunk(self.order + 1, dim=1)
             places = torch.arange(x.shape[1], device=x.device)
             for gate, past in zip(gates, self._filters_at(places, wide), strict=True):
                 z = gate * long_convolution(z if real is None else z * real, past)
@@ -126,14 +126,17 @@ class Hyena(Mixer):
 
     def _filters_at(self, places: Tensor, dtype: torch.dtype) -> Tensor:
         """With D at place 0: `[order, dim, places]`."""
-        filters = self.filters(places, dtype).reshape(self.order, self.dim, -1)
+        filters: Tensor = self.filters(places, dtype)
+        filters = filters.reshape(self.order, self.dim, -1)
         return filters + self.skip.to(dtype).unsqueeze(-1) * (places == 0).to(dtype)
 
     def _turned(self, x: Tensor) -> Tensor:
         """`[batch, time, streams * dim]` with the second half of each stream back to front."""
         if self.num_directions == 1:
             return x
-        first, second = x.unflatten(-1, (-1, 2, self.dim // 2)).unbind(dim=-2)
+        streams = x.shape[-1] // self.dim
+        halves = x.reshape(*x.shape[:2], streams, 2, self.dim // 2)
+        first, second = halves.unbind(dim=-2)
         return torch.stack([first, second.flip(1)], dim=-2).flatten(2)
 
     def _turned_mask(self, mask: Tensor) -> Tensor:
@@ -160,7 +163,7 @@ class Hyena(Mixer):
             at = torch.full((1,), place, device=x_t.device)
             newest = self._filters_at(at, wide).permute(2, 0, 1)  # (1, order, dim)
             filters = torch.cat([filters.to(wide), newest.expand(len(x_t), 1, -1, -1)], dim=1)
-            z, *gates = mixed.squeeze(1).to(wide).unflatten(-1, (-1, self.dim)).unbind(dim=1)
+            z, *gates = mixed.squeeze(1).to(wide).chunk(self.order + 1, dim=1)
             inputs = []
             for i, gate in enumerate(gates):
                 inputs.append(z)
@@ -236,7 +239,7 @@ class Hyena(Mixer):
     ) -> Tensor:
         """Streams `[time, (order + 1) dim]` in the order of reading -> z `[time, channels]`."""
         mixed = torch.stack([self.conv.at(streams, t) for t in range(len(streams))])
-        z, *gates = mixed.unflatten(1, (-1, self.dim))[..., channels].unbind(dim=1)
+        z, *gates = (stream[:, channels] for stream in mixed.chunk(self.order + 1, dim=1))
         for i, gate in enumerate(gates):
             rows = []
             for t in range(len(streams)):

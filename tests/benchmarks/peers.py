@@ -81,7 +81,7 @@ NOT_YET_TIMED = frozenset(
         "lsh_attention", "bigbird", "nystromformer", "retention", "gla", "mamba2", "delta_net",
         "gated_delta", "kimi_delta", "grouped_query", "latent_attention", "differential_attention",
         "sink_attention", "rwkv7", "synthesizer",
-        "strided_attention", "sinkhorn",
+        "strided_attention", "sinkhorn", "s4d", "hyena",
     }
 )  # fmt: skip
 

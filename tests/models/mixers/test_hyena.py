@@ -22,7 +22,7 @@ def tokens(length: int = 71) -> Tensor:
 
 def test_without_filters_only_gates_and_d_are_left() -> None:
     hyena, x = mixer(short_conv=1), tokens()
-    hyena.filters.maps[-1].weight.data.zero_()
+    hyena.filters.last.weight.data.zero_()
     v, first, second = hyena.conv(hyena.streams(x)).chunk(3, dim=-1)
     expected = second * hyena.skip[1] * first * hyena.skip[0] * v
     torch.testing.assert_close(hyena(x), hyena.output(expected))
@@ -72,7 +72,7 @@ def test_a_direction_that_is_turned_reads_from_the_end() -> None:
     swap = torch.tensor([2, 3, 0, 1])
     for owner in (hyena.streams.weight, hyena.conv.conv.weight, hyena.conv.conv.bias):
         owner.data = owner.data.unflatten(0, (3, 4))[:, swap].flatten(0, 1)
-    last = hyena.filters.maps[-1].weight
+    last = hyena.filters.last.weight
     last.data = last.data.unflatten(0, (2, 4))[:, swap].flatten(0, 1)
     hyena.skip.data = hyena.skip.data[:, swap]
     hyena.output.weight.data = hyena.output.weight.data[:, swap]
