@@ -46,7 +46,7 @@ ABLATION = Ablation(
             seeds=3,
         ),
         "standard": Scale(
-            dim=64, depth=2, length=128, steps=4_000, batch=64, warmup_steps=400,
+            dim=64, depth=2, length=128, steps=8_000, batch=256, warmup_steps=800,
             precision="bf16", gpus=0.125,
         ),
     },
