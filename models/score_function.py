@@ -6,11 +6,12 @@ Paper: Williams 1992, "Simple Statistical Gradient-Following Algorithms for Conn
 Equation: a choice s, drawn with probability p(s), gives no gradient to p. Yet
     grad E[c] = E[grad c + l (c - b) grad log p(s)] with l = 1,
     for the cost c of an example and any b that does not depend on its own choices. Here b is a
-    moving average of the mean cost, b <- 0.9 b + 0.1 mean c after each step, from 0; and h times
+    moving average of the mean cost, b <- 0.9 b + 0.1 mean c after each step, from 0, and l is 0.1,
+    as in the authors' code: a tenth of that part of the gradient, and of its noise. h = 0.002 times
     the entropy of the choices is taken from the cost, so that they stay open.
-Departures: l is 1, which leaves the estimate unbiased; the authors' code has l = 0.1 beside a sum
-    over the examples where the cost is their mean, and sums a word's costs where it takes their
-    mean in c. Its h is 0.002, as here, for the sum of all entropies of an example.
+Departures: all is a mean over examples, where the code sums both terms over them, beside the mean
+    of the cost; and c is the mean of what an example is asked for, as there, while the whole cost
+    is that mean, too, and not the sum over words.
 Cost: none to speak of; all choices of an example share one cost, so the estimate is noisy, the more
     so the more choices there are.
 
@@ -35,7 +36,7 @@ from models.registry import knobs_of_mixer, mixer_class
 LOG_PROBABILITY, ENTROPY = "log_probability", "entropy"  # auxiliary outputs
 BASELINE = "cost_baseline"  # a buffer of the model
 DECAY = 0.9
-SCORE_WEIGHT, ENTROPY_WEIGHT = 1.0, 0.002  # l and h
+SCORE_WEIGHT, ENTROPY_WEIGHT = 0.1, 0.002  # l and h
 
 
 class Choices(NamedTuple):

@@ -20,6 +20,7 @@ from models.score_function import (
 )
 from suite.schema import Training
 from suite.tasks.task import Batch, Task
+from suite.training.engines.engine import part_of
 
 
 def with_score(
@@ -56,9 +57,9 @@ def costs_of(
     """
     num_rows = len(outputs.logits)
     num_scored = batch.is_scored(outputs.logits).reshape(num_rows, -1).sum(1)
-    rows = [slice(index, index + 1) for index in range(num_rows)]
     losses = [
-        task.loss(Outputs(outputs.logits[row]), batch.rows(row), label_smoothing) for row in rows
+        task.loss(Outputs(logits), part_of(batch, row, num_rows), label_smoothing)
+        for row, logits in enumerate(outputs.logits.split(1))
     ]
     costs = torch.stack(losses).where(num_scored > 0, 0.0)
     return costs, num_scored / num_scored.sum()

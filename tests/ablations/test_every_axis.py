@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Input, ModelSpec, build_model, mixer_class
+from models import Input, ModelSpec, Outputs, build_model, mixer_class
 from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
 from suite.planning.resolve import Subject, subject_of
@@ -149,16 +149,21 @@ def _ran(spec_json: str) -> _Ran:
 
 
 class _Ran:
-    """A model, built and called in training mode, so that dropout counts, and in evaluation."""
+    """A model, built and called in training mode, so that dropout counts, and in evaluation.
+
+    In training several times: a draw may be rare.
+    """
 
     def __init__(self, spec: ModelSpec) -> None:
         torch.manual_seed(0)
         model = build_model(spec).train()
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
-        inputs = {n: _drawn(one) for n, one in spec.inputs.items()}
+        inputs = {name: _drawn(one) for name, one in spec.inputs.items()}
         with torch.no_grad(), OperationNames() as noted:
-            self.outputs: Tensor = model(**inputs)
+            found = [model(**inputs) for _ in range(3)]
+        logits = [each.logits if isinstance(each, Outputs) else each for each in found]
+        self.outputs: Tensor = torch.stack(logits)
         self.operations = noted.names
         with torch.no_grad():
             self.read: Tensor = model.eval()(**inputs)

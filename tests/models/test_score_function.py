@@ -16,6 +16,7 @@ from models.mixers.attentions import hard_attention
 from models.score_function import BASELINE, Choices, move_baseline, score_term
 from tests.models.small_models import build, inputs, spec
 
+UNBIASED = {"score_weight": 1.0, "entropy_weight": 0.0}
 REINFORCE = {"mixer": "hard_attention", "knobs": {"estimator": "reinforce", "heads": 1}}
 
 
@@ -68,7 +69,7 @@ def test_a_whole_model_has_the_gradient_of_the_expected_cost(
         cost = functional.cross_entropy(outputs.logits[0], target)
         probability = choices.log_probability.exp().sum()
         expected, total = expected + probability * cost, total + probability.item()
-        term = score_term(cost[None], torch.ones(1), choices, torch.tensor(1.3), entropy_weight=0.0)
+        term = score_term(cost[None], torch.ones(1), choices, torch.tensor(1.3), **UNBIASED)
         loss = cost + term
         found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
         for sum_, each in zip(estimated, found, strict=True):

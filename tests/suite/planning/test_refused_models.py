@@ -54,6 +54,41 @@ def test_what_cannot_be_trained_in_parts_is_a_row(
     assert len(found.trials) == found.about.num_seeds * (1 if reason else 2)
 
 
+@pytest.mark.parametrize(
+    ("scale", "reason"),
+    [
+        ({"workers": 2}, "one average cost of whole batches, and each would be cut into 2"),
+        ({"accumulation": 2}, "and each would be cut into 2"),
+        ({"distillation": "soft"}, "learns from the task's own loss alone, without distillation"),
+        ({"zero": 3}, ""),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_choice_cannot_learn_from_is_a_row(scale: dict[str, int | str], reason: str) -> None:
+    """Of the estimators that choose, only the one that reads costs is refused."""
+    values = ["soft", "straight_through", "reinforce"]
+    found = plan(
+        make_ablation(
+            tasks=[IMAGES], baseline=Model(mixer="hard_attention", estimator="soft"), scale=scale,
+            axes=[vary("estimator", values)], probes=["quality"],
+            teacher=Model(mixer="attention") if "distillation" in scale else None,
+        )
+    )  # fmt: skip
+    reasons = {cell.variant: cell.reason for cell in found.cells}
+    assert reason in reasons.pop("estimator=reinforce")
+    assert not any(reasons.values())
+
+
+def test_what_draws_anew_is_no_cuda_graph() -> None:
+    with pytest.raises(SpecError, match="hard_attention draws anew as it trains"):
+        plan(
+            make_ablation(
+                baseline=Model(mixer="hard_attention", runtime="cuda_graph"), tasks=[IMAGES],
+                axes=[vary("depth", [1, 2])], scale={"gpus": 1.0},
+            )
+        )  # fmt: skip
+
+
 def _reason(task: str, mixer: str, position: str, pooling: str) -> str:
     if task == IMAGES:
         return NO_ROPE if (mixer, position) == ("fnet", "rope") else ""

@@ -17,6 +17,7 @@ from models.mixers.attentions.hard_attention import HardAttention
 from models.score_function import Choices, score_term
 
 DIM, PLACES = 4, 3
+UNBIASED = {"score_weight": 1.0, "entropy_weight": 0.0}
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,7 @@ def test_reinforce_has_the_gradient_of_the_expected_cost(force: Any, baseline: f
         found = cost(output)
         expected = expected + probability * found.sum()
         loss = found.sum() + score_term(
-            found, torch.ones(1).double(), choices, torch.tensor(baseline), entropy_weight=0.0
+            found, torch.ones(1).double(), choices, torch.tensor(baseline), **UNBIASED
         )
         gradients = torch.autograd.grad(loss, parameters, retain_graph=True)
         for total, each in zip(estimated, gradients, strict=True):
@@ -108,7 +109,7 @@ def gradients_by_row(rows: int, queries: int = 1, **knobs: Any) -> tuple[Tensor,
     found = torch.stack([cost(each[:, None]) for each in outputs.unbind(dim=1)]).mean(dim=0)
     loss = found.sum()
     for choices in model.choices:
-        loss = loss + score_term(found, torch.ones(rows), choices, found.mean(), entropy_weight=0.0)
+        loss = loss + score_term(found, torch.ones(rows), choices, found.mean(), **UNBIASED)
     (gradients,) = torch.autograd.grad(loss, many)
     x.requires_grad_()
     weights = model.attention_weights(x, context=context)[0, 0, 0]
