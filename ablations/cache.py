@@ -44,7 +44,7 @@ ABLATION = Ablation(
             seeds=4,
         ),
         "standard": Scale(
-            dim=256, depth=4, length=512, steps=4_000, batch=64, warmup_steps=400,
+            dim=256, depth=4, length=512, steps=2_500, batch=64, warmup_steps=250,
             precision="bf16", gpus=0.125,
         ),
     },

@@ -48,7 +48,7 @@ ABLATION = Ablation(
             seeds=4,
         ),
         "standard": Scale(
-            dim=128, depth=4, length=256, steps=4_000, batch=64, warmup_steps=400,
+            dim=128, depth=4, length=256, steps=2_500, batch=64, warmup_steps=250,
             precision="bf16", gpus=0.125,
         ),
     },

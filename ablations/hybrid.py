@@ -4,11 +4,10 @@ Kimi Team 2025 (Kimi Linear, arXiv:2510.26692), the ablation of the ratio: of th
 fixed state to one of attention comes the best perplexity; Qwen3-Next and most models of 2026 have
 that share. What a state of fixed size lacks is recall (Zoology, arXiv:2312.04927). Here: four
 layers, of which none, one, two or all attend; the others are the gated delta rule, whose state
-is small on purpose, so that the pairs do not fit into it. Layers alternate as NAME*3+attention
-says, from the bottom upwards. Nobody is told places: the delta rule's convolution knows order, and
-attention alone does not, so that its own row has sinusoids in no other.
+is small on purpose (eight heads share a width of 32, so that a head holds 4 x 4 numbers). Layers
+alternate as NAME*3+attention says, from the bottom upwards; all read sinusoids beside the tokens.
 
-Expected: one layer of attention recalls about as much as two.
+Expected: one layer of attention recalls about as much as two, and both more than none.
 
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned.
 """
@@ -37,8 +36,8 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=4, length=128, steps=500, search_steps=300, batch=32, num_evaluations=4,
-            seeds=4,
+            dim=32, depth=4, length=64, steps=500, search_steps=300, batch=32, num_evaluations=4,
+            seeds=3,
         ),
         "standard": Scale(
             dim=128, depth=4, length=512, steps=4_000, batch=64, warmup_steps=400,

@@ -50,7 +50,7 @@ ABLATION = Ablation(
             seeds=4,
         ),
         "standard": Scale(
-            dim=64, depth=2, length=128, steps=4_000, batch=256, warmup_steps=400,
+            dim=64, depth=2, length=128, steps=2_000, batch=256, warmup_steps=200, seeds=3,
             precision="bf16", gpus=0.125
         ),
         "paper": Scale(

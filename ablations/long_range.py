@@ -1,0 +1,55 @@
+"""Which efficient Transformer is as good as attention on long sequences, and what does it save?
+
+The Long Range Arena (Tay et al. 2020, arXiv:2011.04006): five tasks of 1,024 to 4,096 tokens, in
+Table 1 by accuracy, in Table 2 by speed and memory. No mixer is best everywhere: BigBird has the
+best average, kernels are fastest, and local attention loses most on ListOps (15.8 % against 36.4).
+S4 (arXiv:2111.00396) left them all behind, with long convolutions; `s4d` is its diagonal form.
+Here: the same questions at lengths that a laptop can train. Text is sentences of film reviews in
+words, retrieval pairs of Bible passages, the image clothes in patches of 16 pixels, Pathfinder 16
+by 16 pixels. Standard has 1,024 tokens, single pixels, and bytes of plays for text; paper has IMDb
+by bytes and ListOps of 2,000.
+
+Expected: at quick attention is above the floors of ListOps alone. Pathfinder and retrieval are
+learnt late, by the Arena after some hundred thousand examples, and stay at chance here: not tested.
+Standard, 190,000 examples of each, may show the first of them; paper trains as long as the Arena.
+
+Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
+"""
+
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
+
+ABLATION = Ablation(
+    question="Which efficient mixer is as good as attention on long sequences, and what is saved?",
+    baseline=Model(mixer="attention", heads=4, position="learned"),
+    axes=[vary("mixer", [
+        "attention", "local_attention", "strided_attention", "bigbird", "linformer",
+        "lsh_attention", "sinkhorn", "synthesizer", "linear_transformer", "performer",
+        "nystromformer", "fnet", "s4d", "mamba2",
+    ], quick=["attention", "local_attention", "bigbird", "linformer", "linear_transformer",
+              "performer", "s4d"])],
+    tasks=["listops", "shakespeare_plays", "retrieval", "fashion_mnist_pixels", "pathfinder"],
+    probes=["quality", "floors", "parameters", "flops", "mixer_time", "mixer_memory"],
+    claim=Claim(
+        "on ListOps attention is better than attention to neighbours alone",
+        metric="accuracy", task="listops", a="mixer=attention", b="mixer=local_attention", by=0.02,
+        source="Tay et al. 2020, arXiv:2011.04006, Table 1", published="36.37 % against 15.82 %",
+    ),
+    recipe=Recipe(learning_rate="tuned"),
+    scales={
+        "quick": Scale(
+            tasks=["listops", "movie_reviews", "retrieval", "fashion_mnist_patches",
+                   "pathfinder_small"],
+            dim=32, depth=2, length=128, steps=700, batch=16, num_evaluations=4, seeds=3,
+            lengths=[1024, 4096],
+        ),
+        "standard": Scale(
+            dim=64, depth=4, length=1024, steps=3_000, search_steps=500, batch=64, seeds=3,
+            warmup_steps=300, lengths=[1024, 4096], precision="bf16", gpus=0.125,
+        ),
+        "paper": Scale(
+            tasks=["listops", "imdb", "retrieval", "fashion_mnist_pixels", "pathfinder"],
+            dim=512, depth=6, length=2000, steps=50_000, batch=32, warmup_steps=4_000,
+            lengths=[1024, 2048, 3072, 4096], gpus=1.0,
+        ),
+    },
+)  # fmt: skip
