@@ -29,7 +29,11 @@ _MAX_REASON = 600  # characters of a reason
 
 @dataclass(frozen=True, kw_only=True)
 class FailureGroup:
-    """What became of some seeds of some variants."""
+    """What became of some seeds of some variants.
+
+    Attributes:
+        probe: Its name; of what is skipped for one reason, those of all probes.
+    """
 
     task: str
     variants: tuple[str, ...]
@@ -58,12 +62,26 @@ def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGro
             key = replace(group, seeds=()) if group.reason == NOISE else group
             seeds_of.setdefault(key, set()).update(group.seeds)
             variants_of.setdefault(key, []).append(variant)
-    return tuple(
+    found = (
         replace(
             group, variants=tuple(dict.fromkeys(variants)), seeds=tuple(sorted(seeds_of[group]))
         )
         for group, variants in variants_of.items()
     )
+    return tuple(_of_all_probes(found))
+
+
+def _of_all_probes(groups: Iterable[FailureGroup]) -> Iterator[FailureGroup]:
+    """What is skipped on a task for one reason stands once, not once a probe; the rest as it is."""
+    together: dict[FailureGroup, list[FailureGroup]] = {}
+    for group in groups:
+        is_skipped = group.fate == Status.SKIPPED
+        key = replace(group, probe="", seeds=()) if is_skipped else group
+        together.setdefault(key, []).append(group)
+    for some in together.values():
+        probes = dict.fromkeys(group.probe for group in some)
+        seeds = {seed for group in some for seed in group.seeds}
+        yield replace(some[0], probe=", ".join(probes), seeds=tuple(sorted(seeds)))
 
 
 def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup]]:

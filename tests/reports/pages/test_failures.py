@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from reports.pages.failures import FailureGroup, failure_groups
-from reports.results.frame import Sweep, read_sweep
+from reports.results.frame import Sweep, read_sweep, results_frame
 from reports.results.series import all_series, beside_scores
 from suite.schema import LEARNING_RATE, QUALITY
 from tests.conftest import ROOT
+from tests.reports import conftest as synthetic
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +49,29 @@ def test_a_variant_that_is_skipped_has_no_search_to_miss(searched: Sweep) -> Non
     left.loc[scores, ["value", "status", "reason"]] = [float("nan"), "skipped", "it cannot be"]
     told = _told(replace(searched, results=left))
     assert {(group.probe, group.fate) for group in told} == {(QUALITY, "skipped")}
+
+
+def test_what_is_skipped_for_one_reason_stands_once_for_all_probes() -> None:
+    """Linformer and FNet cannot be causal: of each three probes that stand in one row a task."""
+    home = ROOT / "docs" / "results" / "linear_attention"
+    sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
+    told = failure_groups(sweep.about, all_series(sweep.about, sweep.results))
+    rows = [g for g in told if (g.task, g.variants) == ("mqar_small", ("mixer=fnet",))]
+    (skipped,) = (group for group in rows if group.fate == "skipped")
+    assert skipped.probe == "quality, parameters, flops"
+    assert skipped.seeds == (0, 1, 2, 3, 4)
+
+
+def test_what_failed_stays_with_its_probe() -> None:
+    """A reason alike may have two causes: only what was known before anything ran is joined."""
+    said = synthetic.about(tasks=("majority",), probes=("quality", "flops", "step_time"))
+    rows = [
+        synthetic.row(said, "heads=1", "majority", probe, spec, status=status, reason="why")
+        for probe, spec, status in (
+            ("quality", synthetic.ACCURACY, "error"), ("flops", synthetic.FLOPS, "error"),
+            ("step_time", synthetic.SECONDS, "skipped"),
+        )
+    ]  # fmt: skip
+    told = failure_groups(said, all_series(said, results_frame(rows)))
+    found = [(g.probe, g.fate) for g in told if g.fate != "missing"]
+    assert found == [("quality", "error"), ("flops", "error"), ("step_time", "skipped")]
