@@ -10,6 +10,10 @@ read as it is trained). `rounds=0` is full attention over the same keys, which a
 
 Expected: read by one round, a model of full attention loses a third or more of what it knew.
 
+Found at quick, three seeds: of full attention 1.000 read by it, 0.999, 0.978, 0.83 and 0.63 by 8,
+4, 2 and 1 rounds; of four rounds 1.000, 0.989, 0.91 and 0.71 by 8, 4, 2 and 1. Not as published:
+what was trained by rounds is read by full attention as well, 1.000.
+
 Cost: quick about 10 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
