@@ -25,7 +25,8 @@ from torch.nn import functional
 
 from models.errors import ModelError
 
-SHORT = 32  # tokens
+SHORT = 40  # tokens
+_ALIGNED = 8  # columns of a matrix come in as many
 
 
 def long_convolution(x: Tensor, past: Tensor, future: Tensor | None = None) -> Tensor:
@@ -60,7 +61,7 @@ def transform_size(length: int) -> int:
 def long_convolution_flops(length: int, channels: int, batch: int) -> float:
     """Of matrices; or of transforms, at 5 n log2 n: filters, and sequences there and back."""
     if length <= SHORT:
-        return 2.0 * batch * channels * length**2
+        return 2.0 * batch * channels * length * (length + -length % _ALIGNED)
     size = transform_size(length)
     return (2 * batch + 1) * channels * 5 * size * math.log2(size)
 
@@ -90,12 +91,18 @@ def _around(past: Tensor, future: Tensor | None, size: int) -> Tensor:
 
 
 def _by_matrix(x: Tensor, filters: Tensor) -> Tensor:
-    """By a Toeplitz matrix, `filters` on the smallest circle that holds them."""
-    length = x.shape[-1]
-    places = torch.arange(length, device=x.device)
-    lags = (places.unsqueeze(1) - places) % filters.shape[-1]
-    matrices = filters.index_select(1, lags.flatten()).reshape(-1, length, length)
-    return torch.bmm(matrices, x.permute(1, 2, 0)).permute(2, 0, 1)
+    """By a Toeplitz matrix, `filters` on the smallest circle that holds them.
+
+    Four operations one after the other, as by transforms: a chain that grew from one form to the
+    other would pass for steps from token to token.
+    """
+    length, num_more = x.shape[-1], -x.shape[-1] % _ALIGNED
+    places = torch.arange(length + num_more, device=x.device)
+    lags = (places[:length].unsqueeze(1) - places) % filters.shape[-1]
+    matrices = filters.index_select(1, lags.flatten()).reshape(-1, length, length + num_more)
+    columns = functional.pad(x, (0, num_more)).permute(1, 2, 0)
+    mixed = torch.bmm(matrices, columns.clone(memory_format=torch.contiguous_format))
+    return mixed.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)
 
 
 class _ByTransform(torch.autograd.Function):

@@ -92,7 +92,7 @@ def test_flops_equal_the_counter_transforms_back_too(length: int) -> None:
 
 def test_bytes_of_a_short_one_are_refused() -> None:
     assert long_convolution_bytes(SHORT + 1, 4, 1) > 0
-    with pytest.raises(ModelError, match="at most 32 tokens gives no formula for its bytes"):
+    with pytest.raises(ModelError, match="at most 40 tokens gives no formula for its bytes"):
         long_convolution_bytes(SHORT, 4, 1)
 
 
