@@ -86,6 +86,7 @@ def mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         "mistakes_of_architectures",
         "mistakes_of_attentions",
         "mistakes_of_arena",
+        "mistakes_of_choices",
     ):
         sys.modules.pop(name, None)
 
