@@ -23,6 +23,7 @@ from mistakes import MUTANTS_OF_MIXERS, Mutant
 from mistakes_of_architectures import MUTANTS_OF_ARCHITECTURES
 from mistakes_of_arena import MUTANTS_OF_ARENA
 from mistakes_of_attentions import MUTANTS_OF_ATTENTIONS
+from mistakes_of_choices import MUTANTS_OF_CHOICES
 from mistakes_of_filters import MUTANTS_OF_FILTERS
 from mistakes_of_latents import MUTANTS_OF_LATENTS
 
@@ -34,6 +35,7 @@ MUTANTS = (
     + MUTANTS_OF_FILTERS
     + MUTANTS_OF_ARCHITECTURES
     + MUTANTS_OF_LATENTS
+    + MUTANTS_OF_CHOICES
 )
 _OF_MIXERS = "test_every_mixer.py"
 

@@ -58,8 +58,10 @@ def costs_of(
     num_rows = len(outputs.logits)
     num_scored = batch.is_scored(outputs.logits).reshape(num_rows, -1).sum(1)
     losses = [
-        task.loss(Outputs(logits), part_of(batch, row, num_rows), label_smoothing)
-        for row, logits in enumerate(outputs.logits.split(1))
+        task.loss(
+            Outputs(outputs.logits[row : row + 1]), part_of(batch, row, num_rows), label_smoothing
+        )
+        for row in range(num_rows)
     ]
     costs = torch.stack(losses).where(num_scored > 0, 0.0)
     return costs, num_scored / num_scored.sum()

@@ -87,6 +87,8 @@ def mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         "mistakes_of_attentions",
         "mistakes_of_arena",
         "mistakes_of_filters",
+        "mistakes_of_choices",
+        "mistakes_of_latents",
     ):
         sys.modules.pop(name, None)
 

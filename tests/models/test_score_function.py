@@ -99,13 +99,15 @@ def test_only_a_model_that_samples_so_returns_more_and_only_in_training() -> Non
 
 
 def test_both_sequences_of_a_pair_count_for_the_pair() -> None:
-    model = build(small("pair_classifier", soft_share=0.0))
+    model = build(small("pair_classifier", soft_share=1.0))
     tokens = inputs(model.spec)
-    outputs = model(tokens)
-    assert [len(each) for each in outputs.auxiliary.values()] == [len(tokens)] * 2
-    alone = model(torch.stack([tokens[:, 0], tokens[:, 0]], dim=1)).auxiliary["entropy"]
-    other = model(torch.stack([tokens[:, 1], tokens[:, 1]], dim=1)).auxiliary["entropy"]
-    assert not torch.allclose(alone, other)
+    both = model(tokens).auxiliary["entropy"]
+    twice = [
+        model(torch.stack([each, each], dim=1)).auxiliary["entropy"]
+        for each in tokens.unbind(dim=1)
+    ]
+    assert not torch.allclose(*twice)
+    torch.testing.assert_close(2 * both, sum(twice))
 
 
 def test_a_translator_counts_its_context_mixers() -> None:
