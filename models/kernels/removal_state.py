@@ -25,7 +25,7 @@ from torch import Tensor
 
 from models.kernels.matrix_state import Streams
 from models.kernels.state_chunks import chunk_size, in_order
-from models.kernels.state_pass import states_after
+from models.kernels.state_pass import states_before
 
 STEEPEST = 0.606531  # exp(-1/2): the most that a logarithm of a decay may be below 0
 LONGEST = 64  # exp(STEEPEST * LONGEST) = 7e16
@@ -105,7 +105,7 @@ def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -
     width = value_width + (key_width if chunks > 1 else 0)
     scores = 4 * 2 * size**2 * key_width
     inside = 2 * size**2 * (2 * value_width + width) + size**2 * width
-    state = (chunks - 1) * 2 * size * key_width * (2 * value_width + width)
+    state = chunks * (chunks > 1) * 2 * size * key_width * (2 * value_width + width)
     passing = max(0, chunks - 2) * 2 * key_width**2 * value_width
     return chunks * (scores + inside) + state + passing
 
@@ -116,7 +116,7 @@ def _outputs(s: RemovalStreams) -> Tensor:
     since, back = so_far.exp(), (-so_far).exp()
     queries, found = s.queries * since, s.found * (so_far - s.decay()).exp()
     keys, erased = s.keys * back, s.erased * back
-    width, has_state = s.values.shape[-1], len(s.values) > 1
+    has_state = len(s.values) > 1
     of_values = (found @ keys.transpose(-1, -2)).tril(-1) @ s.values
     # A strictly lower triangle is all that is read of the system.
     read: Tensor = torch.linalg.solve_triangular(
@@ -125,12 +125,13 @@ def _outputs(s: RemovalStreams) -> Tensor:
         upper=False, unitriangular=True,
     )  # fmt: skip
     lost = (queries @ erased.transpose(-1, -2)).tril() @ read
-    inside = (queries @ keys.transpose(-1, -2)).tril() @ s.values - lost[..., :width]
+    inside = (queries @ keys.transpose(-1, -2)).tril() @ s.values
     if not has_state:
-        return inside
-    kept = since[:-1, ..., -1:, :].transpose(-1, -2)
-    taken = kept * (erased[:-1].transpose(-1, -2) @ read[:-1])
-    written = kept * (keys[:-1].transpose(-1, -2) @ s.values[:-1]) - taken[..., :width]
-    before = states_after(written, kept, taken[..., width:])
-    later = (queries - lost[..., width:])[1:] @ before
-    return torch.cat([inside[:1], inside[1:] + later])
+        return inside - lost
+    widths = [s.values.shape[-1], s.keys.shape[-1]]
+    lost, unread = torch.split(lost, widths, dim=-1)
+    taken, removed = torch.split(erased.transpose(-1, -2) @ read, widths, dim=-1)
+    kept = since[..., -1:, :].transpose(-1, -2)
+    written = kept * (keys.transpose(-1, -2) @ s.values - taken)
+    before = states_before(written, kept, kept * removed)
+    return inside - lost + (queries - unread) @ before

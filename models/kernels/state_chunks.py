@@ -17,7 +17,7 @@ from torch import Tensor
 
 from models.kernels.decay_levels import decayed_products, head_decays
 from models.kernels.matrix_state import Streams
-from models.kernels.state_pass import states_after
+from models.kernels.state_pass import states_after, states_before
 
 
 def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:
@@ -77,7 +77,9 @@ class ChunkShape:
         scores = (2 if self.has_delta else 1) * pairs * keys
         width = self.value_width + (keys if self.has_delta and chunks > 1 else 0)
         inside = (3 if self.has_delta else 2) * size**2 * width
-        state = (chunks - 1) * 2 * size * keys * (self.value_width + width)
+        # Heads that share their keys spare the last chunk's writes, and the first one's reads.
+        of_state = chunks - 1 if self.key_heads < self.heads else chunks * (chunks > 1)
+        state = of_state * 2 * size * keys * (self.value_width + width)
         passing = max(0, chunks - 2) * 2 * keys**2 * self.value_width if self.has_delta else 0
         return self.key_heads * chunks * scores + self.heads * (chunks * inside + state + passing)
 
@@ -130,24 +132,23 @@ def _outputs(s: Streams, between: _Between) -> Tensor:
     if len(values) == 1:
         return inside
     if s.keys.shape[2] < values.shape[2]:
-        read = _read_of_shared(s, between, values)
-    else:
-        queries = _times(s.queries, between.since)
-        if between.system is not None:
-            queries = queries - inside[..., width:]
-            inside = inside[..., :width]
-        read = queries[1:] @ _states_before(s, between, values, width)
-    return torch.cat([inside[:1], inside[1:] + read])
+        first, later = torch.split(inside, [1, len(inside) - 1])
+        return torch.cat([first, later + _read_of_shared(s, between, values)])
+    queries = _times(s.queries, between.since)
+    if between.system is not None:
+        inside, erased = torch.split(inside, [width, s.keys.shape[-1]], dim=-1)
+        queries = queries - erased
+    return inside + queries @ _states_before(s, between, values, width)
 
 
 def _states_before(s: Streams, between: _Between, values: Tensor, width: int) -> Tensor:
-    """Of every chunk but the first, `[chunks - 1, batch, heads, key_width, value_width]`."""
-    kept = None if between.since is None else between.since[:-1, ..., -1:, :].transpose(-1, -2)
-    keys = _times(s.keys, between.left)[:-1].transpose(-1, -2)
-    written = keys @ values[:-1]
+    """Of every chunk, `[chunks, batch, heads, key_width, value_width]`."""
+    kept = None if between.since is None else between.since[..., -1:, :].transpose(-1, -2)
+    written = _times(s.keys, between.left).transpose(-1, -2) @ values
     if between.system is None:
-        return states_after(written, kept, None)
-    return states_after(written[..., :width], kept, written[..., width:])
+        return states_before(written, kept, None)
+    written, removed = torch.split(written, [width, s.keys.shape[-1]], dim=-1)
+    return states_before(written, kept, removed)
 
 
 def _read_of_shared(s: Streams, between: _Between, values: Tensor) -> Tensor:

@@ -21,14 +21,10 @@ from models.kernels.softmax_attention import merge_heads, split_heads
 from models.kernels.state_chunks import ChunkShape, chunked
 from models.kernels.state_decay import DECAYS, Decay
 from models.kernels.state_reading import StateReading
+from models.kernels.unit_length import unit_length, unit_mean_square
 from models.mixer import State
 
-_LEAST_NORM, _LEAST_SQUARE = 1e-6, 1e-5
-
-
-def root_mean_square_norm(x: Tensor) -> Tensor:
-    """Over the last axis, without a gain."""
-    return x / (x.square().mean(dim=-1, keepdim=True) + _LEAST_SQUARE).sqrt()
+_LEAST_NORM, LEAST_SQUARE = 1e-6, 1e-5
 
 
 class Direction(StateReading):
@@ -134,7 +130,7 @@ class Direction(StateReading):
         if self.config.qk_norm == "l1":
             return heads / (heads.abs().sum(dim=-1, keepdim=True) + _LEAST_NORM)
         if self.config.qk_norm == "l2":
-            return heads / (heads.square().sum(dim=-1, keepdim=True) + _LEAST_NORM).sqrt()
+            return unit_length(heads, _LEAST_NORM)
         return heads
 
     def rates(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -152,7 +148,7 @@ class Direction(StateReading):
 
     def read_out(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
         """Normed and gated, in the precision of `x`."""
-        normed = root_mean_square_norm(read)
+        normed = unit_mean_square(read, LEAST_SQUARE)
         merged = merge_heads(normed * self.gain.to(read.dtype))
         if self.gate is not None:
             let = functional.silu if self.config.output_gate == "silu" else torch.sigmoid
@@ -201,7 +197,7 @@ class Direction(StateReading):
 
     def read_one(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
         """Normed and gated: a token `[dim]` and its reading `[heads, value_width]`."""
-        normed = [head / (head.pow(2).mean() + _LEAST_SQUARE).sqrt() for head in read]
+        normed = [head / (head.pow(2).mean() + LEAST_SQUARE).sqrt() for head in read]
         out = torch.cat([head * self.gain for head in normed])
         if self.gate is None:
             return out

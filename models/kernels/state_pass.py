@@ -25,34 +25,52 @@ def states_after(written: Tensor, kept: Tensor | None, removed: Tensor | None) -
     Returns:
         As `written`.
     """
-    return _StatesAfter.apply(written, kept, removed)  # type: ignore[no-any-return, no-untyped-call]
+    return _States.apply(written, kept, removed, 0)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _StatesAfter(torch.autograd.Function):
+def states_before(written: Tensor, kept: Tensor | None, removed: Tensor | None) -> Tensor:
+    """The same before each chunk: zeros before the first; the last chunk changes nothing."""
+    return _States.apply(written, kept, removed, 1)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _States(torch.autograd.Function):
+    """Chunk i leads to state i, or with a `delay` of 1 to state i + 1."""
+
     @staticmethod
-    def forward(ctx: Any, written: Tensor, kept: Tensor | None, removed: Tensor | None) -> Tensor:
-        states = written.clone(memory_format=torch.contiguous_format)
-        for i in range(1, len(states)):
-            _add_left(states[i], states[i - 1], kept, removed, i)
+    def forward(
+        ctx: Any, written: Tensor, kept: Tensor | None, removed: Tensor | None, delay: int
+    ) -> Tensor:
+        states = torch.empty_like(written, memory_format=torch.contiguous_format)
+        states[:delay] = 0
+        states[delay:] = written[: len(written) - delay]
+        for i in range(1 + delay, len(states)):
+            _add_left(states[i], states[i - 1], kept, removed, i - delay)
         ctx.save_for_backward(states, kept, removed)
+        ctx.delay = delay
         return states
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
         states, kept, removed = ctx.saved_tensors
+        delay, num = ctx.delay, len(states)
         slopes = slopes.clone(memory_format=torch.contiguous_format)
         turned = None if removed is None else removed.transpose(-1, -2)
-        for i in reversed(range(1, len(slopes))):
-            _add_left(slopes[i - 1], slopes[i], kept, turned, i)
+        for i in reversed(range(1 + delay, num)):
+            _add_left(slopes[i - 1], slopes[i], kept, turned, i - delay)
+        # Of state i - 1, by its slopes, chunk i - delay makes state i.
+        into, out_of = slopes[1:], states[:-1]
         of_kept = of_removed = None
         if kept is not None and ctx.needs_input_grad[1]:
             of_kept = torch.zeros_like(kept)
-            of_kept[1:] = (slopes[1:] * states[:-1]).sum_to_size(kept[1:].shape)
+            part = of_kept[1 - delay : num - delay]
+            part.copy_((into * out_of).sum_to_size(part.shape))
         if removed is not None:
             of_removed = torch.zeros_like(removed)
-            of_removed[1:] = -slopes[1:] @ states[:-1].transpose(-1, -2)
-        return slopes, of_kept, of_removed
+            of_removed[1 - delay : num - delay] = -into @ out_of.transpose(-1, -2)
+        if delay:
+            slopes = torch.cat([slopes[1:], torch.zeros_like(slopes[:1])])
+        return slopes, of_kept, of_removed, None
 
 
 def _add_left(

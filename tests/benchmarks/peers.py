@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from torch import nn
 
 from models.model_spec import Knob
-from tests.benchmarks import package_peers, torch_peers
+from tests.benchmarks import package_peers, state_peers, torch_peers
 from tests.benchmarks.torch_peers import Adapter
 
 
@@ -74,16 +74,20 @@ class Pairing:
         return " ".join([self.mixer, *causal, *knobs, *layer])
 
 
-# What they compute is held against transformers in `test_sparse` and `test_states`, or against
-# the definition alone; how fast they are beside public code has not been measured yet.
-NOT_YET_TIMED = frozenset(
-    {
-        "lsh_attention", "bigbird", "nystromformer", "retention", "gla", "mamba2", "delta_net",
-        "gated_delta", "kimi_delta", "grouped_query", "latent_attention", "differential_attention",
-        "sink_attention", "rwkv7", "synthesizer",
-        "strided_attention", "sinkhorn", "s4d", "hyena",
-    }
-)  # fmt: skip
+# Why a mixer has no pairing. What they compute is held against transformers in `test_sparse`,
+# `test_states` and `test_attentions`, or against the definition alone.
+_NO_CODE = "no public code computes it on a CPU but a loop over tokens"
+_NO_PAIR = "no pairing has been written yet"
+NOT_YET_TIMED: Mapping[str, str] = {
+    "gla": f"{_NO_CODE}: flash-linear-attention's chunks need Triton",
+    "rwkv7": f"{_NO_CODE}: flash-linear-attention's chunks need Triton",
+    **dict.fromkeys(
+        ("lsh_attention", "bigbird", "nystromformer", "latent_attention",
+         "differential_attention", "synthesizer", "strided_attention", "sinkhorn", "hard_attention",
+         "s4d", "hyena"),
+        _NO_PAIR,
+    ),
+}  # fmt: skip
 
 
 def _both(mixer: str, *peers: Peer, layer: int = 0, **knobs: Knob) -> tuple[Pairing, Pairing]:
@@ -138,6 +142,23 @@ _FNET = Peer(
     name="transformers FNet", package="transformers", adapt=package_peers.fourier_transform,
     is_float32_only=True,
 )  # fmt: skip
+_GROUPED = Peer(
+    name="scaled_dot_product_attention, enable_gqa, between nn.Linear",
+    adapt=torch_peers.grouped_query,
+)
+_BAND = Peer(
+    name="scaled_dot_product_attention, masked, between nn.Linear", adapt=torch_peers.masked,
+    differs="places as in the sequence, where ours are those in the cache", check=None,
+)  # fmt: skip
+_RETENTION = Peer(name="the parallel form, by torch", adapt=state_peers.retention)
+
+
+def _transformers(name: str, adapt: Adapter) -> Peer:
+    return Peer(
+        name=f"transformers {name}", package="transformers", adapt=adapt,
+        check=state_peers.in_double,
+    )  # fmt: skip
+
 
 PAIRINGS: tuple[Pairing, ...] = (
     *_both("attention", _MULTIHEAD, _BARE),
@@ -160,6 +181,13 @@ PAIRINGS: tuple[Pairing, ...] = (
     *_both("linear_transformer", _LINEAR),
     Pairing(mixer="mlp_mixer", is_causal=False, peers=(_TOKENS,)),
     Pairing(mixer="fnet", is_causal=False, peers=(_FNET,)),
+    *_both("grouped_query", _GROUPED),
+    *_both("sink_attention", _BAND),
+    *_both("retention", _RETENTION),
+    *_both("mamba2", _transformers("Mamba2Mixer", state_peers.mamba2)),
+    *_both("delta_net", _transformers("torch_chunk_gated_delta_rule", state_peers.delta_net)),
+    *_both("gated_delta", _transformers("Qwen3NextGatedDeltaNet", state_peers.gated_delta)),
+    *_both("kimi_delta", _transformers("KimiLinearDeltaAttention", state_peers.kimi_delta)),
 )
 
 

@@ -28,10 +28,12 @@ pytestmark = [
 
 DOCUMENT = os.environ.get("BAKEOFF_BENCHMARKS")
 LIMITS = Limits()
-LINEAR = [
-    pairing
-    for pairing in PAIRINGS
-    if pairing.mixer in ("performer", "linear_transformer") and pairing.is_causal
+_LINEAR = (
+    "performer", "linear_transformer", "retention", "mamba2", "delta_net", "gated_delta",
+    "kimi_delta",
+)  # fmt: skip
+LINEAR = [pairing for pairing in PAIRINGS if pairing.mixer in _LINEAR and pairing.is_causal] + [
+    Pairing(mixer=name, is_causal=True, peers=()) for name in ("gla", "rwkv7")
 ]
 CONTROLS = [
     Pairing(mixer=mixer, is_causal=is_causal, peers=())

@@ -160,6 +160,42 @@ def scaled_dot_product(ours: Any) -> nn.Module:
     return BetweenProjections(ours, partial(_attend, is_causal=ours.is_causal, scale=None))
 
 
+def grouped_query(ours: Any) -> nn.Module:
+    """The bare function, which repeats the shared heads itself."""
+    groups = ours.heads, ours.key_value_heads, ours.key_value_heads
+
+    def call(layers: Any, x: Tensor) -> Tensor:
+        *maps, output = layers
+        parts = [
+            linear(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for linear, heads in zip(maps, groups, strict=True)
+        ]
+        heads = functional.scaled_dot_product_attention(
+            *parts, is_causal=ours.is_causal, enable_gqa=True
+        )
+        mixed: Tensor = output(heads.transpose(1, 2).flatten(2))
+        return mixed
+
+    return Wrapped(_copied(ours), call)
+
+
+def masked(ours: Any) -> nn.Module:
+    """The bare function, with a mask of what may be seen."""
+    seen = ours.receptive_field(ours.max_length)
+
+    def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        mask = seen.to(queries.device)
+        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+
+    return BetweenProjections(ours, attend)
+
+
+def _copied(ours: Any) -> nn.Module:
+    """Four projections."""
+    maps = (ours.query, ours.key, ours.value, ours.output)
+    return nn.ModuleList([copy.deepcopy(linear) for linear in maps])
+
+
 def dot_product(ours: Any) -> nn.Module:
     """`scaled_dot_product_attention` of the tokens themselves, unscaled, in one head."""
 

@@ -28,7 +28,8 @@ from models.kernels.matrix_state_mixer import MatrixStateMixer
 from models.kernels.short_conv import ShortConvolution
 from models.kernels.softmax_attention import merge_heads, split_heads
 from models.kernels.state_decay import HeadDecay
-from models.kernels.state_direction import Direction, root_mean_square_norm
+from models.kernels.state_direction import LEAST_SQUARE, Direction
+from models.kernels.unit_length import unit_mean_square
 
 
 class StateSpace(Direction):
@@ -70,7 +71,8 @@ class StateSpace(Direction):
             read = read + self.skip.to(read.dtype).reshape(-1, 1, 1) * values
         merged = merge_heads(read)
         gated = merged * functional.silu(self.let_through(x).to(merged.dtype))
-        return (root_mean_square_norm(gated) * self.gain.to(merged.dtype)).to(x.dtype)
+        normed = unit_mean_square(gated, LEAST_SQUARE)
+        return (normed * self.gain.to(merged.dtype)).to(x.dtype)
 
     def token(self, x: Tensor, t: int, place: int) -> dict[str, Tensor]:
         """See `Direction.token`."""
@@ -92,7 +94,7 @@ class StateSpace(Direction):
             read = torch.stack([y + d * v for y, d, v in zip(read, self.skip, values, strict=True)])
         gates = self.let_through.weight @ x
         gated = read.flatten() * gates / (1 + torch.exp(-gates))
-        return gated / (gated.pow(2).mean() + 1e-5).sqrt() * self.gain
+        return gated / (gated.pow(2).mean() + LEAST_SQUARE).sqrt() * self.gain
 
     def key_heads(self) -> int:
         """B and C serve all heads."""
