@@ -29,7 +29,7 @@ ABLATION = Ablation(
             "mamba2", "delta_net", "gated_delta", "rwkv7",
         ], quick=["attention", "separable_conv", "hyena", "linear_transformer", "s4d", "mamba2",
                   "gated_delta"]),
-        vary("dim", [16, 32, 64, 128, 256, 512], quick=[32, 64]),
+        vary("dim", [16, 32, 64, 128, 256], quick=[32, 64]),
     ],
     combine="cross",
     tasks=["mqar_small"],
@@ -50,7 +50,7 @@ ABLATION = Ablation(
             seeds=4,
         ),
         "standard": Scale(
-            dim=64, depth=2, length=128, steps=2_000, batch=256, warmup_steps=200, seeds=3,
+            dim=64, depth=2, length=128, steps=3_000, batch=128, warmup_steps=300, seeds=3,
             precision="bf16", gpus=0.125
         ),
         "paper": Scale(
