@@ -11,7 +11,7 @@ by bytes and ListOps of 2,000.
 
 Expected: at quick attention is above the floors of ListOps alone. Pathfinder and retrieval are
 learnt late, by the Arena after some hundred thousand examples, and stay at chance here: not tested.
-Standard, 190,000 examples of each, may show the first of them; paper trains as long as the Arena.
+Standard, 128,000 examples of each, may show the first of them; paper trains as long as the Arena.
 
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
@@ -43,8 +43,8 @@ ABLATION = Ablation(
             lengths=[1024, 4096],
         ),
         "standard": Scale(
-            dim=64, depth=4, length=1024, steps=3_000, search_steps=500, batch=64, seeds=3,
-            warmup_steps=300, lengths=[1024, 4096], precision="bf16", gpus=0.125,
+            dim=64, depth=4, length=1024, steps=4_000, search_steps=500, batch=32, seeds=3,
+            warmup_steps=400, lengths=[1024, 4096], precision="bf16", gpus=0.125,
         ),
         "paper": Scale(
             tasks=["listops", "imdb", "retrieval", "fashion_mnist_pixels", "pathfinder"],
