@@ -14,7 +14,14 @@ from importlib.metadata import PackageNotFoundError, version
 from torch import nn
 
 from models.model_spec import Knob
-from tests.benchmarks import package_peers, state_peers, torch_peers
+from tests.benchmarks import (
+    attention_peers,
+    filter_peers,
+    package_peers,
+    sparse_peers,
+    state_peers,
+    torch_peers,
+)
 from tests.benchmarks.torch_peers import Adapter
 
 
@@ -74,20 +81,11 @@ class Pairing:
         return " ".join([self.mixer, *causal, *knobs, *layer])
 
 
-# Why a mixer has no pairing. What they compute is held against transformers in `test_sparse`,
-# `test_states` and `test_attentions`, or against the definition alone.
+# Why a mixer has no pairing; what they compute is held against their definitions alone.
 _NO_CODE = "no public code computes it on a CPU but a loop over tokens"
-_NO_PAIR = "no pairing has been written yet"
-NOT_YET_TIMED: Mapping[str, str] = {
-    "gla": f"{_NO_CODE}: flash-linear-attention's chunks need Triton",
-    "rwkv7": f"{_NO_CODE}: flash-linear-attention's chunks need Triton",
-    **dict.fromkeys(
-        ("lsh_attention", "bigbird", "nystromformer", "latent_attention",
-         "differential_attention", "synthesizer", "strided_attention", "sinkhorn", "hard_attention",
-         "s4d", "hyena"),
-        _NO_PAIR,
-    ),
-}  # fmt: skip
+NOT_YET_TIMED: Mapping[str, str] = dict.fromkeys(
+    ("gla", "rwkv7"), f"{_NO_CODE}: flash-linear-attention's chunks need Triton"
+)
 
 
 def _both(mixer: str, *peers: Peer, layer: int = 0, **knobs: Knob) -> tuple[Pairing, Pairing]:
@@ -146,11 +144,33 @@ _GROUPED = Peer(
     name="scaled_dot_product_attention, enable_gqa, between nn.Linear",
     adapt=torch_peers.grouped_query,
 )
-_BAND = Peer(
-    name="scaled_dot_product_attention, masked, between nn.Linear", adapt=torch_peers.masked,
-    differs="places as in the sequence, where ours are those in the cache", check=None,
-)  # fmt: skip
 _RETENTION = Peer(name="the parallel form, by torch", adapt=state_peers.retention)
+_HALVES = Peer(
+    name="four scaled_dot_product_attention, as the authors' code",
+    adapt=attention_peers.differential,
+)
+_SAMPLED = Peer(
+    name="gumbel_softmax between nn.Linear", adapt=attention_peers.sampled,
+    check=attention_peers.same_noise, differs="compared with the same noise",
+)  # fmt: skip
+_SYNTHESIZED = Peer(name="by torch, between nn.Linear", adapt=attention_peers.synthesized)
+_HASHED = Peer(
+    name="transformers LSHSelfAttention", package="transformers", adapt=sparse_peers.hashed,
+    check=sparse_peers.same_hashes, differs="compared with the same hashes",
+)  # fmt: skip
+_NYSTROM = Peer(
+    name="transformers NystromformerSelfAttention", package="transformers",
+    adapt=sparse_peers.nystromformer,
+)  # fmt: skip
+_MASKED = "scaled_dot_product_attention, masked, between nn.Linear"
+_SHOWN = Peer(name=_MASKED, adapt=torch_peers.masked)
+_STRIDED = Peer(name=_MASKED, adapt=sparse_peers.strided)
+_SINKHORN = Peer(name="by torch, between nn.Linear", adapt=sparse_peers.sinkhorn)
+_VANDERMONDE = Peer(
+    name="the Vandermonde product and torch.fft", adapt=filter_peers.diagonal_states,
+    is_float32_only=True,
+)  # fmt: skip
+_HYENA = Peer(name="torch.fft", adapt=filter_peers.hyena, is_float32_only=True)
 
 
 def _transformers(name: str, adapt: Adapter) -> Peer:
@@ -182,7 +202,18 @@ PAIRINGS: tuple[Pairing, ...] = (
     Pairing(mixer="mlp_mixer", is_causal=False, peers=(_TOKENS,)),
     Pairing(mixer="fnet", is_causal=False, peers=(_FNET,)),
     *_both("grouped_query", _GROUPED),
-    *_both("sink_attention", _BAND),
+    *_both("sink_attention", _SHOWN),
+    *_both("latent_attention", _transformers("DeepseekV2Attention", attention_peers.latent)),
+    *_both("differential_attention", _HALVES),
+    *_both("hard_attention", _SAMPLED),
+    *_both("synthesizer", _SYNTHESIZED),
+    *_both("lsh_attention", _HASHED),
+    *_both("strided_attention", _STRIDED),
+    Pairing(mixer="nystromformer", is_causal=False, peers=(_NYSTROM,)),
+    Pairing(mixer="bigbird", is_causal=False, peers=(_SHOWN,)),
+    Pairing(mixer="sinkhorn", is_causal=False, peers=(_SINKHORN,)),
+    *_both("s4d", _VANDERMONDE),
+    *_both("hyena", _HYENA),
     *_both("retention", _RETENTION),
     *_both("mamba2", _transformers("Mamba2Mixer", state_peers.mamba2)),
     *_both("delta_net", _transformers("torch_chunk_gated_delta_rule", state_peers.delta_net)),
