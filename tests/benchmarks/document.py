@@ -38,6 +38,14 @@ class Report:
         parts += [_growth_table(self.growths)] if self.growths else []
         return "\n\n".join(parts)
 
+    def section(self) -> str:
+        """Markdown of a run of chosen pairs, to stand after the tables of a whole one."""
+        parts = [self._head()]
+        parts += [_table(self.rows), _slower(self.rows)] if self.rows else []
+        parts += [_growth_table(self.growths)] if self.growths else []
+        lowered = "\n\n".join(parts).replace("\n### ", "\n#### ")
+        return f"### At commit {commit()}\n\n{lowered}"
+
     def lacks(self) -> list[str]:
         """What a whole report would have too: packages of peers, pairings at some shape."""
         measured = {(row.title, row.shape) for row in self.rows}

@@ -73,6 +73,15 @@ def test_controls_and_growth_have_tables() -> None:
     assert "| performer causal | 2048 | 100.0 | 1.00 [0.98, 1.02] | 1.0 | 77 |" in text
 
 
+def test_chosen_pairs_are_a_section_under_one_heading_with_commit_and_machine() -> None:
+    text = Report(here(), rows=[_row("a peer", Ratio(1.2, 1.15, 1.25))]).section()
+    assert text.startswith("### At commit ")
+    assert text.count("\n### ") == 0
+    assert f"on: {here()}" in text
+    assert "| conv causal | 4 × 512 | a peer |" in text
+    assert "\n#### More than 1.1 times as long" in text
+
+
 def test_a_report_knows_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.benchmarks.document.packages", lambda: {"torch": "2", "other": ""})
     place = here()

@@ -1,7 +1,8 @@
 """Measures each mixer's fast form beside public implementations; `make bench` prints the tables.
 
 With BAKEOFF_BENCHMARKS=FILE in the environment they are written into that file too, between its
-marks, if nothing was left out.
+marks, if nothing was left out. With BAKEOFF_BENCHMARKS_LATER=FILE a run of chosen pairs (`-k NAME`)
+is added there as a section of its own, which stays until the tables are written anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from tests.benchmarks.interleaved import Limits
 from tests.benchmarks.linearity import grow
 from tests.benchmarks.peers import PAIRINGS, Pairing
 from tests.benchmarks.places import here
-from tools.marked_text import replace_between_marks
+from tools.marked_text import (
+    add_between_marks,
+    clear_between_marks,
+    replace_between_marks,
+)
 
 pytestmark = [
     pytest.mark.bench,
@@ -27,6 +32,7 @@ pytestmark = [
 ]
 
 DOCUMENT = os.environ.get("BAKEOFF_BENCHMARKS")
+LATER = os.environ.get("BAKEOFF_BENCHMARKS_LATER")
 LIMITS = Limits()
 _LINEAR = (
     "performer", "linear_transformer", "retention", "mamba2", "delta_net", "gated_delta",
@@ -58,6 +64,9 @@ def report() -> Iterator[Report]:
         print(f"\n{DOCUMENT} stays as it is, for want of: {', '.join(lacks)}")
     elif DOCUMENT:
         replace_between_marks(Path(DOCUMENT), "measured", text)
+        clear_between_marks(Path(DOCUMENT), "measured later")
+    if LATER and (report.rows or report.growths):
+        add_between_marks(Path(LATER), "measured later", report.section())
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS, ids=titles)
