@@ -22,7 +22,7 @@ ABLATION = Ablation(
     axes=[
         vary("latents", [2, 4, 16, 64], quick=[2, 16]),
         vary("cross_attends", [1, 2, 4], quick=[1, 2]),
-        vary("share", ["paper", "all", "none"], quick=[]),
+        vary("share", ["paper", "all"], quick=[]),
         vary("bands", [0, 12]),
     ],
     tasks=["fashion_mnist_pixels"],

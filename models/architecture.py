@@ -16,8 +16,7 @@ from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
 from models.interface import ANSWERS, CAUSAL, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
 from models.model_spec import ModelSpec, config_from_knobs
-from models.registry import mixer_class, mixer_pattern
-from models.score_function import has_scored_mixers, return_choices
+from models.registry import learns_by_score, mixer_class, mixer_pattern
 from models.sublayers import StackConfig, check_stack
 
 Part = Literal["mixer", "position", "dim", "depth"]
@@ -257,7 +256,10 @@ class StackArchitecture(Architecture):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        return_choices(self)
+        if self.learns_by_score(spec):
+            from models.score_function import return_choices
+
+            return_choices(self)
 
     @classmethod
     def check_config(cls, config: Any) -> None:
@@ -267,7 +269,7 @@ class StackArchitecture(Architecture):
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:
         """See `Architecture.learns_by_score`."""
-        return has_scored_mixers(spec, cls.mixers_of(spec))
+        return learns_by_score(spec, cls.mixers_of(spec))
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:

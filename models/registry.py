@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from models.errors import ModelError, did_you_mean
@@ -176,6 +176,16 @@ def architecture_class(name: str) -> type[Architecture]:
 def knobs_of_mixer(name: str) -> frozenset[str]:
     """The fields of its `Config`; see `mixer_class`."""
     return frozenset(inspect.signature(mixer_class(name).Config).parameters)
+
+
+def learns_by_score(spec: ModelSpec, mixers: Iterable[str]) -> bool:
+    """Whether one of these mixers of the model samples what learns by `models.score_function`."""
+    for name in mixers:
+        kind, knobs = mixer_class(name), knobs_of_mixer(name)
+        own = {key: value for key, value in spec.knobs.items() if key in knobs}
+        if kind.learns_by_score(kind.Config(**own)):
+            return True
+    return False
 
 
 def mixer_config(

@@ -22,7 +22,6 @@ and keeps b as a buffer, `BASELINE`. All others return what they always did.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -30,8 +29,6 @@ from torch import Tensor, nn
 
 from models.interface import Outputs
 from models.mixer import Mixer
-from models.model_spec import ModelSpec
-from models.registry import knobs_of_mixer, mixer_class
 
 LOG_PROBABILITY, ENTROPY = "log_probability", "entropy"  # auxiliary outputs
 BASELINE = "cost_baseline"  # a buffer of the model
@@ -80,16 +77,6 @@ def score_term(
 def move_baseline(baseline: Tensor, cost: Tensor) -> None:
     """Take in the mean cost of a step, in place."""
     baseline.lerp_(cost.to(baseline.dtype), 1 - DECAY)
-
-
-def has_scored_mixers(spec: ModelSpec, mixers: Iterable[str]) -> bool:
-    """Whether one of these mixers of the model learns so."""
-    for name in mixers:
-        kind = mixer_class(name)
-        own = {key: value for key, value in spec.knobs.items() if key in knobs_of_mixer(name)}
-        if kind.learns_by_score(kind.Config(**own)):
-            return True
-    return False
 
 
 def return_choices(model: nn.Module) -> None:

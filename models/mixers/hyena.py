@@ -59,7 +59,12 @@ class Hyena(Mixer):
     fixed_length = True
     is_position_aware = True
     mask_mode = "exact"
-    positive_knobs: ClassVar[tuple[str, ...]] = ("order", "short_conv", "filter_width", "bands")
+    positive_knobs: ClassVar[tuple[str, ...]] = (
+        "order",
+        "short_conv",
+        "filter_width",
+        "filter_bands",
+    )
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -69,7 +74,7 @@ class Hyena(Mixer):
             order: N, long convolutions in turn, at most 4.
             short_conv: Taps of the convolution over v and the gates; 1 for none but a scale.
             filter_width: Of the hidden layers of the network that gives the filters.
-            bands: Frequencies of the place that this network is told, the constant among them.
+            filter_bands: Frequencies of the place that this network is told, 0 among them.
             frequency: What the angles of its sines are multiplied by at the start.
             shift: What the windows over the filters decay to; 0 lets filters end.
         """
@@ -77,7 +82,7 @@ class Hyena(Mixer):
         order: int = 2
         short_conv: int = 3
         filter_width: int = 32
-        bands: int = 16
+        filter_bands: int = 16
         frequency: float = 14.0
         shift: float = 0.0
 
@@ -101,7 +106,7 @@ class Hyena(Mixer):
         self.conv = ShortConvolution((self.order + 1) * self.dim, taps, has_bias=True)
         self.filters = ImplicitFilter(
             num=self.order * self.num_directions, channels=self.dim // self.num_directions,
-            max_length=self.max_length, bands=config.bands, width=config.filter_width,
+            max_length=self.max_length, bands=config.filter_bands, width=config.filter_width,
             frequency=config.frequency, shift=config.shift,
         )  # fmt: skip
         self.skip = nn.Parameter(torch.empty(self.order, self.dim).normal_())

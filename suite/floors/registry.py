@@ -13,7 +13,7 @@ FLOORS: dict[str, str] = {
     "majority": "suite.floors.majority:Majority",
     "first_symbol": "suite.floors.first_symbol:FirstSymbol",
     # of pictures, and of other numbers
-    "linear_classifier": "suite.floors.linear_classifier:LinearClassifier",
+    "logistic_regression": "suite.floors.logistic_regression:LogisticRegressionFloor",
     # of examples that show their answers
     "shown_answers": "suite.floors.shown_answers:ShownAnswers",
     # of text, symbol by symbol

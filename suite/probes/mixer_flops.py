@@ -88,7 +88,7 @@ _FREE = frozenset(
         "embedding", "expand_copy", "fill", "flip", "floor_divide", "gather", "index",
         "index_put", "index_select", "masked_fill", "masked_scatter", "nonzero", "repeat", "roll",
         "scatter", "scatter_add", "searchsorted", "select_scatter", "slice_scatter", "sort",
-        "stack", "topk", "tril", "triu",
+        "stack", "topk", "tril", "triu", "diag_embed",
         "unsafe_split", "zero", "_unique2",
         # made
         "bernoulli", "empty_like", "full_like", "native_dropout", "new_empty", "new_empty_strided",

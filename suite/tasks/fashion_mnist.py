@@ -57,7 +57,7 @@ class _FashionMnist(LabelledTask):
     source = SOURCE
     input_kind: ClassVar[InputKind] = "vectors"
     output_size = NUM_CLASSES
-    floors = ("uniform", "majority", "linear_classifier")
+    floors = ("uniform", "majority", "logistic_regression")
     patch_side: ClassVar[int]
 
     @staticmethod

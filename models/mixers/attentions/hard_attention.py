@@ -31,7 +31,7 @@ from torch import Tensor
 
 from models.errors import ModelError
 from models.kernels.softmax_attention import Visibility, merge_heads
-from models.mixer import Context, Mask
+from models.mixer import Context, Mask, Mixer
 from models.mixers.attention import Attention
 from models.positions.relative import RelativePosition, ShawPosition
 from models.score_function import Choices
@@ -74,6 +74,7 @@ class HardAttention(Attention):
         reading: Literal["expectation", "argmax"] = "expectation"
 
     config: Config
+    forward_bytes = Mixer.forward_bytes  # none: training writes all weights out, reading does not
     _DEFAULT_SHARES: ClassVar[dict[str, float]] = {"reinforce": 0.5}
 
     def __init__(self, **given: Any) -> None:

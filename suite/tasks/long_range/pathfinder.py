@@ -83,7 +83,7 @@ class Pathfinder(GeneratedTask):
     version = VERSION
     architecture = "classifier"
     asks_for = "class"
-    floors = ("uniform", "majority", "linear_classifier")
+    floors = ("uniform", "majority", "logistic_regression")
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_000}
     layout: ClassVar[Layout] = Layout(side=32, contour=14, distractor=4, num_distractors=5)
     source = _source("pathfinder", layout)

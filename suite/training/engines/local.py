@@ -38,7 +38,6 @@ from suite.training.recipes import (
     why_other_state,
 )
 from suite.training.sampling import share_at, with_own_answers
-from suite.training.score_function import with_score
 from suite.training.tensor_io import (
     Tensors,
     read_json,
@@ -163,7 +162,10 @@ class LocalEngine:
         """Mean loss of a part of the batch, in float32."""
         outputs = batch.through(self.model)
         loss = task.loss(outputs, batch, self._training.label_smoothing)
-        loss = with_score(loss, outputs, batch, task, self._eager, self._training)
+        if outputs.auxiliary:
+            from suite.training.score_function import with_score
+
+            loss = with_score(loss, outputs, batch, task, self._eager, self._training)
         if self._teacher is None:
             return loss
         with torch.no_grad():

@@ -53,7 +53,6 @@ from suite.training.engines.sharded_checkpoint import (
 )
 from suite.training.recipes import BETAS, decayed_apart, schedule_of
 from suite.training.sampling import share_at, with_own_answers
-from suite.training.score_function import with_score
 from suite.training.tensor_io import Tensors, refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
@@ -137,7 +136,10 @@ class ShardedEngine:
         if not weight:  # a backward pass all the same, in which other workers take part
             return outputs.logits.sum() * 0.0
         loss = task.loss(outputs, batch, self._training.label_smoothing)
-        loss = with_score(loss, outputs, batch, task, self.model.module, self._training)
+        if outputs.auxiliary:
+            from suite.training.score_function import with_score
+
+            loss = with_score(loss, outputs, batch, task, self.model.module, self._training)
         if self._teacher is None:
             return loss * weight
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"

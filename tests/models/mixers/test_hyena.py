@@ -57,7 +57,7 @@ def test_a_filter_is_the_same_at_any_length_of_sequence() -> None:
 
 
 def test_features_of_a_place_are_waves_of_whole_periods() -> None:
-    filters = mixer(bands=3).filters
+    filters = mixer(filter_bands=3).filters
     found = filters._features(torch.tensor([0.25], dtype=torch.float64), torch.tensor([25]))
     angles = [2 * math.pi * k * 25 / 100 for k in range(3)]
     assert found[0].tolist() == pytest.approx(
@@ -98,8 +98,8 @@ def test_what_cannot_be_built_is_refused() -> None:
         build_mixer("hyena", dim=8, order=5)
     with pytest.raises(ModelError, match="needs an even dim for its two directions, not dim=7"):
         build_mixer("hyena", dim=7)
-    with pytest.raises(ModelError, match="hyena: bands=0 is below 1"):
-        build_mixer("hyena", dim=8, bands=0)
+    with pytest.raises(ModelError, match="hyena: filter_bands=0 is below 1"):
+        build_mixer("hyena", dim=8, filter_bands=0)
 
 
 def test_autocast_leaves_the_convolutions_in_float32() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from suite.execution.trial import run_trial
-from suite.floors import tf_idf
+from suite.floors import logistic_regression
 from suite.floors.registry import floor
 from suite.journal.plans import labels_of
 from suite.planning.estimate import seconds_of
@@ -117,7 +117,7 @@ def test_a_trial_without_subjects_ends_like_any_other() -> None:
 
 
 def test_what_the_machine_lacks_is_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tf_idf, "find_spec", lambda name: None)
+    monkeypatch.setattr(logistic_regression, "find_spec", lambda name: None)
     (trial,), _ = _floors_of("movie_reviews")
     *others, lacking = (m for m in Floors().measure(trial, "cpu") if isinstance(m, Measurement))
     assert [m.status for m in others] == [Status.OK, Status.OK]

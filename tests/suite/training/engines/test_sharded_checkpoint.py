@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.errors import CheckpointError
@@ -26,6 +26,7 @@ NESTS = st.recursive(
 )
 
 
+@settings(deadline=None)  # files on a busy machine
 @given(nest=NESTS)
 def test_any_nest_comes_back(nest: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("nest") / "kept"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.interface import InputKind
-from suite.floors.linear_classifier import LinearClassifier
+from suite.floors.logistic_regression import LogisticRegressionFloor
 from suite.tasks.task import Batch, Split, Task
 from tests.suite.floors.tiny import SOURCE
 
@@ -50,13 +50,13 @@ class _WhetherTheyDiffer(_Corners):
 def test_it_knows_what_one_token_says_and_not_what_two_say_together(
     task: type[_Corners], score: float
 ) -> None:
-    assert LinearClassifier().score(task(2)) == pytest.approx(score, abs=0.26 * (score < 1))
+    assert LogisticRegressionFloor().score(task(2)) == pytest.approx(score, abs=0.26 * (score < 1))
 
 
 def test_it_reads_pictures_and_vectors_with_a_class_each() -> None:
-    assert LinearClassifier().suits(_Corners)
+    assert LogisticRegressionFloor().suits(_Corners)
 
 
 def test_without_scikit_learn_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    assert LinearClassifier().why_not() == "scikit-learn is not installed"
+    assert LogisticRegressionFloor().why_not() == "scikit-learn is not installed"
