@@ -102,7 +102,8 @@ def _drawing(
     Of too many variants that differ in a number all, along that number. Where it is known what
     variants keep between tokens, and they differ in it, their whole score against that.
     """
-    if series.is_whole_score and (against := state_figure(about, measured, series)):
+    is_compared = series.is_whole_score and len(about.variants) > 1
+    if is_compared and (against := state_figure(about, measured, series)):
         return against
     met = [v for v in about.variants if belongs(v, series.task) and series.values(v)]
     if len(met) > MOST_DRAWN and (along := _along(about, measured, series)):
