@@ -5,13 +5,13 @@ Table 1 by accuracy, in Table 2 by speed and memory. No mixer is best everywhere
 best average, kernels are fastest, and local attention loses most on ListOps (15.8 % against 36.4).
 S4 (arXiv:2111.00396) left them all behind, with long convolutions; `s4d` is its diagonal form.
 Here: the same questions at lengths that a laptop can train. Text is sentences of film reviews in
-words, retrieval pairs of Bible passages, the image clothes in patches of 16 pixels, Pathfinder 16
-by 16 pixels. Standard has 1,024 tokens, single pixels, and bytes of plays for text; paper has IMDb
-by bytes and ListOps of 2,000.
+words, retrieval pairs of Bible passages, the image clothes in patches of 16 pixels. Standard has
+1,024 tokens, single pixels, bytes of plays for text, and Pathfinder; paper IMDb by bytes and
+ListOps of 2,000. Pathfinder is not at quick: 11,200 examples of 16 by 16 pixels leave each
+mixer that was tried at 0.50 to 0.53. The Arena has 160,000 of them many times; standard has 128,000.
 
-Expected: at quick attention is above the floors of ListOps alone. Pathfinder and retrieval are
-learnt late, by the Arena after some hundred thousand examples, and stay at chance here: not tested.
-Standard, 128,000 examples of each, may show the first of them; paper trains as long as the Arena.
+Expected: at quick attention is above the floor of ListOps. Retrieval leaves chance after some 800
+steps and then reaches 0.73, below the floor that compares spelling: not tested.
 
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
@@ -26,7 +26,7 @@ ABLATION = Ablation(
         "lsh_attention", "sinkhorn", "synthesizer", "linear_transformer", "performer",
         "nystromformer", "fnet", "s4d", "mamba2",
     ], quick=["attention", "local_attention", "bigbird", "linformer", "linear_transformer",
-              "performer", "s4d"])],
+              "s4d"])],
     tasks=["listops", "shakespeare_plays", "retrieval", "fashion_mnist_pixels", "pathfinder"],
     probes=["quality", "floors", "parameters", "flops", "mixer_time", "mixer_memory"],
     claim=Claim(
@@ -37,9 +37,9 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            tasks=["listops", "movie_reviews", "retrieval", "fashion_mnist_patches",
-                   "pathfinder_small"],
-            dim=32, depth=2, length=128, steps=700, batch=16, num_evaluations=4, seeds=3,
+            tasks=["listops", "movie_reviews", "retrieval", "fashion_mnist_patches"],
+            dim=64, depth=2, length=64, steps=1_000, search_steps=250, batch=32, num_evaluations=4,
+            seeds=3,
             lengths=[1024, 4096],
         ),
         "standard": Scale(
