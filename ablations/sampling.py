@@ -15,6 +15,9 @@ grows with their number. Straight-through has a gradient for each choice, of ano
 Expected: all find the needle; only soft attention recalls, and the others guess among the values
 shown (one in four at quick).
 
+Found at quick, three seeds: all find the needle (1.000); recall: soft 0.998, REINFORCE 0.252,
+straight-through 0.260, for a floor of 0.25.
+
 Cost: quick about 8 minutes on two cores; standard 25 on one H100, as planned.
 """
 
