@@ -8,7 +8,7 @@ Here: the same questions at lengths that a laptop can train. Text is sentences o
 words, retrieval pairs of Bible passages, the image clothes in patches of 16 pixels. Standard has
 1,024 tokens, single pixels, bytes of plays for text, and Pathfinder; paper IMDb by bytes and
 ListOps of 2,000. Pathfinder is not at quick: 11,200 examples of 16 by 16 pixels leave each
-mixer that was tried at 0.50 to 0.53. The Arena has 160,000 of them many times; standard has 128,000.
+mixer that was tried at 0.50 to 0.53. The Arena has 160,000, many times over; standard 128,000.
 
 Expected: at quick attention is above the floor of ListOps. Retrieval leaves chance after some 800
 steps and then reaches 0.73, below the floor that compares spelling: not tested.
