@@ -6,7 +6,7 @@ Decoding reads the keys and values of all tokens so far at each step. Shazeer 20
 a token; a sliding window keeps the last tokens, with the first four beside them in StreamingLLM
 (arXiv:2309.17453). Here: recall of pairs and language against the bytes of the cache, in two layers
 of four heads without a feed-forward. GQA has two heads of keys, MQA one; MLA's vector has 16
-numbers and 8 of rotation, of a width of 64. A window of 16 tokens is as large as MQA's cache.
+numbers and 8 of rotation. At quick, of 64 tokens, a window of 16 is as large as MQA's cache.
 
 Expected: sharing heads loses little; a window loses what lies beyond it.
 
@@ -28,7 +28,7 @@ ABLATION = Ablation(
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
-        "with a cache of equal bytes, one head of keys for all recalls more than a window",
+        "one head of keys for all heads recalls more than a window of 16 tokens",
         metric="accuracy",
         task="mqar_small",
         a="model=grouped_query (key_value_heads 1)",

@@ -4,7 +4,7 @@ Arora et al. 2024 (Based, arXiv:2402.18668, figure 2) and Zoology (arXiv:2312.04
 keeps decides what can be recalled, and mixers differ in what they make of a byte. Attention keeps
 all, a sliding window the last tokens, a matrix state a sum that it may correct (the delta rule),
 forget (Mamba-2) or neither (the linear Transformer). Here: recall of 4 and 8 pairs in 64 tokens by
-two layers of width 64, at states from a sixteenth of attention's cache to all of it. Width and
+two layers of width 64, at states from a sixteenth of attention's cache to half of it. Width and
 parameters stay nearly the same: more heads make a matrix state smaller, fewer tokens a window,
 fewer numbers of Mamba-2's keys its own.
 
@@ -32,7 +32,7 @@ ABLATION = Ablation(
     tasks=["mqar_small"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
-        "from as many bytes the gated delta rule recalls more than a sliding window",
+        "from about as many bytes the gated delta rule recalls more than a sliding window",
         metric="accuracy",
         a="model=gated_delta (heads 4; value_ratio 1.0)",
         b="model=local_attention (heads 1; window 16)",

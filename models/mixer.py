@@ -275,9 +275,9 @@ class Mixer(nn.Module, ABC):
     ) -> float:
         """Bytes at the peak of a forward pass by formula; causal as the mixer is.
 
-        Of a pass in evaluation, without gradients and without a mask, in float32 on a CPU, beyond
-        parameters, tables and the input: the tensors that are held at the largest moment, and the
-        scratch that torch's kernels take from torch's allocator.
+        Of a pass without gradients and without a mask, in float32 on a CPU, beyond parameters,
+        tables and the input: the tensors that are held at the largest moment, and the scratch
+        that torch's kernels take from torch's allocator.
 
         Raises:
             ModelError: there is no formula, or none for this form.

@@ -600,7 +600,7 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
     mixer = build_mixer(
         case.name, dim=dim, max_length=length, is_causal=case.is_causal, position=case.position,
         **knobs,
-    ).eval()  # fmt: skip
+    )  # fmt: skip
     if not mixer.has_bytes_formula():
         with pytest.raises(ModelError, match=f"{case.name} gives no formula for"):
             mixer.forward_bytes(length, batch)
@@ -624,7 +624,7 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
     mixer = build_mixer(
         case.name, dim=64, max_length=320, is_causal=case.is_causal,
         **({case.knob: case.value} if case.knob else {}),
-    ).eval()  # fmt: skip
+    )  # fmt: skip
     x, context = sequence(1, 160, 64).float(), sequence(1, 320, 64, seed=2).float()
     with suppress(ModelError):
         expected = mixer.forward_bytes(160, 1, context_length=320)

@@ -24,7 +24,7 @@ Padding: exact; padded keys are never drawn, and choices of padded queries teach
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -75,7 +75,6 @@ class HardAttention(Attention):
 
     config: Config
     forward_bytes = Mixer.forward_bytes  # none: training writes all weights out, reading does not
-    _DEFAULT_SHARES: ClassVar[dict[str, float]] = {"reinforce": 0.5}
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -101,8 +100,9 @@ class HardAttention(Attention):
     @property
     def soft_share(self) -> float:
         """Chance that a batch is read softly."""
-        given = self.config.soft_share
-        return self._DEFAULT_SHARES.get(self.config.estimator, 0.0) if given is None else given
+        if self.config.soft_share is None:
+            return 0.5 if self.config.estimator == "reinforce" else 0.0
+        return self.config.soft_share
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None

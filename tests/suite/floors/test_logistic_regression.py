@@ -46,11 +46,13 @@ class _WhetherTheyDiffer(_Corners):
     labels: ClassVar[list[int]] = [0, 1, 1, 0]
 
 
-@pytest.mark.parametrize(("task", "score"), [(_FirstToken, 1.0), (_WhetherTheyDiffer, 0.5)])
-def test_it_knows_what_one_token_says_and_not_what_two_say_together(
-    task: type[_Corners], score: float
-) -> None:
-    assert LogisticRegressionFloor().score(task(2)) == pytest.approx(score, abs=0.26 * (score < 1))
+def test_it_knows_what_one_token_says() -> None:
+    assert LogisticRegressionFloor().score(_FirstToken(2)) == 1.0
+
+
+def test_it_does_not_know_what_two_say_together() -> None:
+    """A line tells at most three of four corners apart."""
+    assert 0.25 <= LogisticRegressionFloor().score(_WhetherTheyDiffer(2)) <= 0.75
 
 
 def test_it_reads_pictures_and_vectors_with_a_class_each() -> None:
