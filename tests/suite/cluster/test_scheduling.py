@@ -251,7 +251,7 @@ def test_a_node_that_ends_every_worker_is_left_out(
     tried = [name_of(cluster, e.place.split()[1]) for e in events if isinstance(e, Started)]
     num_deaths = sum(isinstance(event, Remarked) for event in events)
     assert tried.count("four") == num_deaths
-    assert num_deaths >= 3  # how many more depends on what was in flight when the third was heard of
+    assert num_deaths >= 3  # and what was in flight when the third was heard of
     again = [event for event in its_own.execute(work[:6]) if isinstance(event, Started)]
     assert len(again) == 6
     assert "four" not in {name_of(cluster, event.place.split()[1]) for event in again}
