@@ -26,7 +26,7 @@ ABLATION = Ablation(
         vary("short_conv", [4, 0]),
         vary("output_gate", ["silu", "none"]),
         vary("qk_norm", ["l2", "l1"]),
-        vary("strength", ["sigmoid", "double", "one"]),
+        vary("strength", ["sigmoid", "double", "one"], quick=["sigmoid", "double"]),
     ],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
@@ -44,7 +44,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=2, length=64, steps=600, search_steps=300, batch=32, num_evaluations=4,
+            dim=32, depth=2, length=64, steps=1_200, search_steps=300, batch=32, num_evaluations=4,
             seeds=4,
         ),
         "standard": Scale(

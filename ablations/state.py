@@ -43,7 +43,7 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=600, search_steps=300, batch=32, num_evaluations=4,
+            dim=64, depth=2, length=64, steps=1_000, search_steps=300, batch=32, num_evaluations=4,
             seeds=4,
         ),
         "standard": Scale(
