@@ -84,16 +84,17 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
     Mutant(
         "columns are normed before rows",
         _SINKHORN,
-        "for axis in (-1, -2):",
-        "for axis in (-2, -1):",
+        "for axis in (-1, -2) * iterations:",
+        "for axis in (-2, -1) * iterations:",
         "sinkhorn",
     ),
     Mutant(
         "sorted values are those of the block itself",
         _SINKHORN,
-        "torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3)\n"
+        "torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3).flatten(0, 1)\n"
         "            for each in (keys, values)",
-        "torch.cat([each, each if each is values else _sorted(sorting, each)], dim=3)\n"
+        "torch.cat([each, each if each is values else _sorted(sorting, each)], dim=3)"
+        ".flatten(0, 1)\n"
         "            for each in (keys, values)",
         "sinkhorn",
     ),

@@ -8,8 +8,7 @@ Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
     the weights is left out. A query that may see nothing takes zeros from every head (the paper's
-    softmax is undefined). Between two sequences, distances mean nothing: there a relative position
-    is left out, as in T5.
+    softmax is undefined). Between two sequences, as in T5, there is no relative position.
 Kernels: torch's (`models.kernels.attention_kernels`), most of which never write the weights to
     memory, and `materialised`, which does, so that its cost can be measured: it alone knows
     additive scores and Shaw's positions. A bias (alibi, t5) is a mask, which is written.
@@ -186,7 +185,8 @@ class Attention(Mixer):
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(x, mask, context, context_mask)
         visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
-        return self._weights(queries, keys, visible, self.position if context is None else None)
+        position = self.position if context is None else None
+        return softmax_weights(self._scores(queries, keys, visible, position), visible)
 
     def initial_state(self, batch: int) -> State:
         """Empty caches `[batch, heads, 0, width]`, of keys and, where not tied, of values."""
@@ -399,7 +399,7 @@ class Attention(Mixer):
             how: dict[str, Any] = {"scale": self.scale, "bias": bias, "kernel": self.kernel}
             heads = fused_attention(queries, keys, values, visible, **how)
         else:
-            weights = self._weights(queries, keys, visible, position)
+            weights = softmax_weights(self._scores(queries, keys, visible, position), visible)
             heads = weights @ values
             if isinstance(position, ShawPosition):
                 heads = heads + position.added_to_values(weights, visible.distance())
@@ -419,14 +419,14 @@ class Attention(Mixer):
             return queries, keys
         return position.rotate(queries, visible.queries), position.rotate(keys, visible.keys)
 
-    def _weights(
+    def _scores(
         self,
         queries: Tensor,
         keys: Tensor,
         visible: Visibility,
         position: RelativePosition | None,
     ) -> Tensor:
-        """`[batch, heads, time, time2]`, in memory."""
+        """`[batch, heads, time, time2]`, scaled, of hidden keys too."""
         queries, keys = self._prepare(queries, keys, visible, position)
         if self.score.is_product:  # fewer numbers to scale than there are scores
             queries = self._scaled(queries)
@@ -436,7 +436,7 @@ class Attention(Mixer):
         if not self.score.is_product:
             scores = self._scaled(scores)
         bias = None if position is None else position.bias(visible.distance(), queries.dtype)
-        return softmax_weights(scores if bias is None else scores + bias, visible)
+        return scores if bias is None else scores + bias
 
     def _scaled(self, x: Tensor) -> Tensor:
         """Queries or scores `[batch, heads, ...]`, times the scale, the learned one too."""

@@ -68,9 +68,10 @@ class GridConvolution(Mixer):
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         rows, columns = self.grid_of(x.shape[1])
-        image = without_padding(x, mask).transpose(1, 2).reshape(len(x), self.dim, rows, columns)
+        image = without_padding(x, mask).reshape(len(x), rows, columns, self.dim)
         kernel, reach = self._met(rows, columns)
-        mixed = functional.conv2d(image, kernel, self.conv.bias, padding=reach, groups=self.dim)
+        bias, image = self.conv.bias, image.permute(0, 3, 1, 2)
+        mixed = functional.conv2d(image, kernel, bias, padding=reach, groups=self.dim)
         return mixed.flatten(2).transpose(1, 2)
 
     def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
@@ -126,11 +127,10 @@ class GridConvolution(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Outputs and kernel; a single image is held in two layouts besides."""
+        """Outputs and kernel."""
         self.check_context_length(context_length)
         kernel, _ = self._met(*self.grid_of(length))
-        images = 4 * batch * length * self.dim
-        return float((3 if batch == 1 else 1) * images + 4 * kernel.numel())
+        return 4.0 * (batch * length * self.dim + kernel.numel())
 
     def num_parameters(self) -> int:
         """A number per tap and channel, and a bias."""

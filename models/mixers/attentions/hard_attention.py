@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from models.errors import ModelError
-from models.kernels.softmax_attention import Visibility, merge_heads
+from models.kernels.softmax_attention import Visibility, merge_heads, softmax_weights
 from models.mixer import Context, Mask, Mixer
 from models.mixers.attention import Attention
 from models.positions.relative import RelativePosition, ShawPosition
@@ -136,8 +136,14 @@ class HardAttention(Attention):
         reads_all = "estimator" if self.training else "reading"
         if getattr(self.config, reads_all) in ("soft", "expectation"):
             return super()._attend(queries, keys, values, visible, position)
-        weights = self._weights(queries, keys, visible, position)
-        weights = self._sampled(weights) if self.training else largest(weights, weights)
+        scores = self._scores(queries, keys, visible, position)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if self.training:
+            weights = self._sampled(scores, visible)
+        else:
+            weights = softmax_weights(scores, visible)
+            weights = largest(weights, weights)
+        weights = weights.to(values.dtype)
         heads = weights @ values
         if isinstance(position, ShawPosition):
             heads = heads + position.added_to_values(weights, visible.distance())
@@ -150,21 +156,29 @@ class HardAttention(Attention):
             return weights
         return torch.eye(len(weights), dtype=weights.dtype)[weights.argmax()]
 
-    def _sampled(self, weights: Tensor) -> Tensor:
+    def _sampled(self, scores: Tensor, visible: Visibility) -> Tensor:
         """One place of each row, or all of them: `[batch, heads, time, time2]`."""
-        wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
-        logs = wide.clamp_min(torch.finfo(wide.dtype).tiny).log()
-        is_hidden = wide == 0
-        noisy = (logs + gumbel_like(logs)).masked_fill(is_hidden, torch.finfo(wide.dtype).min)
-        chosen = largest(noisy, wide)
-        is_hard = torch.rand((), device=weights.device) >= self.soft_share
         if self.config.estimator == "straight_through":
-            relaxed = (noisy / self.config.relaxation).softmax(dim=-1).masked_fill(is_hidden, 0.0)
+            noisy = (scores + gumbel_like(scores)) / self.config.relaxation
+            relaxed = softmax_weights(noisy, visible)
+            chosen = largest(relaxed, relaxed)
             chosen = chosen + (relaxed - relaxed.detach())  # the same number, another gradient
-        elif self.choices is not None:
+            if self.soft_share == 0:
+                return chosen
+            return torch.where(self._is_hard(scores), chosen, softmax_weights(scores, visible))
+        weights = softmax_weights(scores, visible)
+        logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
+        noisy = (logs + gumbel_like(logs)).masked_fill(weights == 0, torch.finfo(logs.dtype).min)
+        chosen, is_hard = largest(noisy, weights), self._is_hard(weights)
+        if self.choices is not None:
             log_probability = (chosen * logs).sum(dim=(1, 3)) * is_hard
-            self.choices = [*self.choices, Choices(log_probability, -(wide * logs).sum(dim=(1, 3)))]
-        return torch.where(is_hard, chosen.to(weights.dtype), weights)
+            entropy = -(weights * logs).sum(dim=(1, 3))
+            self.choices = [*self.choices, Choices(log_probability, entropy)]
+        return torch.where(is_hard, chosen, weights)
+
+    def _is_hard(self, x: Tensor) -> Tensor:
+        """Whether this batch chooses, drawn on the device of x."""
+        return torch.rand((), device=x.device) >= self.soft_share
 
 
 def gumbel_like(x: Tensor) -> Tensor:

@@ -307,7 +307,10 @@ class LSHAttention(Mixer):
         mixed = scores.softmax(dim=-1).to(values.dtype) @ values
         del scores, values
         back = order.argsort(dim=-1)[..., :time].unsqueeze(-1)
-        mixed, totals = (each.flatten(3, 4).take_along_dim(back, 3) for each in (mixed, totals))
+        mixed, totals = (
+            each.flatten(3, 4).gather(3, back.expand(-1, -1, -1, -1, each.shape[-1]))
+            for each in (mixed, totals)
+        )
         return (totals.softmax(dim=2) * mixed).sum(dim=2)
 
     def _scores(self, queries: Tensor, order: Tensor, time: int, mask: Mask) -> Tensor:
@@ -331,7 +334,7 @@ class LSHAttention(Mixer):
         """`[batch, heads, time, width]` in that order, `[.., rounds, chunks, chunk, width]`."""
         chunk, num_chunks, _ = self._sizes(x.shape[2])
         x = functional.pad(x, (0, 0, 0, num_chunks * chunk - x.shape[2]))
-        found = x.take_along_dim(order.flatten(2).unsqueeze(-1), dim=2)
+        found = x.gather(2, order.flatten(2).unsqueeze(-1).expand(-1, -1, -1, x.shape[-1]))
         return found.reshape(*order.shape[:3], num_chunks, chunk, x.shape[-1])
 
     def _met(self, x: Tensor, mask: Mask) -> Tensor:

@@ -103,28 +103,36 @@ class SinkhornAttention(Mixer):
             for each in (self.query, self.key, self.value)
         )
         keys, values = (
-            torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3)
+            torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3).flatten(0, 1)
             for each in (keys, values)
         )
-        found = real.any(dim=1, keepdim=True).expand_as(real)
-        allowed = torch.cat([real, found], dim=2).repeat_interleave(self.heads, dim=0)
-        mixed = masked_attention(
-            queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1),
-            allowed.unsqueeze(2), scale=self.head_dim**-0.5,
-        )  # fmt: skip
+        mixed = self._attended(queries.flatten(0, 1), keys, values, real)
         tokens = mixed.reshape(batch, self.heads, x.shape[1], self.head_dim)[:, :, :time]
         merged: Tensor = self.output(merge_heads(tokens))
         return merged
 
-    def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor:
-        """`[batch, blocks, block]`, True where a token is neither padded nor filled in."""
+    def _attended(
+        self, queries: Tensor, keys: Tensor, values: Tensor, real: Tensor | None
+    ) -> Tensor:
+        """Heads `[batch * heads, blocks, block, width]`, of what real keys hold."""
+        if real is None:
+            return functional.scaled_dot_product_attention(queries, keys, values)
+        found = real.any(dim=1, keepdim=True).expand_as(real)
+        allowed = torch.cat([real, found], dim=2).repeat_interleave(self.heads, dim=0)
+        scale = self.head_dim**-0.5
+        return masked_attention(queries, keys, values, allowed.unsqueeze(2), scale=scale)
+
+    def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor | None:
+        """`[batch, blocks, block]`, False where padded or filled in; None if nothing is."""
+        if mask is None and x.shape[1] == time:
+            return None
         places = torch.arange(x.shape[1], device=x.device)
         real = (places < time).expand(len(x), -1)
         if mask is not None:
             real = real & functional.pad(mask, (0, -time % self.block))
         return _in_blocks(real, 1, self.block)
 
-    def _sorting(self, x: Tensor, real: Tensor) -> Tensor:
+    def _sorting(self, x: Tensor, real: Tensor | None) -> Tensor:
         """P, `[batch, heads, blocks, blocks]`, in float32 at least; zeros for blocks of padding."""
         with torch.autocast(x.device.type, enabled=False):
             wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -133,6 +141,8 @@ class SinkhornAttention(Mixer):
             hidden = split_heads(torch.relu(hidden + self.hidden_bias.to(wide.dtype)), self.heads)
             columns = self.columns[:, : sums.shape[1]].to(wide.dtype)
             logits = hidden @ columns.mT / self.config.temperature
+            if real is None:
+                return sinkhorn(logits, None, self.config.iterations)
             is_block = real.any(dim=2)
             shown = is_block[:, None, :, None] & is_block[:, None, None, :]
             return sinkhorn(logits, shown, self.config.iterations)
@@ -223,22 +233,23 @@ class SinkhornAttention(Mixer):
         return met
 
 
-def sinkhorn(logits: Tensor, shown: Tensor, iterations: int) -> Tensor:
+def sinkhorn(logits: Tensor, shown: Tensor | None, iterations: int) -> Tensor:
     """exp(logits), rows and then columns divided by their sums, several times.
 
     Args:
         logits: `[..., rows, columns]`.
-        shown: Broadcasts to it; False where there is nothing.
+        shown: Broadcasts to it; False where there is nothing. None where all is shown.
         iterations: At least 1.
 
     Returns:
         The same shape: columns sum to one, rows nearly; zeros where nothing is shown.
     """
-    logs = logits.masked_fill(~shown, _HIDDEN)
-    for _ in range(iterations):
-        for axis in (-1, -2):
-            logs = (logs - logs.logsumexp(dim=axis, keepdim=True)).masked_fill(~shown, _HIDDEN)
-    return logs.exp().masked_fill(~shown, 0.0)
+    logs = logits
+    for axis in (-1, -2) * iterations:
+        if shown is not None:
+            logs = logs.masked_fill(~shown, _HIDDEN)
+        logs = logs.log_softmax(dim=axis)
+    return logs.exp() if shown is None else logs.exp().masked_fill(~shown, 0.0)
 
 
 def _sorted(sorting: Tensor, blocks: Tensor) -> Tensor:

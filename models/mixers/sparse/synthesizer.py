@@ -33,6 +33,7 @@ from models.kernels.softmax_attention import (
     merge_heads,
     newest_token,
     project_to_head,
+    softmax_weights,
     split_heads,
     whole_sequence,
 )
@@ -160,8 +161,14 @@ class Synthesizer(Mixer):
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
-        scores = self._scores(x, visible.queries, x.shape[1])
-        return _weights(scores, visible).expand(len(x), -1, -1, -1)
+        return self._weights(x, visible).expand(len(x), -1, -1, -1)
+
+    def _weights(self, x: Tensor, visible: Visibility) -> Tensor:
+        """In float32 at least, `[batch or 1, heads, time, time2]`."""
+        scores = self._scores(x, visible.queries, len(visible.keys))
+        if visible.real is not None:  # of each sequence its own
+            scores = scores.expand(len(x), -1, -1, -1).contiguous()
+        return softmax_weights(scores.to(torch.promote_types(x.dtype, torch.float32)), visible)
 
     def _scores(self, x: Tensor, places: Tensor, used: int) -> Tensor:
         """B of tokens at those places for the first columns, `[batch or 1, heads, time, used]`."""
@@ -191,7 +198,7 @@ class Synthesizer(Mixer):
         values = torch.cat([state[0], split_heads(self.value(x), self.heads)], dim=2)
         self._check_length(values.shape[2])
         visible = newest_token(values.shape[2], x.device)
-        weights = _weights(self._scores(x, visible.queries, values.shape[2]), visible)
+        weights = self._weights(x, visible)
         mixed: Tensor = self.output(merge_heads(weights.to(values.dtype) @ values))
         return mixed.squeeze(1), (values,)
 
@@ -250,13 +257,3 @@ class Synthesizer(Mixer):
             raise ModelError(
                 f"{self.name} takes at most max_length={self.max_length} tokens, not {length}"
             )
-
-
-def _weights(scores: Tensor, visible: Visibility) -> Tensor:
-    """Softmax in float32 at least, over what may be seen; zeros where nothing may."""
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if visible.is_everything():
-        return scores.softmax(dim=-1)
-    hidden = ~visible.mask()
-    lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
