@@ -81,7 +81,7 @@ class Pairing:
         return " ".join([self.mixer, *causal, *knobs, *layer])
 
 
-# Why a mixer has no pairing; what they compute is held against their definitions alone.
+# Why a mixer has no pairing.
 _NO_CODE = "no public code computes it on a CPU but a loop over tokens"
 NOT_YET_TIMED: Mapping[str, str] = dict.fromkeys(
     ("gla", "rwkv7"), f"{_NO_CODE}: flash-linear-attention's chunks need Triton"
