@@ -16,10 +16,11 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many layers of attention does a model with a fixed state need?",
-    baseline=Model(mixer="gated_delta", heads=8, value_ratio=1.0, feed_forward="none",
+    baseline=Model(mixer="gated_delta*3+attention", heads=8, value_ratio=1.0, feed_forward="none",
                    position_mode="concatenated"),
-    axes=[vary("mixer", ["gated_delta", "gated_delta*3+attention", "gated_delta+attention",
-                         "attention"])],
+    axes=[vary("mixer", ["gated_delta*3+attention", "gated_delta", "gated_delta+attention",
+                         "attention"],
+               quick=["gated_delta*3+attention", "gated_delta", "gated_delta+attention"])],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
@@ -36,7 +37,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=4, length=64, steps=500, search_steps=300, batch=32, num_evaluations=4,
+            dim=32, depth=4, length=64, steps=1_500, search_steps=300, batch=32, num_evaluations=4,
             seeds=3,
         ),
         "standard": Scale(

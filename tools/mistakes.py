@@ -451,8 +451,8 @@ MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
     Mutant(
         "rows and columns of a grid are swapped",
         "mixers/grid_conv.py",
-        ".reshape(len(x), self.dim, rows, columns)",
-        ".reshape(len(x), self.dim, columns, rows)",
+        ".reshape(len(x), rows, columns, self.dim)",
+        ".reshape(len(x), columns, rows, self.dim)",
         "grid_conv",
     ),
     Mutant(
