@@ -7,9 +7,10 @@ declared on the mixer, never names here.
 
 import math
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -136,18 +137,21 @@ def is_first(case: Case) -> bool:
     return words_or_none or FIRST[case.name, case.is_causal, case.knob] is case
 
 
-def each(several: Iterable[Any]) -> list[Any]:
+def each(several: Iterable[Any], is_default: Callable[[Case], bool] = is_first) -> list[Any]:
     """Cases, or tuples that begin with one, with the marker of what takes long."""
     marked = []
     for one in several:
         values = one if isinstance(one, tuple) else (one,)
-        marks = [] if is_first(values[0]) else [pytest.mark.battery]
+        marks = [] if is_default(values[0]) else [pytest.mark.battery]
         marked.append(pytest.param(*values, id="-".join(map(str, values)), marks=marks))
     return marked
 
 
 forms = pytest.mark.parametrize("case", FORMS, ids=str)
 cases = pytest.mark.parametrize("case", each(CASES))
+# For laws that a knob hardly breaks without breaking the equality with the reference, too: knobs
+# and positions are in the battery alone.
+forms_first = pytest.mark.parametrize("case", each(CASES, lambda case: case in FORMS))
 names = pytest.mark.parametrize("name", list(MIXERS))
 
 
@@ -259,7 +263,7 @@ def test_context_equals_reference(case: Case) -> None:
     assert torch.equal(mixer(x, mask, poisoned, context_mask), fast)
 
 
-@cases
+@forms_first
 def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
     """Also where all of a context is padding: such a sequence takes from it what zeros give."""
     mixer, x, context = case.build(), sequence(5, 4), sequence(5, 6, seed=2)
@@ -283,7 +287,7 @@ def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
     torch.testing.assert_close(whole[4], nothing)
 
 
-@cases
+@forms_first
 def test_gradients_equal_finite_differences(case: Case) -> None:
     mixer, x = case.build(), sequence(1, 3).requires_grad_()
     parameters = dict(mixer.named_parameters())
@@ -296,7 +300,7 @@ def test_gradients_equal_finite_differences(case: Case) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@cases
+@forms_first
 def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch.dtype) -> None:
     """Rounding of parameters and inputs apart: the truth starts from the rounded ones."""
     low, x = case.build(dtype), sequence(1, 17).to(dtype)
@@ -407,7 +411,7 @@ def test_the_cost_row_grows_as_flops_and_paths_do(case: Case) -> None:
     assert paths == pytest.approx(growth(cost.maximum_path_length, n, m), rel=0.25)
 
 
-@cases
+@forms_first
 def test_sequences_of_a_batch_do_not_see_each_other(case: Case) -> None:
     mixer, x = case.build(), sequence(3, 5).requires_grad_()
     output = mixer(x)
@@ -469,7 +473,7 @@ def in_training(layers: list[Mixer], x: Tensor, calls: int) -> Tensor:
     return output
 
 
-@cases
+@forms_first
 def test_is_deterministic_and_survives_a_state_dict(case: Case) -> None:
     mixer, x = case.build(), sequence(2, 7)
     if not mixer.is_stochastic:
@@ -486,7 +490,7 @@ def test_the_number_of_parameters_is_a_formula(case: Case) -> None:
     assert mixer.num_parameters() == sum(parameter.numel() for parameter in mixer.parameters())
 
 
-@cases
+@forms_first
 def test_huge_inputs_and_an_empty_batch_give_finite_numbers(case: Case) -> None:
     """At scores of 1e4 and more a softmax picks one token, and an exponential overflows."""
     mixer, mask = case.build(torch.float32), padding(9)
@@ -542,7 +546,7 @@ def test_flops_formula_equals_the_counter(case: Case, batch: int, length: int) -
     assert flops == pytest.approx(counted_flops(mixer, sequence(batch, length)), rel=1e-12)
 
 
-@cases
+@forms_first
 def test_flops_over_a_context_equal_the_counter(case: Case) -> None:
     mixer = case.build()
     if mixer.supports_context and not case.is_causal:
@@ -618,7 +622,7 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
         pytest.fail(f"the formula gives {expected:,.0f} bytes, held are {held:,}:\n{alive}")
 
 
-@cases
+@forms_first
 def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
     """Or the formula refuses."""
     mixer = build_mixer(
@@ -633,6 +637,7 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
         assert expected == pytest.approx(held, rel=0.05)
 
 
+@cache
 def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
     """Of a stack, all its parameters moved alike: what starts as neutral shows.
 
@@ -753,7 +758,7 @@ def test_inputs_of_a_wrong_shape_are_refused(case: Case) -> None:
         assert mixer(sequence(1, 129)).shape == (1, 129, DIM)
 
 
-@cases
+@forms_first
 def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) -> None:
     mixer, x, mask = case.build(), sequence(5, 6), padding(6)
     if type(mixer).attention_weights is Mixer.attention_weights:
