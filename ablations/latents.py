@@ -2,15 +2,16 @@
 
 Jaegle et al. 2021 (Perceiver, arXiv:2103.03206): a few latents read many inputs, so that cost grows
 with the inputs and not with their square; with more cross-attends and more latents ImageNet gets
-better, and weights shared between cross-attends overfit less (appendix A). Here: clothes of
-Fashion-MNIST, one block of latents after each look; at standard as 784 pixels with their Fourier
-places, at quick as 49 patches of 16 pixels, since pixels take more steps than a laptop has: after
-1,200 steps of 32 sixteen latents had 0.82, where a linear classifier has 0.85.
+better, and weights shared between cross-attends overfit less (appendix A). Here: one block of
+latents after each look; at standard clothes of Fashion-MNIST as 784 pixels with their Fourier
+places, at quick expressions of ListOps in 64 tokens, which have places as well. Pictures take more
+than a laptop has: of patches of 16 pixels, 4,000 steps of 32, 16 latents classified 0.842 of the
+clothes rightly, 2 latents 0.820, 16 without places 0.749, where a linear classifier has 0.848.
 
-Expected: more latents help up to a few dozen; a second look helps; without places a bag of patches
+Expected: more latents help up to a few dozen; a second look helps; without places a bag of tokens
 is left, which loses much.
 
-Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
@@ -39,8 +40,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            tasks=["fashion_mnist_patches"],
-            dim=64, depth=1, length=49, steps=4_000, search_steps=800, batch=32, num_evaluations=4,
+            tasks=["listops"],
+            dim=64, depth=1, length=64, steps=2_000, search_steps=600, batch=32, num_evaluations=4,
             seeds=3,
         ),
         "standard": Scale(
