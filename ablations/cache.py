@@ -15,15 +15,17 @@ Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
+ALONE = {"position_mode": "concatenated", "feed_forward": "none"}  # layers of a mixer alone
+
 ABLATION = Ablation(
     question="How small may the cache of attention be before quality falls?",
-    baseline=Model(mixer="attention", heads=4, position_mode="concatenated", feed_forward="none"),
+    baseline=Model(mixer="attention", heads=4, **ALONE),
     axes=[vary("model", [
-        Model(mixer="grouped_query", key_value_heads=2),
-        Model(mixer="grouped_query", key_value_heads=1),
-        Model(mixer="latent_attention", latent_dim=16, rope_dim=8),
-        Model(mixer="sink_attention", window=12, sinks=4),
-        Model(mixer="local_attention", window=16),
+        Model(mixer="grouped_query", key_value_heads=2, **ALONE),
+        Model(mixer="grouped_query", key_value_heads=1, **ALONE),
+        Model(mixer="latent_attention", latent_dim=16, rope_dim=8, **ALONE),
+        Model(mixer="sink_attention", window=12, sinks=4, **ALONE),
+        Model(mixer="local_attention", window=16, **ALONE),
     ])],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],

@@ -9,7 +9,11 @@ from the bottom upwards. All read sinusoids beside the tokens.
 
 Expected: one layer of attention recalls about as much as two, and both more than none.
 
-Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned.
+Found at quick, three seeds, 1,500 steps: one layer of four 0.99, two 0.81 (0.56 to 0.99 by seed),
+none 0.24 (a guess: 0.17). Attention alone is not asked there: with heads of 4 numbers and nothing
+that joins a key to its value it stood at a guess after 2,000 steps.
+
+Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary

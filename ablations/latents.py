@@ -11,6 +11,9 @@ clothes rightly, 2 latents 0.820, 16 without places 0.749, where a linear classi
 Expected: more latents help up to a few dozen; a second look helps; without places a bag of tokens
 is left, which loses much.
 
+Found at quick, three seeds: 16 latents 0.457, 2 latents 0.424, a single look 0.454, without places
+0.289 (by the first symbol alone: 0.324).
+
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 

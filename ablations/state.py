@@ -16,18 +16,20 @@ Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
+ALONE = {"position_mode": "concatenated", "feed_forward": "none"}  # layers of a mixer alone
+
 ABLATION = Ablation(
     question="How many pairs are recalled from how many bytes of state?",
-    baseline=Model(mixer="attention", heads=1, position_mode="concatenated", feed_forward="none"),
+    baseline=Model(mixer="attention", heads=1, **ALONE),
     axes=[vary("model", [
-        Model(mixer="local_attention", heads=1, window=4),
-        Model(mixer="local_attention", heads=1, window=16),
-        Model(mixer="linear_transformer", heads=1),
-        Model(mixer="mamba2", heads=2, state=8),
-        Model(mixer="mamba2", heads=2, state=32),
-        Model(mixer="gated_delta", heads=16, value_ratio=1.0),
-        Model(mixer="gated_delta", heads=4, value_ratio=1.0),
-        Model(mixer="gated_delta", heads=1, value_ratio=1.0),
+        Model(mixer="local_attention", heads=1, window=4, **ALONE),
+        Model(mixer="local_attention", heads=1, window=16, **ALONE),
+        Model(mixer="linear_transformer", heads=1, **ALONE),
+        Model(mixer="mamba2", heads=2, state=8, **ALONE),
+        Model(mixer="mamba2", heads=2, state=32, **ALONE),
+        Model(mixer="gated_delta", heads=16, value_ratio=1.0, **ALONE),
+        Model(mixer="gated_delta", heads=4, value_ratio=1.0, **ALONE),
+        Model(mixer="gated_delta", heads=1, value_ratio=1.0, **ALONE),
     ])],
     tasks=["mqar_small"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
