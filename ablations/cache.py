@@ -16,6 +16,7 @@ Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ALONE = {"position_mode": "concatenated", "feed_forward": "none"}  # layers of a mixer alone
+_LAYERS = "; ".join(f"{knob} {value}" for knob, value in ALONE.items())  # as labels show them
 
 ABLATION = Ablation(
     question="How small may the cache of attention be before quality falls?",
@@ -33,8 +34,8 @@ ABLATION = Ablation(
         "one head of keys for all heads recalls more than a window of 16 tokens",
         metric="accuracy",
         task="mqar_small",
-        a="model=grouped_query (key_value_heads 1)",
-        b="model=local_attention (window 16)",
+        a=f"model=grouped_query (key_value_heads 1; {_LAYERS})",
+        b=f"model=local_attention (window 16; {_LAYERS})",
         by=0.1,
         source="Ainslie et al. 2023, arXiv:2305.13245, Table 1",
         published="multi-query attention is nearly as good as attention with all its heads",

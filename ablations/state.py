@@ -17,6 +17,7 @@ Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ALONE = {"position_mode": "concatenated", "feed_forward": "none"}  # layers of a mixer alone
+_LAYERS = "; ".join(f"{knob} {value}" for knob, value in ALONE.items())  # as labels show them
 
 ABLATION = Ablation(
     question="How many pairs are recalled from how many bytes of state?",
@@ -36,8 +37,8 @@ ABLATION = Ablation(
     claim=Claim(
         "from about as many bytes the gated delta rule recalls more than a sliding window",
         metric="accuracy",
-        a="model=gated_delta (heads 4; value_ratio 1.0)",
-        b="model=local_attention (heads 1; window 16)",
+        a=f"model=gated_delta (heads 4; value_ratio 1.0; {_LAYERS})",
+        b=f"model=local_attention (heads 1; window 16; {_LAYERS})",
         by=0.1,
         source="Arora et al. 2024, arXiv:2402.18668, figure 2",
         published="linear attention beside a window recalls more at equal state than a window",
