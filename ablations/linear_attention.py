@@ -24,14 +24,11 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="What do the cheaper mixers give up in quality, and what do they save?",
     baseline=Model(
-        mixer="attention", heads=2, position="sinusoidal", position_mode="concatenated",
+        mixer="attention", heads=1, position="sinusoidal", position_mode="concatenated",
         feed_forward="none",
     ),
-    axes=[vary("mixer", [
-        "attention", "local_attention", "linformer", "performer", "linear_transformer", "fnet",
-        "nystromformer", "s4d", "retention", "delta_net", "gated_delta", "mamba2",
-    ], quick=["attention", "local_attention", "linformer", "performer", "linear_transformer",
-              "fnet", "s4d", "gated_delta", "mamba2"])],
+    axes=[vary("mixer", ["attention", "local_attention", "linformer", "performer",
+                         "linear_transformer", "fnet"])],
     tasks=["mqar_small", "selective_copying", "listops"],
     probes=["quality", "floors", "parameters", "flops", "mixer_flops", "mixer_memory",
             "mixer_time"],
@@ -48,11 +45,11 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=3,
+            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=5,
             lengths=[1024, 2048, 4096],
         ),
         "standard": Scale(
-            dim=128, depth=4, length=1024, steps=2_400, batch=32, seeds=3, warmup_steps=240,
+            dim=128, depth=4, length=1024, steps=6_000, batch=32, warmup_steps=600,
             lengths=[1024, 2048, 4096, 8192], precision="bf16", gpus=0.125,
         ),
         "paper": Scale(

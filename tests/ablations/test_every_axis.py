@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from models import Input, ModelSpec, Outputs, build_model, mixer_class
+from models.registry import mixer_pattern
 from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
 from suite.planning.resolve import Subject, subject_of
@@ -137,9 +138,8 @@ def _check_models(pair: Pair, where: str) -> None:
 
 
 def _is_marked(pair: Pair, mark: str) -> bool:
-    if not pair.one.model.mixer:
-        return False
-    knobs = {field.name: field for field in fields(mixer_class(pair.one.model.mixer).Config)}
+    mixers = map(mixer_class, mixer_pattern(pair.one.model.mixer))
+    knobs = {field.name: field for mixer in mixers for field in fields(mixer.Config)}
     return pair.axis in knobs and bool(knobs[pair.axis].metadata.get(mark))
 
 
