@@ -444,8 +444,8 @@ MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
     Mutant(
         "padding of a grid is read",
         "mixers/grid_conv.py",
-        "image = without_padding(x, mask).transpose(1, 2)",
-        "image = x.transpose(1, 2)",
+        "tokens = without_padding(x, mask).reshape(",
+        "tokens = x.reshape(",
         "grid_conv",
     ),
     Mutant(

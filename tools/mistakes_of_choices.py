@@ -83,6 +83,14 @@ MUTANTS_OF_CHOICES: tuple[Mutant, ...] = (
         battery=_OF_HARD,
     ),
     Mutant(
+        "straight-through weighs what is hidden",
+        _HARD,
+        "relaxed = softmax_weights(noisy, visible)",
+        "relaxed = noisy.softmax(dim=-1)",
+        "never_chosen",
+        battery=_OF_HARD,
+    ),
+    Mutant(
         "a query that sees nothing reads the first token",
         _HARD,
         "    ones = (weights.gather(-1, places) > 0).to(scores.dtype)\n",

@@ -36,7 +36,8 @@ from suite.schema import FAILURES, Plan
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MADE = "made.json"  # in each folder
 FINDINGS = "findings.md"
-MOST_BYTES = 5_000_000  # five tasks with their figures have 4.2 million
+MOST_BYTES = 3_000_000
+MOST_BYTES_OF_A_TASK = 1_000_000  # where a page has more than three
 _CLEAN = re.compile(r"[0-9a-f]{12,40}")  # a commit; "+" stands after one with changed files
 _HEAD = """# How the results were made
 
@@ -70,7 +71,7 @@ def keep(name: str, out: Path, scale: str = "quick", into: Path = RESULTS) -> Pa
     with tempfile.TemporaryDirectory() as folder:
         fresh = render(name, [sweep], Path(folder)).parent
         (fresh / MADE).write_text(f"{json.dumps(made, indent=1)}\n")
-        _refuse_large(name, fresh)
+        _refuse_large(name, fresh, len(plan.about.tasks))
         home = into / fresh.name
         shutil.rmtree(home, ignore_errors=True)
         shutil.copytree(fresh, home)
@@ -105,10 +106,15 @@ def _refuse_unfinished(plan: Plan, results: Results) -> None:
         )
 
 
-def _refuse_large(name: str, folder: Path) -> None:
-    size = num_bytes(folder)
-    if size > MOST_BYTES:
-        raise Refused(f"{name}: the report has {size:,} bytes; at most {MOST_BYTES:,} are allowed.")
+def _refuse_large(name: str, folder: Path, num_tasks: int) -> None:
+    size, most = num_bytes(folder), most_bytes(num_tasks)
+    if size > most:
+        raise Refused(f"{name}: the report has {size:,} bytes; at most {most:,} are allowed.")
+
+
+def most_bytes(num_tasks: int) -> int:
+    """That a report of so many tasks may have."""
+    return max(MOST_BYTES, MOST_BYTES_OF_A_TASK * num_tasks)
 
 
 def num_bytes(folder: Path) -> int:

@@ -68,10 +68,10 @@ class GridConvolution(Mixer):
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         rows, columns = self.grid_of(x.shape[1])
-        image = without_padding(x, mask).reshape(len(x), rows, columns, self.dim)
+        tokens = without_padding(x, mask).reshape(len(x), rows, columns, self.dim)
+        image = tokens.permute(0, 3, 1, 2)  # channels last, of a single image too
         kernel, reach = self._met(rows, columns)
-        bias, image = self.conv.bias, image.permute(0, 3, 1, 2)
-        mixed = functional.conv2d(image, kernel, bias, padding=reach, groups=self.dim)
+        mixed = functional.conv2d(image, kernel, self.conv.bias, padding=reach, groups=self.dim)
         return mixed.flatten(2).transpose(1, 2)
 
     def take_grid(self, grid: tuple[int, int], num_before: int) -> None:

@@ -98,13 +98,13 @@ def _in_words(bits: int) -> str:
 class _Card:
     """NVML's handle of one GPU."""
 
-    library: ctypes.CDLL
+    nvml: ctypes.CDLL
     handle: ctypes.c_void_p
 
     def asked(self, name: str, kind: Any, *arguments: object) -> int | None:
         """None where this card, or this version of the library, has no answer."""
         answer = kind()
-        function = getattr(self.library, name, None)
+        function = getattr(self.nvml, name, None)
         if function is None or function(self.handle, *arguments, ctypes.byref(answer)) != 0:
             return None
         return int(answer.value)

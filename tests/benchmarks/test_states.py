@@ -1,4 +1,4 @@
-"""The recurrence of a matrix state is what `transformers` computes without its kernels.
+"""Mixers with a matrix state compute what `transformers`, or their authors' package, computes.
 
 Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
 """

@@ -19,12 +19,12 @@ from tools import results
 from tools.results import (
     FINDINGS,
     MADE,
-    MOST_BYTES,
     RESULTS,
     Refused,
     keep,
     kept,
     make_pages,
+    most_bytes,
     num_bytes,
 )
 
@@ -51,7 +51,7 @@ def test_a_committed_report_is_made_again_from_its_frames(name: str, tmp_path: P
     again = _files(tmp_path / name)
     assert again.keys() == committed.keys(), "run `make pages`"
     assert [file for file in again if again[file] != committed[file]] == [], "run `make pages`"
-    assert num_bytes(home) <= MOST_BYTES
+    assert num_bytes(home) <= most_bytes(len(sweep.about.tasks))
 
 
 def test_learning_rates_in_use_lie_between_two_that_were_tried() -> None:
@@ -144,7 +144,7 @@ def test_what_is_too_large_or_unknown_is_refused(
 ) -> None:
     with pytest.raises(Refused, match=r"holds no tails at quick; it holds heads at quick\.$"):
         keep("tails", tmp_path / "out", into=tmp_path)
-    monkeypatch.setattr(results, "MOST_BYTES", 1000)
+    monkeypatch.setattr(results, "most_bytes", lambda num_tasks: 1000)
     with pytest.raises(Refused, match=r"bytes; at most 1,000 are allowed\.$"):
         keep("heads", tmp_path / "out", into=tmp_path)
     assert not (tmp_path / "heads").exists()

@@ -306,11 +306,8 @@ class LSHAttention(Mixer):
         totals = scores.logsumexp(dim=-1, keepdim=True)
         mixed = scores.softmax(dim=-1).to(values.dtype) @ values
         del scores, values
-        back = order.argsort(dim=-1)[..., :time].unsqueeze(-1)
-        mixed, totals = (
-            each.flatten(3, 4).gather(3, back.expand(-1, -1, -1, -1, each.shape[-1]))
-            for each in (mixed, totals)
-        )
+        back = order.argsort(dim=-1)[..., :time]
+        mixed, totals = (_tokens_at(back, each.flatten(3, 4)) for each in (mixed, totals))
         return (totals.softmax(dim=2) * mixed).sum(dim=2)
 
     def _scores(self, queries: Tensor, order: Tensor, time: int, mask: Mask) -> Tensor:
@@ -334,7 +331,7 @@ class LSHAttention(Mixer):
         """`[batch, heads, time, width]` in that order, `[.., rounds, chunks, chunk, width]`."""
         chunk, num_chunks, _ = self._sizes(x.shape[2])
         x = functional.pad(x, (0, 0, 0, num_chunks * chunk - x.shape[2]))
-        found = x.gather(2, order.flatten(2).unsqueeze(-1).expand(-1, -1, -1, x.shape[-1]))
+        found = _tokens_at(order.flatten(2), x)
         return found.reshape(*order.shape[:3], num_chunks, chunk, x.shape[-1])
 
     def _met(self, x: Tensor, mask: Mask) -> Tensor:
@@ -349,6 +346,14 @@ class LSHAttention(Mixer):
             ends = x.take_along_dim(last.view(-1, 1, 1, 1, 1, 1), dim=3).roll(1, dims=2)
             before = torch.cat([ends, before[:, :, :, 1:]], dim=3)
         return torch.cat([before, x], dim=4)
+
+
+def _tokens_at(places: Tensor, x: Tensor) -> Tensor:
+    """Of `x` `[..., time, width]` those at `places` `[..., number]`: `[..., number, width]`.
+
+    `take_along_dim` does the same, and first a remainder of all places.
+    """
+    return x.gather(-2, places.unsqueeze(-1).expand(*places.shape, x.shape[-1]))
 
 
 def factors_of(buckets: int) -> tuple[int, ...]:

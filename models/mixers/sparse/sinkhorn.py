@@ -141,10 +141,10 @@ class SinkhornAttention(Mixer):
             hidden = split_heads(torch.relu(hidden + self.hidden_bias.to(wide.dtype)), self.heads)
             columns = self.columns[:, : sums.shape[1]].to(wide.dtype)
             logits = hidden @ columns.mT / self.config.temperature
-            if real is None:
-                return sinkhorn(logits, None, self.config.iterations)
-            is_block = real.any(dim=2)
-            shown = is_block[:, None, :, None] & is_block[:, None, None, :]
+            shown = None
+            if real is not None:
+                is_block = real.any(dim=2)
+                shown = is_block[:, None, :, None] & is_block[:, None, None, :]
             return sinkhorn(logits, shown, self.config.iterations)
 
     def cost_symbols(self) -> dict[str, float]:
