@@ -10,7 +10,7 @@ numbers and 8 of rotation. At quick, of 64 tokens, a window of 16 is as large as
 
 Expected: sharing heads loses little; a window loses what lies beyond it.
 
-Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
@@ -47,8 +47,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=800, search_steps=300, batch=32, num_evaluations=4,
-            seeds=4,
+            dim=64, depth=2, length=64, steps=1_500, search_steps=800, batch=32,
+            num_evaluations=4, seeds=4,
         ),
         "standard": Scale(
             dim=256, depth=4, length=512, steps=2_500, batch=64, warmup_steps=250,
