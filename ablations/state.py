@@ -3,7 +3,7 @@
 Arora et al. 2024 (Based, arXiv:2402.18668, figure 2) and Zoology (arXiv:2312.04927): what decoding
 keeps decides what can be recalled, and mixers differ in what they make of a byte: attention keeps
 all, a sliding window the last tokens, a matrix state a sum. Here: recall of 4 and 8 pairs in 64
-tokens by two layers of width 64, without a feed-forward, at states from a sixteenth of attention's
+tokens by two layers of width 64, without a feed-forward, at states from a tenth of attention's
 cache to half of it: more heads make a matrix state smaller. Parameters stay nearly the same.
 
 Expected: at equal bytes the delta rule recalls more than a window; the linear Transformer, whose
@@ -18,8 +18,6 @@ ABLATION = Ablation(
     question="How many pairs are recalled from how many bytes of state?",
     baseline=Model(mixer="attention", heads=1, position_mode="concatenated", feed_forward="none"),
     axes=[vary("model", [
-        Model(mixer="local_attention", heads=1, window=4,
-              position_mode="concatenated", feed_forward="none"),
         Model(mixer="local_attention", heads=1, window=16,
               position_mode="concatenated", feed_forward="none"),
         Model(mixer="linear_transformer", heads=1,
@@ -49,8 +47,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_000, search_steps=300, batch=32, num_evaluations=4,
-            seeds=4,
+            dim=64, depth=2, length=64, steps=2_000, search_steps=1_000, batch=32,
+            num_evaluations=4, seeds=4,
         ),
         "standard": Scale(
             dim=128, depth=2, length=256, steps=4_000, batch=128, warmup_steps=400,

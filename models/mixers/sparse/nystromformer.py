@@ -99,10 +99,11 @@ class Nystromformer(Mixer):
             functional.linear(wide, each.weight.to(wide.dtype))
             for each in (self.query, self.key, self.value)
         )
+        values = split_heads(values, self.heads)
         mixed = self._attended(queries, keys, values, mask)
         if self.taps is not None:
             mixed = mixed + self._convolved(values)
-        merged: Tensor = self.output(mixed.to(x.dtype))
+        merged: Tensor = self.output(merge_heads(mixed).to(x.dtype))
         return merged
 
     def num_parameters(self) -> int:
@@ -190,17 +191,17 @@ class Nystromformer(Mixer):
         return total
 
     def _attended(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
-        """`[batch, time, dim]`, of the same."""
+        """`[batch, heads, time, width]`, of such values, and of queries and keys in one piece."""
         means, is_landmark = self._segments(queries, mask)
         few_queries, few_keys = (split_heads(means @ each, self.heads) for each in (queries, keys))
-        queries, keys, values = (split_heads(each, self.heads) for each in (queries, keys, values))
+        queries, keys = split_heads(queries, self.heads), split_heads(keys, self.heads)
         seen = None if mask is None else mask[:, None, None, :]
         summary = self._softmax_of(few_queries, keys, values, seen)
         inverse = pseudo_inverse(
             self._between(few_queries, few_keys, is_landmark), self.config.inverse_steps
         )
         seen = None if is_landmark is None else is_landmark[:, None, None, :]
-        return merge_heads(self._softmax_of(queries, few_keys, inverse @ summary, seen))
+        return self._softmax_of(queries, few_keys, inverse @ summary, seen)
 
     def _segments(self, x: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
         """Shares of each token in the means, `[batch or 1, m, time]`, and which means there are."""
@@ -237,12 +238,11 @@ class Nystromformer(Mixer):
         return weights.masked_fill(~shown, 0.0)
 
     def _convolved(self, values: Tensor) -> Tensor:
-        """Over time, by the kernel of each head."""
+        """Over time, by the kernel of each head; over a grid, whose kernels are faster."""
         assert self.taps is not None
-        kernels = self.taps.to(values.dtype).repeat_interleave(self.head_dim, dim=0).unsqueeze(1)
-        channels, before = values.transpose(1, 2), self.config.kernel_size // 2
-        mixed = functional.conv1d(channels, kernels, padding=before, groups=self.dim)
-        return mixed.transpose(1, 2)
+        kernels = self.taps.to(values.dtype)[:, None, :, None]
+        before = self.config.kernel_size // 2
+        return functional.conv2d(values, kernels, padding=(before, 0), groups=self.heads)
 
 
 def pseudo_inverse(a: Tensor, steps: int) -> Tensor:
