@@ -374,8 +374,8 @@ MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
     Mutant(
         "missing landmarks are attended to",
         "mixers/sparse/nystromformer.py",
-        "is_landmark[:, None, None, :]\n        return self._softmax_of(queries, few_keys",
-        "is_landmark[:, None, None, :] | True\n        return self._softmax_of(queries, few_keys",
+        "is_landmark[:, None, None, :]\n        return merge_heads",
+        "is_landmark[:, None, None, :] | True\n        return merge_heads",
         "nystromformer",
     ),
     Mutant(

@@ -91,11 +91,8 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
     Mutant(
         "sorted values are those of the block itself",
         _SINKHORN,
-        "torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3).flatten(0, 1)\n"
-        "            for each in (keys, values)",
-        "torch.cat([each, each if each is values else _sorted(sorting, each)], dim=3)"
-        ".flatten(0, 1)\n"
-        "            for each in (keys, values)",
+        "sorted_to @ _sorted(sorting, values)",
+        "sorted_to @ values",
         "sinkhorn",
     ),
 )

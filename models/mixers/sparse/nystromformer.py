@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.kernels.short_conv import depthwise
 from models.kernels.softmax_attention import (
     fused_scratch_bytes,
     masked_attention,
@@ -99,11 +100,10 @@ class Nystromformer(Mixer):
             functional.linear(wide, each.weight.to(wide.dtype))
             for each in (self.query, self.key, self.value)
         )
-        values = split_heads(values, self.heads)
         mixed = self._attended(queries, keys, values, mask)
         if self.taps is not None:
             mixed = mixed + self._convolved(values)
-        merged: Tensor = self.output(merge_heads(mixed).to(x.dtype))
+        merged: Tensor = self.output(mixed.to(x.dtype))
         return merged
 
     def num_parameters(self) -> int:
@@ -128,10 +128,7 @@ class Nystromformer(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The largest of the pseudo-inverse, the attention over landmarks and the convolution.
-
-        The last lays out values anew, twice; without it there are only heads and outputs.
-        """
+        """The largest of the pseudo-inverse, the attention over landmarks and the convolution."""
         self.check_context_length(context_length)
         m = min(self.config.landmarks, length)
         tokens, few = 4 * batch * length * self.dim, 4 * batch * m * self.dim
@@ -144,7 +141,7 @@ class Nystromformer(Mixer):
         attention = held + square + few + tokens + scratch
         last = 5 * tokens
         if self.taps is not None:
-            last = 7 * tokens + 4 * self.dim * self.config.kernel_size
+            last = 6 * tokens + 4 * self.dim * self.config.kernel_size
         return float(max(inverse, attention, last))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
@@ -191,17 +188,17 @@ class Nystromformer(Mixer):
         return total
 
     def _attended(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
-        """`[batch, heads, time, width]`, of such values, and of queries and keys in one piece."""
+        """`[batch, time, dim]`, of the same."""
         means, is_landmark = self._segments(queries, mask)
         few_queries, few_keys = (split_heads(means @ each, self.heads) for each in (queries, keys))
-        queries, keys = split_heads(queries, self.heads), split_heads(keys, self.heads)
+        queries, keys, values = (split_heads(each, self.heads) for each in (queries, keys, values))
         seen = None if mask is None else mask[:, None, None, :]
         summary = self._softmax_of(few_queries, keys, values, seen)
         inverse = pseudo_inverse(
             self._between(few_queries, few_keys, is_landmark), self.config.inverse_steps
         )
         seen = None if is_landmark is None else is_landmark[:, None, None, :]
-        return self._softmax_of(queries, few_keys, inverse @ summary, seen)
+        return merge_heads(self._softmax_of(queries, few_keys, inverse @ summary, seen))
 
     def _segments(self, x: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
         """Shares of each token in the means, `[batch or 1, m, time]`, and which means there are."""
@@ -238,11 +235,10 @@ class Nystromformer(Mixer):
         return weights.masked_fill(~shown, 0.0)
 
     def _convolved(self, values: Tensor) -> Tensor:
-        """Over time, by the kernel of each head; over a grid, whose kernels are faster."""
+        """Over time, by the kernel of each head."""
         assert self.taps is not None
-        kernels = self.taps.to(values.dtype)[:, None, :, None]
-        before = self.config.kernel_size // 2
-        return functional.conv2d(values, kernels, padding=(before, 0), groups=self.heads)
+        kernels = self.taps.to(values.dtype).repeat_interleave(self.head_dim, dim=0).unsqueeze(1)
+        return depthwise(values, kernels, None, before=self.config.kernel_size // 2)
 
 
 def pseudo_inverse(a: Tensor, steps: int) -> Tensor:

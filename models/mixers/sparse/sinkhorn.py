@@ -14,7 +14,8 @@ Departures: no Gumbel noise on R, so that the mixer is a function; logits are no
 Padding: blocks of padding are left out of P. A padded token is a zero in the sums of sorted keys,
     which are hidden where no block has a real token at that place; own keys are hidden.
 Fast form: P by logarithms in float32 at least, then one product for keys and one for values; each
-    block against both in one `scaled_dot_product_attention`.
+    block against own and sorted keys, whose scores share a softmax. Rows are too short for
+    `scaled_dot_product_attention` to gain.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from torch.nn import functional
 from models.errors import ModelError
 from models.initialisation import linear_map
 from models.kernels.softmax_attention import (
-    masked_attention,
     merge_heads,
     project_to_head,
     split_heads,
@@ -99,28 +99,28 @@ class SinkhornAttention(Mixer):
         real = self._real(time, mask, x)
         sorting = self._sorting(x, real)
         queries, keys, values = (
-            _in_blocks(split_heads(each(x), self.heads), 2, self.block)
+            _in_blocks(split_heads(each(x), self.heads), 2, self.block).contiguous()
             for each in (self.query, self.key, self.value)
         )
-        keys, values = (
-            torch.cat([each, _sorted(sorting.to(each.dtype), each)], dim=3).flatten(0, 1)
-            for each in (keys, values)
-        )
-        mixed = self._attended(queries.flatten(0, 1), keys, values, real)
+        own, sorted_to = self._weights(queries, keys, _sorted(sorting, keys), real)
+        mixed = own @ values + sorted_to @ _sorted(sorting, values)
         tokens = mixed.reshape(batch, self.heads, x.shape[1], self.head_dim)[:, :, :time]
         merged: Tensor = self.output(merge_heads(tokens))
         return merged
 
-    def _attended(
-        self, queries: Tensor, keys: Tensor, values: Tensor, real: Tensor | None
-    ) -> Tensor:
-        """Heads `[batch * heads, blocks, block, width]`, of what real keys hold."""
+    def _weights(
+        self, queries: Tensor, keys: Tensor, sorted_keys: Tensor, real: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """Of own and of sorted values, `[batch, heads, blocks, block, block]` each."""
+        queries = queries * self.head_dim**-0.5
+        scores = torch.cat([queries @ keys.mT, queries @ sorted_keys.mT], dim=-1)
         if real is None:
-            return functional.scaled_dot_product_attention(queries, keys, values)
+            return scores.softmax(dim=-1).split(self.block, dim=-1)
         found = real.any(dim=1, keepdim=True).expand_as(real)
-        allowed = torch.cat([real, found], dim=2).repeat_interleave(self.heads, dim=0)
-        scale = self.head_dim**-0.5
-        return masked_attention(queries, keys, values, allowed.unsqueeze(2), scale=scale)
+        hidden = ~torch.cat([real, found], dim=2)[:, None, :, None, :]
+        lowest = torch.finfo(scores.dtype).min
+        weights = scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+        return weights.split(self.block, dim=-1)
 
     def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor | None:
         """`[batch, blocks, block]`, False where padded or filled in; None if nothing is."""
@@ -254,7 +254,7 @@ def sinkhorn(logits: Tensor, shown: Tensor | None, iterations: int) -> Tensor:
 
 def _sorted(sorting: Tensor, blocks: Tensor) -> Tensor:
     """sum_j P_ij of blocks `[batch, heads, blocks, block, width]`, token by token."""
-    return (sorting @ blocks.flatten(3)).reshape(blocks.shape)
+    return (sorting.to(blocks.dtype) @ blocks.flatten(3)).reshape(blocks.shape)
 
 
 def _in_blocks(x: Tensor, axis: int, block: int) -> Tensor:
