@@ -5,10 +5,12 @@ Decoding reads the keys and values of all tokens so far at each step. Shazeer 20
 (arXiv:2305.13245) one among some (GQA), DeepSeek-V2 (MLA, arXiv:2405.04434) keeps one short vector
 a token; a sliding window keeps the last tokens, with the first four beside them in StreamingLLM
 (arXiv:2309.17453). Here: recall of pairs and language against the bytes of the cache, in two layers
-of four heads without a feed-forward. GQA has two heads of keys, MQA one; MLA's vector has 16
-numbers and 8 of rotation. At quick, of 64 tokens, a window of 16 is as large as MQA's cache.
+of four heads, no feed-forward. GQA has two heads of keys, MQA one; MLA's vector 16 numbers and 8 of
+rotation. At quick a window of 16 is as large as MQA's cache.
 
 Expected: sharing heads loses little; a window loses what lies beyond it.
+
+Found at quick, four seeds: attention, GQA, MQA and MLA recall all, a window 0.76, with sinks 0.71.
 
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
@@ -47,8 +49,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_500, search_steps=800, batch=32,
-            num_evaluations=4, seeds=4,
+            dim=64, depth=2, length=64, steps=1_500, search_steps=800, batch=32, num_evaluations=4,
+            seeds=4,
         ),
         "standard": Scale(
             dim=256, depth=4, length=512, steps=2_500, batch=64, warmup_steps=250,

@@ -7,23 +7,23 @@ Performer 18.0 %, the linear Transformer 16.1 % and local attention 15.8 %; Tabl
 Performer takes 5.7 times as many steps a second as the Transformer, Linformer 5.5 times. Here:
 recall of pairs, selective copying, and short ListOps, each mixer at its own learning rate; time and
 memory of the mixers alone at 1K to 4K tokens; today's mixers beside those of the Arena. Layers are
-a mixer alone, without a feed-forward block, as in Zoology's small models, and positions stand
-beside the tokens. Linformer and FNet read both ways, so they meet ListOps only.
+a mixer alone, as in Zoology's small models, and positions stand beside the tokens. Linformer and
+FNet read both ways, so they meet ListOps only.
 
 Expected: on recall attention is ahead of all but the delta rule; short ListOps tells little apart.
 
-Cost: quick about 35 minutes on two cores, 5 minutes of it timing; standard 25 on
-one H100, as planned; paper, at the Arena's lengths, a cluster.
+Found at quick, three seeds: recall 0.9998 of attention, 0.997 gated delta, 0.999 Mamba-2, a guess
+of the linear Transformer, Performer and S4D; ListOps 0.42, gated delta 0.53.
+
+Cost: quick 35 minutes on two cores, standard 25 on one H100 by plan; paper a cluster.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What do the cheaper mixers give up in quality, and what do they save?",
-    baseline=Model(
-        mixer="attention", heads=2, position="sinusoidal", position_mode="concatenated",
-        feed_forward="none",
-    ),
+    baseline=Model(mixer="attention", heads=2, position="sinusoidal",
+                   position_mode="concatenated", feed_forward="none"),
     axes=[vary("mixer", ["attention", "local_attention", "linformer", "performer",
                          "linear_transformer", "fnet", "s4d", "gated_delta", "mamba2",
                          "nystromformer", "retention", "delta_net"],

@@ -6,8 +6,10 @@ all, a sliding window the last tokens, a matrix state a sum. Here: recall of 4 a
 tokens by two layers of width 64, without a feed-forward, at states from a tenth of attention's
 cache to half of it: more heads make a matrix state smaller. Parameters stay nearly the same.
 
-Expected: at equal bytes the delta rule recalls more than a window; the linear Transformer, whose
-tokens nothing joins to their neighbours, guesses at any size.
+Expected: at equal bytes the delta rule beats a window; the linear Transformer guesses at any size.
+
+Found at quick, four seeds: gated delta 0.29, 0.960 and 0.999 of 6.5, 12.5 and 36.5 KiB; Mamba-2
+0.88 and 0.995 of 11.4 and 36.5; a window of 16 KiB 0.761; linear Transformer of 32.5 0.19.
 
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
@@ -47,8 +49,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=2_000, search_steps=1_000, batch=32,
-            num_evaluations=4, seeds=4,
+            dim=64, depth=2, length=64, steps=2_000, search_steps=1_000, batch=32, seeds=4,
+            num_evaluations=4,
         ),
         "standard": Scale(
             dim=128, depth=2, length=256, steps=4_000, batch=128, warmup_steps=400,

@@ -21,10 +21,10 @@ ABLATION = Ablation(
     baseline=Model("shared_workspace", position="learned"),
     axes=[
         vary("has_memory", [True, False]),
-        vary("is_shared", [True, False]),
+        vary("is_shared", [True, False], quick=[]),
         vary("slots", [1, 4, 8, 16], quick=[1, 8]),
-        vary("top_k", [1, 5, 20], quick=[5, 20]),
-        vary("write", ["hard", "soft"]),
+        vary("top_k", [1, 5, 20], quick=[]),
+        vary("write", ["hard", "soft"], quick=[]),
     ],
     tasks=["sort_of_clevr"],
     probes=["quality", "floors", "parameters", "flops"],
@@ -41,7 +41,7 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=3, length=66, steps=2_000, search_steps=600, batch=32,
+            dim=64, depth=3, length=66, steps=3_000, search_steps=600, batch=32,
             num_evaluations=4, seeds=4,
         ),
         "standard": Scale(
