@@ -115,12 +115,12 @@ class SinkhornAttention(Mixer):
         queries = queries * self.head_dim**-0.5
         scores = torch.cat([queries @ keys.mT, queries @ sorted_keys.mT], dim=-1)
         if real is None:
-            return scores.softmax(dim=-1).split(self.block, dim=-1)
+            return scores.softmax(dim=-1).chunk(2, dim=-1)
         found = real.any(dim=1, keepdim=True).expand_as(real)
         hidden = ~torch.cat([real, found], dim=2)[:, None, :, None, :]
         lowest = torch.finfo(scores.dtype).min
         weights = scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
-        return weights.split(self.block, dim=-1)
+        return weights.chunk(2, dim=-1)
 
     def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor | None:
         """`[batch, blocks, block]`, False where padded or filled in; None if nothing is."""
