@@ -158,6 +158,11 @@ def softmax_weights(scores: Tensor, visible: Visibility) -> Tensor:
         # Added, since that costs the gradient nothing, where filling would fill it too.
         penalty = scores.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
         return scores.add_(penalty).softmax(dim=-1)
+    return softmax_of_shown(scores, hidden)
+
+
+def softmax_of_shown(scores: Tensor, hidden: Tensor) -> Tensor:
+    """The softmax over scores that are not hidden, zeros for the others, which are overwritten."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill_(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
 

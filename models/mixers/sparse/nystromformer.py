@@ -34,6 +34,7 @@ from models.kernels.softmax_attention import (
     masked_attention,
     merge_heads,
     project_to_head,
+    softmax_of_shown,
     split_heads,
     square_projections,
 )
@@ -230,9 +231,7 @@ class Nystromformer(Mixer):
             everywhere: Tensor = scores.softmax(dim=-1)
             return everywhere
         shown = is_landmark[:, None, None, :] & is_landmark[:, None, :, None]
-        lowest = torch.finfo(scores.dtype).min
-        weights: Tensor = scores.masked_fill(~shown, lowest).softmax(dim=-1)
-        return weights.masked_fill(~shown, 0.0)
+        return softmax_of_shown(scores, ~shown)
 
     def _convolved(self, values: Tensor) -> Tensor:
         """Over time, by the kernel of each head."""

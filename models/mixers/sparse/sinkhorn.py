@@ -32,6 +32,7 @@ from models.initialisation import linear_map
 from models.kernels.softmax_attention import (
     merge_heads,
     project_to_head,
+    softmax_of_shown,
     split_heads,
     square_projections,
 )
@@ -98,7 +99,7 @@ class SinkhornAttention(Mixer):
         x = functional.pad(without_padding(x, mask), (0, 0, 0, -time % self.block))
         real = self._real(time, mask, x)
         sorting = self._sorting(x, real)
-        queries, keys, values = (
+        queries, keys, values = (  # laid out once for all products
             _in_blocks(split_heads(each(x), self.heads), 2, self.block).contiguous()
             for each in (self.query, self.key, self.value)
         )
@@ -118,9 +119,7 @@ class SinkhornAttention(Mixer):
             return scores.softmax(dim=-1).chunk(2, dim=-1)
         found = real.any(dim=1, keepdim=True).expand_as(real)
         hidden = ~torch.cat([real, found], dim=2)[:, None, :, None, :]
-        lowest = torch.finfo(scores.dtype).min
-        weights = scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
-        return weights.chunk(2, dim=-1)
+        return softmax_of_shown(scores, hidden).chunk(2, dim=-1)
 
     def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor | None:
         """`[batch, blocks, block]`, False where padded or filled in; None if nothing is."""

@@ -32,6 +32,7 @@ from models.kernels.softmax_attention import (
     masked_attention,
     merge_heads,
     project_to_head,
+    softmax_of_shown,
     split_heads,
     square_projections,
 )
@@ -324,5 +325,4 @@ class StridedAttention(Mixer):
 def _softmax(scores: Tensor, hidden: Tensor) -> Tensor:
     """In float32 at least, over what may be seen; zeros where nothing may."""
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+    return softmax_of_shown(scores, hidden)
