@@ -1,0 +1,77 @@
+"""The sizes that papers name, as data: ``Model(preset="vit_tiny")`` stands for what stands here.
+
+No torch here, as in `models.model_spec`. What a preset sets may be set otherwise beside it:
+``Model(preset="vit_tiny", patch=4)`` reads images of 28 pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.errors import ModelError, did_you_mean
+from models.model_spec import Knob
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A named size of an architecture.
+
+    Attributes:
+        architecture: A key of `models.ARCHITECTURES`.
+        fields: Its mixer and position where it takes them, ``dim``, ``depth`` and knobs.
+        side: Of the square images that it is published for, in pixels.
+        system: Its name in published tables; empty where none has it.
+    """
+
+    architecture: str
+    fields: Mapping[str, Knob]
+    side: int = 224
+    system: str = ""
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name.
+
+    Raises:
+        ModelError: there is none; with the nearest names.
+    """
+    if name not in PRESETS:
+        raise ModelError(
+            f"unknown preset {name!r}{did_you_mean(name, PRESETS)} (known: {', '.join(PRESETS)})"
+        )
+    return PRESETS[name]
+
+
+def _vit(system: str, dim: int, depth: int, heads: int, patch: int) -> Preset:
+    """Dosovitskiy et al. 2020, Table 1; the smaller two are Touvron et al. 2021's, Table 1."""
+    fields: dict[str, Knob] = {
+        "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
+        "bias": True, "patch": patch, "norm_eps": 1e-6,
+    }  # fmt: skip
+    return Preset(architecture="vit", system=system, fields=fields)
+
+
+def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
+    """Tolstikhin et al. 2021, Table 1: half of dim over tokens, four times dim over channels."""
+    fields: dict[str, Knob] = {
+        "mixer": "mlp_mixer", "position": "none", "dim": dim, "depth": depth, "hidden": dim // 2,
+        "patch": patch, "pooling": "mean", "norm_eps": 1e-6,
+    }  # fmt: skip
+    return Preset(architecture="vit", system=system, fields=fields)
+
+
+PRESETS: Mapping[str, Preset] = {
+    # vision transformer
+    "vit_tiny": _vit("ViT-Ti/16", 192, 12, 3, 16),
+    "vit_small": _vit("ViT-S/16", 384, 12, 6, 16),
+    "vit_base": _vit("ViT-B/16", 768, 12, 12, 16),
+    "vit_base_32": _vit("ViT-B/32", 768, 12, 12, 32),
+    "vit_large": _vit("ViT-L/16", 1024, 24, 16, 16),
+    # MLP-Mixer
+    "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
+    "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),
+    "mixer_base": _mlp_mixer("Mixer-B/16", 768, 12, 16),
+    "mixer_base_32": _mlp_mixer("Mixer-B/32", 768, 12, 32),
+    "mixer_large": _mlp_mixer("Mixer-L/16", 1024, 24, 16),
+}

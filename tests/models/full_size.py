@@ -1,0 +1,27 @@
+"""The models that presets stand for, at the size of their papers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models import ModelSpec, architecture_class
+from models.presets import preset
+from models.registry import knobs_of_mixer
+
+
+def full_size(name: str, *, num_classes: int = 1000, **changes: Any) -> ModelSpec:
+    """A preset for colour images of its own side; `changes` are fields beside or instead of its."""
+    named = preset(name)
+    fields: dict[str, Any] = {**named.fields, **changes}
+    side = fields.pop("side", named.side)
+    parts = {key: fields.pop(key) for key in ("mixer", "position", "dim", "depth") if key in fields}
+    of_mixer = knobs_of_mixer(parts["mixer"]) if "mixer" in parts else frozenset()
+    takes = architecture_class(named.architecture).takes
+    return ModelSpec(
+        architecture=named.architecture,
+        **{"position": "none", **parts} if "position" in takes else parts,
+        knobs={key: value for key, value in fields.items() if key in of_mixer},
+        settings={key: value for key, value in fields.items() if key not in of_mixer},
+        length=side**2, input_kind="image", input_size=3, grid=(side, side),
+        output_size=num_classes,
+    )  # fmt: skip

@@ -1,0 +1,24 @@
+"""Each preset has exactly as many parameters as its published form."""
+
+from __future__ import annotations
+
+import pytest
+
+from models import ModelError, build_shapes
+from models.presets import PRESETS, preset
+from reports.literature.csv import rows_of
+from tests.models.full_size import full_size
+
+COUNTS = {
+    row["system"]: int(row["value"]) for row in rows_of("parameters.csv") if row["unit"] == "1"
+}
+
+
+@pytest.mark.parametrize("name", [name for name, each in PRESETS.items() if each.system])
+def test_a_preset_has_the_published_parameters(name: str) -> None:
+    assert build_shapes(full_size(name)).num_parameters() == COUNTS[PRESETS[name].system]
+
+
+def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ModelError, match="unknown preset 'vit_tini'; did you mean 'vit_tiny'"):
+        preset("vit_tini")
