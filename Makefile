@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo catalogue test slow-test battery timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
+.PHONY: setup demo catalogue test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 
 setup: .venv/done
 
@@ -21,7 +21,11 @@ slow-test: setup
 	$(BIN)/python -m pytest -m slow
 
 battery: setup
-	$(BIN)/python -m pytest -n 3 -m "battery or not (slow or bench or cluster or timing or statistics)" tests/models
+	$(BIN)/python -m pytest -n 3 -m "battery or not (slow or bench or parity or cluster or timing or statistics)" tests/models
+
+# The same outputs as public implementations, with the same weights.
+parity-test: .venv/bench
+	$(BIN)/python -m pytest -m parity
 
 timing-test: setup
 	$(BIN)/python -m pytest -m timing -s
@@ -52,8 +56,10 @@ week-short: setup
 bench: .venv/bench
 	BAKEOFF_BENCHMARKS=docs/benchmarks.md $(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks
 
+# timm asks for torchvision, of which no build for CPUs fits our torch; its models do without.
 .venv/bench: .venv/done
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m pip install --quiet --no-deps timm==1.0.31
 	touch .venv/bench
 
 # Keep the finished reports NAME of the output folder OUT in docs/results; then make all pages there again.

@@ -26,6 +26,7 @@ from mistakes_of_attentions import MUTANTS_OF_ATTENTIONS
 from mistakes_of_choices import MUTANTS_OF_CHOICES
 from mistakes_of_filters import MUTANTS_OF_FILTERS
 from mistakes_of_latents import MUTANTS_OF_LATENTS
+from mistakes_of_vision import MUTANTS_OF_VISION
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = (
@@ -34,6 +35,7 @@ MUTANTS = (
     + MUTANTS_OF_ARENA
     + MUTANTS_OF_FILTERS
     + MUTANTS_OF_ARCHITECTURES
+    + MUTANTS_OF_VISION
     + MUTANTS_OF_LATENTS
     + MUTANTS_OF_CHOICES
 )

@@ -1,6 +1,6 @@
 """Our latent and differential attention compute what those of `transformers` compute.
 
-Marked as benchmarks are, since it needs their package: `make bench` installs it and runs it.
+Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from models.mixers.attentions.latent_attention import LatentAttention
 from tests.models.small_models import tokens
 
 pytestmark = [
-    pytest.mark.bench,
+    pytest.mark.parity,
     pytest.mark.filterwarnings("default"),  # the package warns of its own parts
 ]
 

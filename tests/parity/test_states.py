@@ -1,6 +1,6 @@
 """Mixers with a matrix state compute what `transformers`, or their authors' package, computes.
 
-Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
+Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.benchmarks.duels import SAME, farthest
 from tests.benchmarks.places import Shape
 
 pytestmark = [
-    pytest.mark.bench,
+    pytest.mark.parity,
     pytest.mark.filterwarnings("default"),  # the package warns of its own parts
 ]
 

@@ -1,6 +1,6 @@
 """Our translator computes what MarianMT of `transformers` computes, and its beam finds the same.
 
-Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
+Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from models.decoding import Decoder, generate
 from tests.benchmarks.marian import marian_of, translator
 
 pytestmark = [
-    pytest.mark.bench,
+    pytest.mark.parity,
     pytest.mark.filterwarnings("default"),  # the package warns of its own parts
 ]
 

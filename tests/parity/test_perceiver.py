@@ -2,7 +2,7 @@
 
 Theirs looks at its inputs once; applied again to its own latents, it is the paper's loop with all
 shared, and one encoder followed by repeats of another is the paper's own.
-Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
+Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from models.architectures.perceiver import Perceiver, Stage
 from models.stack import Block
 
 pytestmark = [
-    pytest.mark.bench,
+    pytest.mark.parity,
     pytest.mark.filterwarnings("default"),  # the package warns of its own parts
 ]
 

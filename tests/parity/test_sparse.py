@@ -1,6 +1,6 @@
 """Our sparse mixers compute what those of `transformers` compute, hashes and chunks included.
 
-Marked as benchmarks are, since it needs their packages: `make bench` installs them and runs it.
+Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from models import Mixer, build_mixer
 
 pytestmark = [
-    pytest.mark.bench,
+    pytest.mark.parity,
     pytest.mark.filterwarnings("default"),  # the package warns of its own parts
 ]
 
