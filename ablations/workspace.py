@@ -11,7 +11,7 @@ questions about the nearest and the farthest.
 Expected: on relational questions the memory is ahead of attention; more slots than objects add
 nothing; hard writing is as good as soft.
 
-Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 45 minutes on two cores; standard 25 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
@@ -42,7 +42,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             dim=64, depth=3, length=66, steps=3_000, search_steps=600, batch=32,
-            num_evaluations=4, seeds=4,
+            num_evaluations=4, seeds=8,
         ),
         "standard": Scale(
             dim=256, depth=4, length=66, steps=6_000, batch=64, warmup_steps=400,

@@ -76,7 +76,7 @@ def _model(baseline: Baseline) -> dict[str, Knob]:
     for name in architectures_of(baseline.ablation):
         knobs = without_late_defaults(load_architecture(name).Config, knobs)
     parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
-    found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
+    found: dict[str, Knob] = {part: getattr(model, part) for part in parts} | model.sizes
     runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
     return {**found, **runtime, **knobs}
 

@@ -171,6 +171,7 @@ def with_defaults(
         SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
     """
     model = ablation.baseline
+    scale = scale_with(scale, model.sizes)
     architectures = architectures_of(ablation)
     for each in (model, *_whole_models(ablation)):
         _refuse_misfit(each, architectures)
@@ -197,6 +198,15 @@ def _varied_mixers(ablation: Ablation) -> list[str]:
     """Those of an axis: a knob that only they have may stand in the baseline."""
     axes = (axis for axis in ablation.axes if axis.name == "mixer")
     return [value for axis in axes for value in axis.values if isinstance(value, str)]
+
+
+def scale_with(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
+    """The scale with what a variant or its model changes of it."""
+    changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
+    if not changed:
+        return scale
+    before = scale.model_dump(exclude_unset=True) | {"warmup_steps": scale.warmup_steps}
+    return Scale(**{**before, **changed})
 
 
 def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
@@ -226,9 +236,12 @@ def _refuse_misfit(model: Model, architectures: Sequence[str]) -> None:
     takes = load_architecture(named).takes
     if "mixer" in takes and model.mixer is None:
         raise SpecError(f"{named} needs a mixer; give Model({named!r}, mixer=...).")
-    for part in ("mixer", "position"):
+    places = {
+        "mixer": "hole for a mixer", "position": "place for a position", "dim": "knob dim",
+        "depth": "knob depth",
+    }  # fmt: skip
+    for part, place in places.items():
         if part not in takes and part in model.model_fields_set:
-            place = "hole for a mixer" if part == "mixer" else "place for a position"
             raise SpecError(f"{named} has no {place}; leave {part}={getattr(model, part)!r} out.")
 
 

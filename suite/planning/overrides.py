@@ -92,7 +92,7 @@ def edited(
 def _changed(
     ablation: Ablation, scale_name: str, values: Mapping[str, tuple[Knob, ...]]
 ) -> Ablation:
-    axes = {axis.name: axis for axis in ablation.axes}
+    axes, model = {axis.name: axis for axis in ablation.axes}, ablation.baseline
     of_ablation: dict[str, Any] = {}
     of_scale: dict[str, Any] = {}
     of_model: dict[str, Any] = {}
@@ -106,13 +106,14 @@ def _changed(
         elif name in ("task", "claim"):
             of_ablation |= {"tasks": several} if name == "task" else {"claim": None}
         else:
-            (of_scale if name in Scale.model_fields else of_model)[name] = several[0]
-    before, model = ablation.scales[scale_name], ablation.baseline  # type: ignore[index]
+            is_of_scale = name in Scale.model_fields and name not in model.sizes
+            (of_scale if is_of_scale else of_model)[name] = several[0]
+    before = ablation.scales[scale_name]  # type: ignore[index]
     if of_scale:
         scale = Scale(**{**before.model_dump(exclude_unset=True), **of_scale})
         of_ablation["scales"] = {**ablation.scales, scale_name: scale}
     if of_model:
-        fields = {name: getattr(model, name) for name in MODEL_FIELDS & model.model_fields_set}
+        fields = {n: getattr(model, n) for n in model.model_fields_set if n != "knobs"}
         of_ablation["baseline"] = Model(**{**fields, **model.knobs, **of_model})
     return ablation.model_copy(update={**of_ablation, "axes": tuple(axes.values())})
 

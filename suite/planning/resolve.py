@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from models import POSITIONS, Input, Interface, Knob, ModelSpec, build_shapes
+from models import POSITIONS, Input, Interface, ModelSpec, build_shapes
 from models.interface import INPUTS, Answer
 from models.model_spec import RUNTIMES, Runtime, without_late_defaults
 from models.registry import mixer_pattern, relative_position
@@ -32,6 +31,7 @@ from suite.planning.knobs import (
     knobs_of,
     load_architecture,
     load_mixers,
+    scale_with,
     size_of,
     task_named,
 )
@@ -83,11 +83,11 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         Impossible: for an incompatible combination.
     """
     task = task_named(str(variant.settings.get("task", task_name)))
-    scale = _scale_of(baseline.scale, variant.settings)
+    model = baseline.model(variant)
+    scale = scale_with(baseline.scale, {**model.sizes, **variant.settings})
     length = _length(task, scale)
     test_lengths = _test_lengths(task, scale)
     interface = task.interface(max(length, *test_lengths, 0))
-    model = baseline.model(variant)
     name = _architecture(model, task, interface)
     spec = _model_spec(_named(model, name), variant, scale, interface)
     if reason := _why_whole(spec, scale):
@@ -184,8 +184,9 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         SpecError: for what is misspelt or mistyped.
         Impossible: for an incompatible combination.
     """
-    scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes, "depth": 1})
     model = baseline.model(variant)
+    settings = {**model.sizes, **variant.settings, **coordinate.changes, "depth": 1}
+    scale = scale_with(baseline.scale, settings)
     if model.mixer is None:
         raise Impossible(f"{model.architecture or 'the model'} has no mixer to measure alone")
     if list(load_mixers(model.mixer)) != [model.mixer]:
@@ -225,15 +226,6 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
     for length in scale.test_lengths:
         _length(task, scale.model_copy(update={"length": length}))
     return tuple(scale.test_lengths)
-
-
-def _scale_of(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
-    """The scale with what the variant changes of it."""
-    changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
-    if not changed:
-        return scale
-    before = scale.model_dump(exclude_unset=True) | {"warmup_steps": scale.warmup_steps}
-    return Scale(**{**before, **changed})
 
 
 def _training(scale: Scale, task: type[Task]) -> Training:

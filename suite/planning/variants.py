@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from models.model_spec import Knob
-from suite.spec import MODEL_FIELDS, TEACHER, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
+from suite.spec import (
+    MODEL_FIELDS,
+    TEACHER,
+    WHOLE_MODEL,
+    Ablation,
+    Axis,
+    Model,
+    Scale,
+    SpecError,
+)
 
 MOST_VARIANTS = 10_000
 _MAY_LACK = ("architecture", "mixer")  # of the fields of a model: its task's, and none
@@ -66,6 +75,8 @@ class Baseline:
             return self.ablation.teacher
         if axis == "task":
             return self.ablation.tasks[0]
+        if axis in self.ablation.baseline.sizes:
+            return self.ablation.baseline.sizes[axis]
         if axis in Scale.model_fields or axis in MODEL_FIELDS:
             owner = self.scale if axis in Scale.model_fields else self.ablation.baseline
             return cast("Knob", getattr(owner, axis))
@@ -189,12 +200,13 @@ def _text(value: Knob | Model) -> str:
     """As a label shows it, which ``, `` and ``=`` divide into parts."""
     if not isinstance(value, Model):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    defaults = {name: Model.model_fields[name].default for name in ("position", "runtime")}
-    said: dict[str, Knob] = {"architecture": value.architecture} if value.mixer else {}
-    said |= {name: getattr(value, name) for name in ("position", "runtime")}
-    said = {name: text for name, text in said.items() if text != defaults.get(name)}
-    settings = "; ".join(f"{name} {_text(each)}" for name, each in {**said, **value.knobs}.items())
-    whole = value.mixer or str(value.architecture)
+    is_named = value.mixer is not None and value.preset is None
+    said: dict[str, Knob] = {}
+    if is_named and value.architecture is not None:
+        said = {"architecture": value.architecture}
+    said |= value.own_values()
+    settings = "; ".join(f"{name} {_text(each)}" for name, each in said.items())
+    whole = value.preset or value.mixer or str(value.architecture)
     return f"{whole} ({settings})" if settings else whole
 
 

@@ -20,6 +20,8 @@ from models.model_spec import Knob
 from suite.spec.fields import TUNED as TUNED
 from suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text, printed
 from suite.spec.fields import SpecError as SpecError
+from suite.spec.model import Model as Model
+from suite.spec.model import scalar
 from suite.spec.recipe import Recipe as Recipe
 
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
@@ -38,7 +40,6 @@ _FIRST = (  # of a scale's settings, as a report shows them
     "dim", "depth", "length", "steps", "batch", "learning_rate", "schedule", "warmup_steps",
     "weight_decay",
 )  # fmt: skip
-_LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
 
 def default_warmup_steps(steps: int) -> int:
@@ -48,72 +49,6 @@ def default_warmup_steps(steps: int) -> int:
 
 class RepeatedValue(UserWarning):
     """An axis names a value twice: it counts once, and a warning says so at its place."""
-
-
-class Model(FrozenSpec):
-    """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
-
-    Attributes:
-        architecture: A shipped one, or the user's own as ``package.module:Class``; None takes each
-            task's own.
-        mixer: A shipped mixer, or the user's own, likewise; None where the architecture has no
-            hole for one.
-        position: How positions are encoded, in an architecture with a place for that.
-        runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
-        knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
-            ``heads=8, norm_placement="post"``.
-    """
-
-    architecture: Name | None = None
-    mixer: Name | None = None
-    position: Name = "sinusoidal"
-    runtime: Name = "eager"
-    knobs: dict[str, Knob] = Field(default_factory=dict)
-
-    def __init__(
-        self,
-        architecture: str | None = None,
-        *,
-        mixer: str | None = None,
-        position: str | None = None,
-        runtime: str = "eager",
-        **knobs: Knob,
-    ) -> None:
-        parts: dict[str, object] = {
-            "architecture": architecture, "mixer": mixer, "position": position,
-        }  # fmt: skip
-        for name, given in parts.items():
-            if isinstance(given, type):
-                path = f"{given.__module__}:{given.__qualname__}"
-                raise SpecError(f"Model: {name} is a class; name it by its import path, {path!r}.")
-        fields = {
-            **{name: given for name, given in parts.items() if given is not None},
-            "runtime": runtime,
-            "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
-        }
-        super().__init__(**fields)
-
-
-_SCALAR = (
-    "a string of at most 200 printable characters, a bool, None or a finite number, a whole one at "
-    "most 2**53"
-)
-
-
-def _scalar(said: str, value: object) -> Knob:
-    """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
-
-    Raises SpecError for what is none; `said` begins the sentence, as ``Model: heads=``.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return float(value) + 0.0  # no -0.0
-    if isinstance(value, int) and abs(value) <= _LARGEST:
-        return int(value)
-    if isinstance(value, str) and len(value) <= 200 and value.isprintable():
-        return printed(str.__str__(value))
-    raise SpecError(f"{said}{reprlib.repr(value)} must be {_SCALAR}.")
 
 
 AxisValue = Knob | Model
@@ -179,7 +114,7 @@ def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
 def _axis_value(name: str, value: object) -> AxisValue:
     called = f"vary({reprlib.repr(name)}): "
     if name not in (WHOLE_MODEL, TEACHER):
-        return _scalar(called, value)
+        return scalar(called, value)
     if not isinstance(value, Model):
         raise SpecError(f"{called}{reprlib.repr(value)} must be a Model(...).")
     return value

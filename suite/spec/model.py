@@ -1,0 +1,139 @@
+"""The part of a specification that says which model is meant."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from typing import Annotated
+
+from pydantic import Field
+
+from models.errors import ModelError
+from models.model_spec import Knob
+from models.presets import preset as preset_named
+from suite.spec.fields import FrozenSpec, Name, SpecError, printed
+
+SIZES = ("dim", "depth")  # of a model that has its own, else its scale's
+_LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
+
+
+class Model(FrozenSpec):
+    """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
+
+    Attributes:
+        architecture: A shipped one, or the user's own as ``package.module:Class``; None takes each
+            task's own.
+        mixer: A shipped mixer, or the user's own, likewise; None where the architecture has no
+            hole for one.
+        preset: A size that a paper names, as ``vit_tiny`` (`models.presets.PRESETS`): it fills in
+            what is not given beside it, the architecture too.
+        position: How positions are encoded, in an architecture with a place for that.
+        dim: Its width, where it is not the scale's; so is `depth`.
+        depth: Its blocks.
+        runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
+        knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
+            ``heads=8, norm_placement="post"``.
+    """
+
+    architecture: Name | None = None
+    mixer: Name | None = None
+    preset: Name | None = None
+    position: Name = "sinusoidal"
+    dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    runtime: Name = "eager"
+    knobs: dict[str, Knob] = Field(default_factory=dict)
+
+    def __init__(
+        self,
+        architecture: str | None = None,
+        *,
+        mixer: str | None = None,
+        preset: str | None = None,
+        position: str | None = None,
+        dim: int | None = None,
+        depth: int | None = None,
+        runtime: str = "eager",
+        **knobs: Knob,
+    ) -> None:
+        parts: dict[str, object] = {
+            "architecture": architecture, "mixer": mixer, "preset": preset, "position": position,
+            "dim": dim, "depth": depth,
+        }  # fmt: skip
+        for name, given in parts.items():
+            if isinstance(given, type):
+                path = f"{given.__module__}:{given.__qualname__}"
+                raise SpecError(f"Model: {name} is a class; name it by its import path, {path!r}.")
+        of_preset, knobs_of_preset = _of_preset(preset, architecture)
+        checked = {name: scalar(f"Model: {name}=", value) for name, value in knobs.items()}
+        fields = {
+            **of_preset,
+            **{name: given for name, given in parts.items() if given is not None},
+            "runtime": runtime,
+            "knobs": {**knobs_of_preset, **checked},
+        }
+        super().__init__(**fields)
+
+    @property
+    def sizes(self) -> dict[str, Knob]:
+        """Those of its own."""
+        every = {name: getattr(self, name) for name in SIZES}
+        return {name: size for name, size in every.items() if size is not None}
+
+    def own_values(self) -> dict[str, Knob]:
+        """What it sets that neither its preset nor a default does; of no preset not the mixer."""
+        mine = {"position": self.position, "runtime": self.runtime, **self.sizes, **self.knobs}
+        usual = {name: type(self).model_fields[name].default for name in ("position", "runtime")}
+        if self.preset is not None:
+            mine = {"mixer": self.mixer, **mine}
+            usual |= preset_named(self.preset).fields
+        return {k: v for k, v in mine.items() if k not in usual or not _is_alike(v, usual[k])}
+
+
+def _is_alike(value: Knob, other: Knob) -> bool:
+    """Equal in type and value."""
+    return type(value) is type(other) and value == other
+
+
+def _of_preset(name: object, architecture: object) -> tuple[dict[str, object], dict[str, Knob]]:
+    """The parts of a model that a preset fills in, and the knobs.
+
+    Raises:
+        SpecError: there is none of that name, or it is of another architecture.
+    """
+    if not isinstance(name, str):
+        return {}, {}
+    try:
+        found = preset_named(name)
+    except ModelError as error:
+        raise SpecError(f"Model: {error}.") from None
+    if architecture not in (None, found.architecture):
+        raise SpecError(
+            f"Model: the preset {name!r} is of {found.architecture}, not of {architecture}."
+        )
+    parts = {"mixer", "position", *SIZES}
+    knobs = {key: value for key, value in found.fields.items() if key not in parts}
+    given: dict[str, object] = {k: v for k, v in found.fields.items() if k in parts}
+    return {"architecture": found.architecture, **given}, knobs
+
+
+_SCALAR = (
+    "a string of at most 200 printable characters, a bool, None or a finite number, a whole one at "
+    "most 2**53"
+)
+
+
+def scalar(said: str, value: object) -> Knob:
+    """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
+
+    Raises SpecError for what is none; `said` begins the sentence, as ``Model: heads=``.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value) + 0.0  # no -0.0
+    if isinstance(value, int) and abs(value) <= _LARGEST:
+        return int(value)
+    if isinstance(value, str) and len(value) <= 200 and value.isprintable():
+        return printed(str.__str__(value))
+    raise SpecError(f"{said}{reprlib.repr(value)} must be {_SCALAR}.")
