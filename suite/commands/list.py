@@ -139,11 +139,14 @@ def _mixer(name: str) -> dict[str, Any]:
 
 def _architecture(name: str) -> dict[str, Any]:
     from models import architecture_class
+    from models.presets import PRESETS
 
     kind = architecture_class(name)
+    presets = [preset for preset, each in PRESETS.items() if each.architecture == name]
     return {
         "name": name, "inputs": {key: " or ".join(kinds) for key, kinds in kind.reads.items()},
         "answers": list(kind.answers), "takes": list(kind.takes),
+        **({"presets": presets} if presets else {}),
         "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
     }  # fmt: skip
 

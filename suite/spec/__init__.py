@@ -7,7 +7,6 @@ where they stand, in one sentence. No torch here; whether a model can be built i
 from __future__ import annotations
 
 import itertools
-import math
 import reprlib
 import warnings
 from collections import Counter
@@ -18,7 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from models.model_spec import Knob
 from suite.spec.fields import TUNED as TUNED
-from suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text, printed
+from suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text
 from suite.spec.fields import SpecError as SpecError
 from suite.spec.model import Model as Model
 from suite.spec.model import scalar
