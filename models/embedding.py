@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.model_spec import ModelSpec
-from models.positions.absolute import NoPosition, Position
+from models.positions.absolute import GridPosition, NoPosition, Position
 from models.registry import position_class, relative_position
 
 PositionMode = Literal["added", "concatenated"]
@@ -113,8 +113,9 @@ def build_position(
     """
     relative = relative_position(spec.position)
     kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))
+    of_grid = {"grid": spec.grid} if issubclass(kind, GridPosition) else {}
     with seeds.part("position"):
-        position = kind(dim=spec.dim, max_length=spec.length)
+        position = kind(dim=spec.dim, max_length=spec.length, **of_grid)
     if mode == "added":
         return position
     if isinstance(position, NoPosition):

@@ -78,6 +78,8 @@ POSITIONS: dict[str, str] = {
     "none": "models.positions.absolute:NoPosition",
     "sinusoidal": "models.positions.absolute:SinusoidalPosition",
     "learned": "models.positions.absolute:LearnedPosition",
+    "sinusoidal_2d": "models.positions.absolute:SinusoidalGridPosition",
+    "learned_2d": "models.positions.absolute:LearnedGridPosition",
     # relative: act on scores, inside mixers that have scores
     "shaw": "models.positions.relative:ShawPosition",
     "t5": "models.positions.relative:T5Position",

@@ -7,7 +7,7 @@ acts inside a mixer, between two tokens, is none of these: see `models.positions
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +104,72 @@ class LearnedPosition(Position):
         """See `Position.vectors`."""
         self.check_length(length)
         return self.table[:length]
+
+
+class GridPosition(Position):
+    """Half of a vector says the row of a token, the other half its column.
+
+    The 2-D positional embedding of Dosovitskiy et al. 2020 (arXiv:2010.11929, appendix D.4). What
+    stands before the grid, as a class token, has no place on it: zeros. Of a sequence on no grid
+    all tokens stand in one row.
+
+    Args:
+        dim: Width of a token; of an odd one the column has the larger half.
+        max_length: Tokens, those before the grid included.
+        grid: Rows and columns.
+    """
+
+    def __init__(self, *, dim: int, max_length: int, grid: tuple[int, int] | None = None) -> None:
+        super().__init__(dim=dim, max_length=max_length)
+        self.rows, self.columns = grid or (1, max_length)
+        self.num_before = max_length - self.rows * self.columns
+        self.widths = dim // 2, dim - dim // 2
+
+    @abstractmethod
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """Of rows and of columns, `[rows, dim // 2]` and `[columns, the rest]`."""
+
+    def vectors(self, length: int) -> Tensor:
+        """See `Position.vectors`."""
+        self.check_length(length)
+        of_rows, of_columns = self.tables()
+        down = of_rows.unsqueeze(1).expand(-1, self.columns, -1)
+        across = of_columns.unsqueeze(0).expand(self.rows, -1, -1)
+        on_grid = torch.cat([down, across], dim=2).flatten(0, 1)
+        before = on_grid.new_zeros(self.num_before, self.dim)
+        return torch.cat([before, on_grid])[:length]
+
+
+class SinusoidalGridPosition(GridPosition):
+    """Fixed waves along rows and along columns, those of `SinusoidalPosition` at half the width."""
+
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        of_row, of_column = self.widths
+        halves = {"row_table": (self.rows, of_row), "column_table": (self.columns, of_column)}
+        for name, (places, width) in halves.items():
+            table = sinusoids(places, width).to(torch.get_default_dtype())
+            self.register_buffer(name, table, persistent=False)
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """See `GridPosition.tables`."""
+        return self.get_buffer("row_table"), self.get_buffer("column_table")
+
+
+class LearnedGridPosition(GridPosition):
+    """A learned vector for each row and each column, drawn as those of `LearnedPosition`."""
+
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        of_row, of_column = self.widths
+        self.row_table = nn.Parameter(torch.empty(self.rows, of_row))
+        self.column_table = nn.Parameter(torch.empty(self.columns, of_column))
+        nn.init.normal_(self.row_table)
+        nn.init.normal_(self.column_table)
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """See `GridPosition.tables`."""
+        return self.row_table, self.column_table
 
 
 def sinusoids(length: int, dim: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -41,6 +42,17 @@ def test_it_is_a_classifier_of_patches(pooling: str) -> None:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(IMAGES)
     assert model.flops(48, batch=2) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("pooling", ["class_token", "mean"])
+def test_a_position_of_the_grid_knows_the_patches_and_the_class_token(pooling: str) -> None:
+    model: Any = build_model(
+        replace(SPEC, position="learned_2d", settings={"patch": 2, "pooling": pooling})
+    )
+    position = model.trunk.position
+    is_first = int(pooling == "class_token")
+    assert (position.rows, position.columns, position.num_before) == (4, 3, is_first)
+    assert model(IMAGES).shape == (2, 5)
 
 
 @pytest.mark.parametrize(

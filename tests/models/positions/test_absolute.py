@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from models import POSITIONS, position_class
+from models import POSITIONS, ModelError, position_class
 from models.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
 from models.registry import relative_position
 
@@ -50,3 +50,30 @@ def test_only_the_learned_table_is_trained_and_none_is_saved_twice() -> None:
 def test_learned_vectors_are_drawn_at_the_size_of_the_tokens() -> None:
     torch.manual_seed(0)
     assert LearnedPosition(dim=64, max_length=256).table.std().item() == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["sinusoidal_2d", "learned_2d"])
+@pytest.mark.parametrize("num_before", [0, 2])
+def test_on_a_grid_rows_and_columns_have_a_half_each(name: str, num_before: int) -> None:
+    rows, columns, dim = 3, 4, 7
+    position = position_class(name)(dim=dim, max_length=num_before + 12, grid=(rows, columns))
+    vectors = position.vectors(num_before + 12)
+    of_rows, of_columns = position.tables()
+    assert not vectors[:num_before].any()
+    for r in range(rows):
+        for c in range(columns):
+            here = vectors[num_before + r * columns + c]
+            assert here.tolist() == [*of_rows[r].tolist(), *of_columns[c].tolist()]
+    if name == "sinusoidal_2d":
+        assert torch.equal(of_rows, sinusoids(rows, 3).float())
+        assert torch.equal(of_columns, sinusoids(columns, 4).float())
+    assert torch.equal(position.vectors(num_before + 5), vectors[: num_before + 5])
+    with pytest.raises(ModelError, match="has positions for"):
+        position.vectors(num_before + 13)
+
+
+def test_on_no_grid_all_tokens_stand_in_one_row() -> None:
+    position = position_class("learned_2d")(dim=5, max_length=9)
+    of_rows, of_columns = position.tables()
+    assert (of_rows.shape, of_columns.shape) == ((1, 2), (9, 3))
+    assert torch.equal(position.vectors(9)[:, 2:], of_columns)
