@@ -65,6 +65,7 @@ _SETTINGS = {
     "erasing": "chance that a part of an image is erased (erasing)",
     "mixup": "alpha of averaged images (mixup)",
     "cutmix": "alpha of images with a part of another one (cutmix)",
+    "adversarial_steps": "passes of a step, on images moved against the model (adversarial_steps)",
     "repeated_augmentation": "times that an image stands in a batch (repeated_augmentation)",
 }
 

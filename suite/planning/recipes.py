@@ -54,6 +54,7 @@ def _refuse_on_workers(scale: Scale) -> None:
     asked = {
         f"optimizer={scale.optimizer!r}": scale.optimizer != Training.optimizer,
         f"ema={scale.ema}": bool(scale.ema),
+        f"adversarial_steps={scale.adversarial_steps}": bool(scale.adversarial_steps),
         f"precision={scale.precision!r}": scale.precision == "tf32",
     }
     for what, is_asked in asked.items():

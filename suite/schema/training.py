@@ -37,6 +37,7 @@ class Training:
         mixup: Of the Beta distribution, alpha.
         cutmix: Likewise.
         repeated_augmentation: How often each image stands in a batch.
+        adversarial_steps: Passes of a step; see `suite.training.adversarial`.
     """
 
     steps: int
@@ -63,6 +64,7 @@ class Training:
     mixup: float = 0.0
     cutmix: float = 0.0
     repeated_augmentation: int = 1
+    adversarial_steps: int = 0
 
     @property
     def hashed(self) -> dict[str, Any]:

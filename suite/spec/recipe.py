@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from suite.schema.training import Distillation, Optimizer, Precision, Schedule
 from suite.spec.fields import Count, FrozenSpec, Rate
 
 NO_START = "none"
 NO_DISTILLATION: Distillation = "none"
+
+
+def _not_one(steps: int) -> int:
+    if steps == 1:
+        raise ValueError("must be 0, or at least 2: the first pass moves nothing")
+    return steps
 
 
 class Recipe(FrozenSpec):
@@ -66,6 +72,8 @@ class Recipe(FrozenSpec):
             arXiv:1905.04899); DeiT takes 1. With `mixup` a coin decides for each batch.
         repeated_augmentation: How often each image stands in a batch, each time augmented anew
             (Hoffer et al. 2020, arXiv:1901.09335); DeiT takes 3, 1 repeats none.
+        adversarial_steps: Passes of a step, each on images that the one before has moved to where
+            their loss is larger (Bai et al. 2022, arXiv:2204.00993); HAT takes 3, 0 moves none.
     """
 
     optimizer: Optimizer = "adamw"
@@ -97,6 +105,7 @@ class Recipe(FrozenSpec):
     mixup: Annotated[float, Field(ge=0, le=100)] = 0.0
     cutmix: Annotated[float, Field(ge=0, le=100)] = 0.0
     repeated_augmentation: Annotated[int, Field(ge=1, le=64)] = 1
+    adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
 
     def in_training(self) -> dict[str, Any]:
         """Its fields of `suite.schema.Training`; what has no effect keeps its default."""
@@ -111,6 +120,7 @@ class Recipe(FrozenSpec):
             "flip": self.flip, "crop": self.crop, "randaugment": self.randaugment + 0.0,
             "erasing": self.erasing + 0.0, "mixup": self.mixup + 0.0,
             "cutmix": self.cutmix + 0.0, "repeated_augmentation": self.repeated_augmentation,
+            "adversarial_steps": self.adversarial_steps,
         }  # fmt: skip
         if self.optimizer == "sgd":
             found["momentum"] = self.momentum + 0.0

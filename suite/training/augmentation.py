@@ -44,6 +44,7 @@ from suite.training.randaugment import WHITE, rand_augmented
 AUGMENTATIONS = (  # fields of `Training`; the place is part of what is drawn: add behind
     "repeated_augmentation", "flip", "crop", "randaugment", "erasing", "mixup", "cutmix",
 )  # fmt: skip
+_OF_IMAGES = (*AUGMENTATIONS, "adversarial_steps")  # all that asks for images
 _AUGMENTING = 1 << 62  # the streams of seeds with this bit are no task's
 _STEPS = 1 << 48  # more than a training has
 _AREAS, _RATIO, _ATTEMPTS = (0.02, 1 / 3), 0.3, 10  # of erasing
@@ -57,7 +58,7 @@ def why_not_augmented(task: type[Task], recipe: Mapping[str, Any], batch: int) -
         recipe: Fields of `Training`.
         batch: Examples a step.
     """
-    asked = [name for name in AUGMENTATIONS if recipe[name] != getattr(Training, name)]
+    asked = [name for name in _OF_IMAGES if recipe[name] != getattr(Training, name)]
     if not asked:
         return ""
     what = f"{asked[0]}={recipe[asked[0]]} is impossible: "

@@ -206,7 +206,7 @@ def test_targets_stay_classes_until_they_are_mixed_and_then_sum_to_one() -> None
     assert targets.min() >= 0
 
 
-@pytest.mark.parametrize("recipe", [*EACH, DEIT], ids=str)
+@pytest.mark.parametrize("recipe", [*EACH, DEIT, {"adversarial_steps": 3}], ids=str)
 def test_a_resumed_training_ends_with_the_bits_of_an_uninterrupted_one(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_task_of_images_says_how_they_were_normalised(name: str) -> None:
     assert pixels.max().item() == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.parametrize("recipe", EACH, ids=str)
+@pytest.mark.parametrize("recipe", [*EACH, {"adversarial_steps": 3}], ids=str)
 def test_what_is_no_image_or_has_no_class_is_refused(recipe: dict[str, Any]) -> None:
     (name,) = recipe
     with pytest.raises(SpecError, match=f"{name}=.* the input of parity is not one image"):
@@ -305,7 +305,8 @@ def test_what_cannot_be_augmented_is_one_clause(
 @pytest.mark.parametrize(
     "fields",
     [{"mixup": -0.1}, {"cutmix": math.nan}, {"erasing": 1.5}, {"randaugment": 11.0},
-     {"repeated_augmentation": 0}, {"crop": -1}, {"crop": 1.5}, {"flip": 1}, {"mixup": "0.8"}],
+     {"repeated_augmentation": 0}, {"crop": -1}, {"crop": 1.5}, {"flip": 1}, {"mixup": "0.8"},
+     {"adversarial_steps": 1}],
     ids=str,
 )  # fmt: skip
 def test_values_out_of_range_are_one_sentence(fields: dict[str, Any]) -> None:
@@ -314,7 +315,7 @@ def test_values_out_of_range_are_one_sentence(fields: dict[str, Any]) -> None:
         Recipe(**fields)
 
 
-@pytest.mark.parametrize("recipe", EACH, ids=str)
+@pytest.mark.parametrize("recipe", [*EACH, {"adversarial_steps": 3}], ids=str)
 def test_every_field_is_an_axis_and_idle_at_its_default(recipe: dict[str, Any]) -> None:
     ((name, value),) = recipe.items()
     vit = {
