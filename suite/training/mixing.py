@@ -85,11 +85,11 @@ def symmetric_beta(alpha: float, u: float, v: float) -> float:
 def rectangle_of(area: float, size: tuple[int, ...], u: float, v: float) -> Rectangle:
     """With that share of an image's area and its proportions, around a uniform pixel."""
     rows, columns = size
-    half_rows, half_columns = (int(side * area**0.5) // 2 for side in size)
-    row, column = int(u * rows), int(v * columns)
+    height, width = (int(side * area**0.5) for side in size)
+    top, left = int(u * rows) - height // 2, int(v * columns) - width // 2
     return Rectangle(
-        top=max(0, row - half_rows), bottom=min(rows, row + half_rows),
-        left=max(0, column - half_columns), right=min(columns, column + half_columns),
+        top=max(0, top), bottom=min(rows, top + height),
+        left=max(0, left), right=min(columns, left + width),
     )  # fmt: skip
 
 

@@ -90,17 +90,17 @@ def test_rectangles_lie_around_every_pixel_and_what_is_beyond_the_edge_is_cut_of
             (i, j)
             for i in range(ROWS)
             for j in range(COLUMNS)
-            if row - height // 2 <= i < row + height // 2
-            and column - width // 2 <= j < column + width // 2
+            if row - height // 2 <= i < row + (height + 1) // 2
+            and column - width // 2 <= j < column + (width + 1) // 2
         ]
         assert inside == [(i, j) for i in range(top, bottom) for j in range(left, right)]
 
 
 def test_the_share_is_that_of_the_area_that_stayed() -> None:
     rectangle = rectangle_of(0.5, (ROWS, COLUMNS), 0.01, 0.99)
-    assert (rectangle.bottom - rectangle.top) * (rectangle.right - rectangle.left) == 4 * 4
+    assert (rectangle.bottom - rectangle.top) * (rectangle.right - rectangle.left) == 5 * 4
     _, share = with_rectangle(IMAGES, IMAGES.flip(0), rectangle)
-    assert share == 1 - 16 / (ROWS * COLUMNS)
+    assert share == 1 - 20 / (ROWS * COLUMNS)
 
 
 def test_the_loss_smooths_what_was_mixed_once() -> None:
