@@ -11,11 +11,12 @@ class Mutant:
 
     Attributes:
         mistake: In words.
-        file: Where it is made, below `models/`.
+        file: Where it is made, below the folder `room`.
         old: The right text, which stands there once.
         new: The wrong text.
         tests: What pytest's -k selects: the mixers whose battery must notice.
-        battery: The file of tests, below `tests/models/`.
+        battery: The file of tests, below that folder in `tests/`.
+        room: ``models`` or ``suite``.
     """
 
     mistake: str
@@ -24,6 +25,7 @@ class Mutant:
     new: str
     tests: str
     battery: str = "test_every_mixer.py"
+    room: str = "models"
 
 
 MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (

@@ -1,4 +1,4 @@
-"""Seeds bugs into copies of the models and checks that the tests notice each.
+"""Seeds bugs into copies of models and suite, and checks that the tests notice each.
 
     python tools/mutants.py [-k WORD]
 
@@ -40,6 +40,11 @@ MUTANTS = (
     + MUTANTS_OF_CHOICES
 )
 _OF_MIXERS = "test_every_mixer.py"
+# What the tests of a room need.
+_COPIED = {
+    "models": ("models", "tests/models"),
+    "suite": ("models", "suite", "reports", "tests/suite"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,37 +62,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report(mutant: Mutant) -> bool:
     """Whether the battery caught it; prints the test that did."""
 
-    def make_mistake(models: Path) -> None:
-        path = models / mutant.file
+    def make_mistake(room: Path) -> None:
+        path = room / mutant.file
         path.write_text(mutated(path.read_text(), mutant))
 
-    test = failed_test(battery_of_copy(make_mistake, mutant.tests, mutant.battery))
+    run = battery_of_copy(make_mistake, mutant.tests, mutant.battery, mutant.room)
+    test = failed_test(run)
     verdict = f"caught by {test}" if test else "SURVIVED"
     print(f"{mutant.file}: {mutant.mistake}: {verdict}", flush=True)
     return bool(test)
 
 
 def battery_of_copy(
-    change: Callable[[Path], None], tests: str, battery: str = _OF_MIXERS
+    change: Callable[[Path], None], tests: str, battery: str = _OF_MIXERS, room: str = "models"
 ) -> subprocess.CompletedProcess[str]:
-    """Change a copy of `models/`, and run the battery over it, up to the first failure.
+    """Change a copy of a room, and run the battery over it, up to the first failure.
 
     Args:
         change: Is given the folder of the copy.
         tests: What pytest's -k selects.
-        battery: The file of tests, below `tests/models/`.
+        battery: The file of tests, below `tests/` and the room.
+        room: Folder of the package.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         shutil.copy(ROOT / "pyproject.toml", copy)
-        for part in ("models", "tests/models"):
+        for part in _COPIED[room]:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / part, copy / part, ignore=ignored)
-        change(copy / "models")
+        change(copy / room)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
         command += ["-m", "not slow"]  # with all values of knobs
         return subprocess.run(
-            [*command, "-k", tests, f"tests/models/{battery}"],
+            [*command, "-k", tests, f"tests/{room}/{battery}"],
             cwd=copy, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True,
         )  # fmt: skip
 

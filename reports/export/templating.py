@@ -59,6 +59,14 @@ _SETTINGS = {
     "distillation_temperature": "temperature of the teacher's and the model's logits",
     "scheduled_sampling": "share of inputs that own answers replace at the end "
     "(scheduled_sampling)",
+    "flip": "mirrored images (flip)",
+    "crop": "black border from which images are cropped, in pixels (crop)",
+    "randaugment": "magnitude of random operations on images (randaugment)",
+    "erasing": "chance that a part of an image is erased (erasing)",
+    "mixup": "alpha of averaged images (mixup)",
+    "cutmix": "alpha of images with a part of another one (cutmix)",
+    "adversarial_steps": "passes of a step, on images moved against the model (adversarial_steps)",
+    "repeated_augmentation": "times that an image stands in a batch (repeated_augmentation)",
 }
 
 

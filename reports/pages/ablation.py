@@ -91,6 +91,10 @@ _OF_RECIPES = {
     "scheduled_sampling": "In scheduled sampling a growing share of the input tokens is replaced "
     "by the model's own answers of a first pass; the setting is the share at the last step. "
     "Learning curves count that pass; a training step is timed and counted without it.",
+    "adversarial_steps": "With adversarial steps, a training step goes forward and backward so "
+    "many times, on images moved to where their loss is larger; the last third of the training is "
+    "plain. Learning curves count the mean over the training; a training step is timed and counted "
+    "without them.",
 }
 
 

@@ -21,6 +21,7 @@ from suite.spec import Recipe, Scale, SpecError
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
+from suite.training.augmentation import why_not_augmented
 from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
 from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
@@ -202,6 +203,8 @@ def run_task(
     scale = _scale(seed, recipe or Recipe(), {k: v for k, v in given.items() if v is not None})
     if scale.scheduled_sampling and (why := why_no_sampling(task_class(task))):
         raise SpecError(f"run_task: scheduled_sampling={scale.scheduled_sampling}: {why}.")
+    if why := why_not_augmented(task_class(task), scale.in_training(), scale.batch):
+        raise SpecError(f"run_task: {why}.")
     training = Training(
         steps=scale.steps, learning_rate=float(scale.learning_rate),
         warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,

@@ -22,6 +22,7 @@ from suite.probes.probe import lengths_of
 from suite.probes.probe import probe as probe_named
 from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
+from suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
 # FLOPs per second of a GPU's matrix products, by the precision of a recipe; NVIDIA's data sheet of
@@ -147,9 +148,10 @@ def _flops_of_training(trial: Trial) -> float:
     lengths = tuple(lengths_of(trial).values())
     forward = sum(_flops(model, lengths) for model in trial.subjects)
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
-    found = (_TRAINING_OVER_FORWARD + is_sampled) * forward
+    per_step = passes_per_step(trial.training)
+    found = (per_step * _TRAINING_OVER_FORWARD + is_sampled) * forward
     taught_by = trial.teacher.subjects if trial.teacher else ()
-    return found + sum(_flops(model, lengths) for model in taught_by)
+    return found + per_step * sum(_flops(model, lengths) for model in taught_by)
 
 
 def _of_workers(trial: Trial, per_step: float) -> float:

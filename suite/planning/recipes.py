@@ -12,6 +12,7 @@ from suite.schema import Precision, Training
 from suite.spec import MODEL_FIELDS, TEACHER, WHOLE_MODEL, Model, Scale
 from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.task import Task
+from suite.training.augmentation import why_not_augmented
 from suite.training.sampling import why_no_sampling
 
 
@@ -31,8 +32,11 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
     checked_precision(scale)
     if scale.scheduled_sampling and (why := why_no_sampling(task)):
         raise Impossible(f"scheduled_sampling={scale.scheduled_sampling} is impossible: {why}")
+    recipe = scale.in_training()
+    if why := why_not_augmented(task, recipe, scale.batch):
+        raise Impossible(why)
     in_parallel = ("precision", "accumulation") if is_spread else ()
-    return {k: value for k, value in scale.in_training().items() if k not in in_parallel}
+    return {k: value for k, value in recipe.items() if k not in in_parallel}
 
 
 def checked_precision(scale: Scale) -> Precision:
@@ -50,6 +54,7 @@ def _refuse_on_workers(scale: Scale) -> None:
     asked = {
         f"optimizer={scale.optimizer!r}": scale.optimizer != Training.optimizer,
         f"ema={scale.ema}": bool(scale.ema),
+        f"adversarial_steps={scale.adversarial_steps}": bool(scale.adversarial_steps),
         f"precision={scale.precision!r}": scale.precision == "tf32",
     }
     for what, is_asked in asked.items():

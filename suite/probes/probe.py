@@ -35,6 +35,7 @@ from suite.schema import (
 from suite.spec import SpecError
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Task
+from suite.training.adversarial import passes_per_step
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
@@ -350,13 +351,14 @@ def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> fl
 def _flops_per_step(
     trial: Trial, model: Architecture, teacher: Architecture | None
 ) -> float | None:
-    """By formula, with the forward passes of a teacher and of scheduled sampling.
+    """By formula, the mean over a training, with the forward passes of a teacher and of sampling.
 
     None where a user's mixer gives no formula.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
-    passes = [(model, TRAINING_OVER_FORWARD + is_sampled)]
-    passes += [(teacher, 1.0)] if teacher else []
+    per_step = passes_per_step(trial.training)
+    passes = [(model, per_step * TRAINING_OVER_FORWARD + is_sampled)]
+    passes += [(teacher, per_step)] if teacher else []
     lengths = lengths_of(trial)
     try:
         return sum(n * float(each.flops(batch=trial.batch, **lengths)) for each, n in passes)

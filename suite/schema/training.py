@@ -30,6 +30,14 @@ class Training:
         distillation_weight: The teacher's share of the loss.
         distillation_temperature: Of soft distillation; at its default for the others.
         scheduled_sampling: Share of the inputs that are the model's own answers at the last step.
+        flip: Of images, as all that follow; see `suite.training.augmentation`.
+        crop: Pixels of the border from which crops are drawn.
+        randaugment: The magnitude, 0 to 10.
+        erasing: The chance of an image.
+        mixup: Of the Beta distribution, alpha.
+        cutmix: Likewise.
+        repeated_augmentation: How often each image stands in a batch.
+        adversarial_steps: Passes of a step; see `suite.training.adversarial`.
     """
 
     steps: int
@@ -49,6 +57,14 @@ class Training:
     distillation_weight: float = 0.5
     distillation_temperature: float = 3.0
     scheduled_sampling: float = 0.0
+    flip: bool = False
+    crop: int = 0
+    randaugment: float = 0.0
+    erasing: float = 0.0
+    mixup: float = 0.0
+    cutmix: float = 0.0
+    repeated_augmentation: int = 1
+    adversarial_steps: int = 0
 
     @property
     def hashed(self) -> dict[str, Any]:

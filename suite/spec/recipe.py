@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from suite.schema.training import Distillation, Optimizer, Precision, Schedule
 from suite.spec.fields import Count, FrozenSpec, Rate
 
 NO_START = "none"
 NO_DISTILLATION: Distillation = "none"
+
+
+def _not_one(steps: int) -> int:
+    if steps == 1:
+        raise ValueError("must be 0, or at least 2: the first pass moves nothing")
+    return steps
 
 
 class Recipe(FrozenSpec):
@@ -53,6 +59,21 @@ class Recipe(FrozenSpec):
         teacher_learning_rate: The peak of its training, likewise.
         scheduled_sampling: Share of a decoder's input tokens that its own answers replace at the
             last step; it grows from 0 in a line (Bengio et al. 2015, arXiv:1506.03099).
+        flip: Whether an image is mirrored, left to right, with a chance of 1/2.
+        crop: Black pixels that are laid around an image; a part of its own size is cut out. 4 is
+            usual at 32 x 32; 0 cuts nothing.
+        randaugment: Magnitude, 0 to 10, of two random operations on an image (Cubuk et al. 2020,
+            arXiv:1909.13719); DeiT takes 9, 0 does none. See `suite.training.randaugment`.
+        erasing: Chance that a rectangle of an image becomes noise (Zhong et al. 2020,
+            arXiv:1708.04896); DeiT takes 0.25.
+        mixup: Alpha, where an image and its target are averaged with another one's in shares drawn
+            from Beta(alpha, alpha) (Zhang et al. 2018, arXiv:1710.09412); DeiT takes 0.8.
+        cutmix: Alpha, where an image has a rectangle of another one (Yun et al. 2019,
+            arXiv:1905.04899); DeiT takes 1. With `mixup` a coin decides for each batch.
+        repeated_augmentation: How often each image stands in a batch, each time augmented anew
+            (Hoffer et al. 2020, arXiv:1901.09335); DeiT takes 3, 1 repeats none.
+        adversarial_steps: Passes of a step, each on images that the one before has moved to where
+            their loss is larger (Bai et al. 2022, arXiv:2204.00993); HAT takes 3, 0 moves none.
     """
 
     optimizer: Optimizer = "adamw"
@@ -77,6 +98,14 @@ class Recipe(FrozenSpec):
     teacher_steps: Count | None = None
     teacher_learning_rate: Rate | None = None
     scheduled_sampling: Annotated[float, Field(ge=0, le=1)] = 0.0
+    flip: bool = False
+    crop: Annotated[int, Field(ge=0, le=256)] = 0
+    randaugment: Annotated[float, Field(ge=0, le=10)] = 0.0
+    erasing: Annotated[float, Field(ge=0, le=1)] = 0.0
+    mixup: Annotated[float, Field(ge=0, le=100)] = 0.0
+    cutmix: Annotated[float, Field(ge=0, le=100)] = 0.0
+    repeated_augmentation: Annotated[int, Field(ge=1, le=64)] = 1
+    adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
 
     def in_training(self) -> dict[str, Any]:
         """Its fields of `suite.schema.Training`; what has no effect keeps its default."""
@@ -88,6 +117,10 @@ class Recipe(FrozenSpec):
             "precision": self.precision, "accumulation": self.accumulation,
             "ema": self.ema + 0.0, "scheduled_sampling": self.scheduled_sampling + 0.0,
             "distillation": self.distillation,
+            "flip": self.flip, "crop": self.crop, "randaugment": self.randaugment + 0.0,
+            "erasing": self.erasing + 0.0, "mixup": self.mixup + 0.0,
+            "cutmix": self.cutmix + 0.0, "repeated_augmentation": self.repeated_augmentation,
+            "adversarial_steps": self.adversarial_steps,
         }  # fmt: skip
         if self.optimizer == "sgd":
             found["momentum"] = self.momentum + 0.0

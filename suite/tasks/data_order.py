@@ -78,6 +78,12 @@ class RandomStream:
         drawn = self.bits(int(np.prod(shape))) >> np.uint64(12)
         return ((drawn.astype(np.float64) + 0.5) * 2.0**-52).reshape(shape)
 
+    def normal(self, *shape: int) -> NDArray[np.float64]:
+        """Independent, of mean 0 and variance 1, by Box and Muller (1958)."""
+        radius: NDArray[np.float64] = np.sqrt(-2 * np.log(self.uniform(*shape)))
+        angle: NDArray[np.float64] = np.cos(2 * math.pi * self.uniform(*shape))
+        return radius * angle
+
     def distinct(self, rows: int, count: int, among: int) -> Whole:
         """`[rows, count]`: in each row numbers from 0..among-1, none twice, in any order.
 

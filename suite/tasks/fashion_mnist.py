@@ -94,6 +94,8 @@ class FashionMnistImages(_FashionMnist):
     fixed_length = IMAGE_SIDE**2
     input_size = 1
     grid = (IMAGE_SIDE, IMAGE_SIDE)
+    pixel_mean = (PIXEL_MEAN,)
+    pixel_standard_deviation = (PIXEL_STANDARD_DEVIATION,)
 
     def laid_out(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """`[images, 28, 28]` -> `[images, 28, 28, 1]`."""

@@ -68,11 +68,11 @@ class KernelRegression(GeneratedTask):
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """A function of its own for each example."""
-        frequencies = normal(stream, count, NUM_WAVES) / SMOOTHNESS
+        frequencies = stream.normal(count, NUM_WAVES) / SMOOTHNESS
         phases = 2 * math.pi * stream.uniform(count, NUM_WAVES)
         x = 2 * stream.uniform(count, self.length) - 1
         values = waves(x, frequencies, phases)
-        noisy = values + NOISE * normal(stream, count, self.length)
+        noisy = values + NOISE * stream.normal(count, self.length)
         is_query = np.zeros_like(x)
         is_query[:, -1] = 1
         inputs = np.stack([x, np.where(is_query, 0.0, noisy), is_query], axis=2)
@@ -98,10 +98,3 @@ def waves(x: Numbers, frequencies: Numbers, phases: Numbers) -> Numbers:
     for wave in range(frequencies.shape[1]):
         total += np.cos(frequencies[:, wave, None] * x + phases[:, wave, None])
     return total * math.sqrt(2 / frequencies.shape[1])
-
-
-def normal(stream: RandomStream, *shape: int) -> Numbers:
-    """Independent standard normal numbers, by Box and Muller (1958)."""
-    radius: Numbers = np.sqrt(-2 * np.log(stream.uniform(*shape)))
-    angle: Numbers = np.cos(2 * math.pi * stream.uniform(*shape))
-    return radius * angle

@@ -88,6 +88,9 @@ class Task(ABC):
     input_kind: ClassVar[InputKind] = "tokens"  # of the first input; others: see `other_inputs`
     input_size: ClassVar[int]
     grid: ClassVar[tuple[int, int] | None] = None  # rows and columns, where inputs are images
+    # Of the channels of images, on a scale from 0 to 1: what batches subtract, and divide by.
+    pixel_mean: ClassVar[tuple[float, ...]] = ()
+    pixel_standard_deviation: ClassVar[tuple[float, ...]] = ()
     output_size: ClassVar[int]
     characters: ClassVar[str] = ""  # how a person reads each token; empty where they are no text
 

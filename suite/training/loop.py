@@ -1,9 +1,10 @@
 """Trains a model on a task from the newest checkpoint on; yields points and writes checkpoints.
 
-Initialisation is the caller's; the order of the data is a pure function of (seed, step), so all
-variants of a seed see the same batches. A checkpoint holds the engine's state and, of each worker,
-the step, the points so far, the losses since the last point and the state of its random numbers. So
-a resumed training ends with the numbers of an uninterrupted one, bit for bit on the same machine.
+Initialisation is the caller's; the order of the data, and how they are augmented, are a pure
+function of (seed, step), so all variants of a seed see the same batches. A checkpoint holds the
+engine's state and, of each worker, the step, the points so far, the losses since the last point and
+the state of its random numbers. So a resumed training ends with the numbers of an uninterrupted
+one, bit for bit on the same machine.
 
 Several workers write into one folder and agree on every decision: what one of them cannot write or
 read, none of them uses.
@@ -29,6 +30,7 @@ from suite.events import Condition, TrainedState, TrialRemark
 from suite.schema import Point, Training
 from suite.tasks.task import Task
 from suite.training import tensor_io as atomic_files
+from suite.training.augmentation import training_batch
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import Engine
 from suite.training.engines.engine import evaluate as evaluate  # of a model that is no engine's
@@ -93,7 +95,7 @@ def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Ite
     """
     training = exercise.training
     for step in range(progress.step + 1, training.steps + 1):
-        batch = exercise.task.training_batch(step - 1, exercise.batch, exercise.seed)
+        batch = training_batch(exercise.task, step - 1, exercise.batch, exercise.seed, training)
         progress.losses.append(engine.step(batch, exercise.task))
         progress.step = step
         if _falls_due(step, training.steps, _TRAINING_LOSSES_PER_CURVE):

@@ -17,6 +17,7 @@ from suite.schema import Training
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 COOLDOWN_SHARE = 5  # the last fifth; Hägele et al. 2024, arXiv:2405.18392, section 3
+_STATISTICS = ("running_mean", "running_var")  # buffers of batch norms, by torch's names
 # What each optimiser keeps of a parameter, by the file of a checkpoint that holds it.
 STATE_OF: Mapping[str, tuple[str, ...]] = {
     "adamw": ("exp_avg", "exp_avg_sq", "step"),
@@ -122,30 +123,36 @@ class WeightAverage:
     """An exponential moving average of a model's parameters (Polyak and Juditsky 1992).
 
     After step t, from 1, `average <- d average + (1 - d) parameter`, where d is the smaller of
-    `decay` and (1 + t) / (10 + t), as in TensorFlow's `ExponentialMovingAverage`. Buffers are not
-    averaged.
+    `decay` and (1 + t) / (10 + t), as in TensorFlow's `ExponentialMovingAverage`.
+
+    So are the means and variances that a batch norm remembers, as in timm's `ModelEma`: those of
+    the last step belong to other weights than the average. All other buffers are as training left
+    them: the average of two random projections would be none.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        """Begin with the model's parameters as they are."""
+        """Begin with the model as it is."""
         self._decay = decay
-        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        self.averages = {name: p.detach().clone() for name, p in self._parameters.items()}
+        self._averaged: dict[str, Tensor] = {
+            **{n: p for n, p in model.named_parameters() if p.requires_grad},
+            **{n: b for n, b in model.named_buffers() if n.rpartition(".")[2] in _STATISTICS},
+        }
+        self.averages = {name: each.detach().clone() for name, each in self._averaged.items()}
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the parameters after that step."""
+        """Take in the model after that step."""
         share = 1 - min(self._decay, (1 + step) / (10 + step))
         for name, average in self.averages.items():
-            average.lerp_(self._parameters[name], share)
+            average.lerp_(self._averaged[name], share)
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchange the parameters' values with the averages; done twice, nothing has changed."""
+        """Exchange the model's values with the averages; done twice, nothing has changed."""
         for name, average in self.averages.items():
-            parameter = self._parameters[name]
-            kept = parameter.detach().clone()
-            parameter.copy_(average)
+            own = self._averaged[name]
+            kept = own.detach().clone()
+            own.copy_(average)
             average.copy_(kept)
 
     def load(self, averages: Mapping[str, Tensor]) -> None:

@@ -98,7 +98,7 @@ def test_every_mutant_can_be_made_and_is_a_mistake_of_its_own(mutants: ModuleTyp
     assert len(table) >= 20
     assert len({each.mistake for each in table}) == len({each.new for each in table}) == len(table)
     for each in table:
-        path = ROOT / "models" / each.file
+        path = ROOT / each.room / each.file
         text = mutants.mutated(path.read_text(), each)
         compile(text, each.file, "exec")
 

@@ -21,6 +21,7 @@ from models.model_spec import ModelSpec
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
+from suite.training.adversarial import adversarial_losses, passes_at
 from suite.training.distillation import with_teacher
 from suite.training.engines.engine import (
     evaluate,
@@ -147,19 +148,29 @@ class LocalEngine:
         """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
         losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
-            loss = self._loss(part.to(self.device), task)
-            loss = loss if share == 1.0 else loss * share
-            if not losses:  # so late, since memory is measured
-                self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            losses.append(loss.detach())
+            for place, loss in enumerate(self._losses(part.to(self.device), task)):
+                loss = loss if share == 1.0 else loss * share
+                if not losses:  # so late, since memory is measured
+                    self.optimizer.zero_grad(set_to_none=True)
+                loss.backward()  # type: ignore[no-untyped-call]
+                losses += [] if place else [loss.detach()]
         if self._training.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self._training.clip_norm)
         self.optimizer.step()
         return torch.stack(losses).sum() if len(losses) > 1 else losses[0]
 
-    def _loss(self, batch: Batch, task: Task) -> Tensor:
-        """Mean loss of a part of the batch, in float32."""
+    def _losses(self, batch: Batch, task: Task) -> Iterator[Tensor]:
+        """What is to be gone backward through, one after the other: one, but for HAT's steps."""
+        passes = passes_at(self.schedule.last_epoch, self._training)
+        if passes == 1:
+            yield self._loss(batch, task)[0]
+        else:
+            yield from adversarial_losses(
+                lambda moved: self._loss(moved, task), batch, task, passes
+            )
+
+    def _loss(self, batch: Batch, task: Task) -> tuple[Tensor, Tensor]:
+        """Mean loss of a part of the batch, and the model's logits; both in float32."""
         outputs = batch.through(self.model)
         loss = task.loss(outputs, batch, self._training.label_smoothing)
         if outputs.auxiliary:
@@ -167,10 +178,10 @@ class LocalEngine:
 
             loss = with_score(loss, outputs, batch, task, self._eager, self._training)
         if self._teacher is None:
-            return loss
+            return loss, outputs.logits
         with torch.no_grad():
             taught = self._outputs(self._teacher, batch)
-        return with_teacher(loss, outputs, taught, batch, self._training)
+        return with_teacher(loss, outputs, taught, batch, self._training), outputs.logits
 
     def _outputs(self, model: nn.Module, batch: Batch) -> Outputs:
         """Of a model that is run eagerly, in float32."""

@@ -76,6 +76,8 @@ def why_eager(model: nn.Module, training: Training) -> str:
             return "a reversible stack computes its inputs again"
     if training.optimizer not in _OPTIMIZERS:
         return f"{training.optimizer} waits for numbers from the GPU"
+    if training.adversarial_steps:
+        return "adversarial steps end after two thirds of the training"
     if training.accumulation > 1:
         return "the parts of a batch weigh as many targets as they have"
     return ""

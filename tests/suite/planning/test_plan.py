@@ -431,7 +431,8 @@ IDLE = {
     "label_smoothing": 0.0, "optimizer": "adamw", "momentum": 0.9, "schedule": "cosine",
     "clip_norm": 1.0, "precision": "float32", "accumulation": 1, "ema": 0.0,
     "distillation": "none", "distillation_weight": 0.5, "distillation_temperature": 3.0,
-    "scheduled_sampling": 0.0,
+    "scheduled_sampling": 0.0, "flip": False, "crop": 0, "randaugment": 0.0, "erasing": 0.0,
+    "mixup": 0.0, "cutmix": 0.0, "repeated_augmentation": 1, "adversarial_steps": 0,
 }  # fmt: skip
 
 

@@ -95,3 +95,10 @@ def test_weighted_numbers_are_drawn_one_after_the_other_by_weight() -> None:
             share = ((drawn[:, 0] == i) & (drawn[:, 1] == j)).mean()
             expected = weights[i] / 10 * weights[j] / (10 - weights[i])
             assert share == pytest.approx(expected, abs=0.01)
+
+
+def test_normal_numbers_are_normal() -> None:
+    numbers = RandomStream(1, 2).normal(100_000)
+    assert numbers.mean() == pytest.approx(0.0, abs=0.02)
+    assert numbers.std() == pytest.approx(1.0, abs=0.02)
+    assert (np.abs(numbers) < 1.96).mean() == pytest.approx(0.95, abs=0.005)

@@ -13,7 +13,6 @@ from suite.tasks.kernel_regression import (
     NUM_WAVES,
     SMOOTHNESS,
     KernelRegression,
-    normal,
     points_of,
     waves,
 )
@@ -46,7 +45,7 @@ def test_a_target_is_the_function_without_its_noise() -> None:
 def test_functions_are_close_to_a_gaussian_process_with_a_gaussian_kernel() -> None:
     """Variance 1, and the covariance of two values exp(-distance^2 / (2 width^2))."""
     stream = RandomStream(0, 0)
-    frequencies = normal(stream, 40_000, NUM_WAVES) / SMOOTHNESS
+    frequencies = stream.normal(40_000, NUM_WAVES) / SMOOTHNESS
     phases = 2 * math.pi * stream.uniform(40_000, NUM_WAVES)
     places = np.tile(np.array([0.0, 0.15, 0.3, 0.9]), (40_000, 1))
     values = waves(places, frequencies, phases)
@@ -54,13 +53,6 @@ def test_functions_are_close_to_a_gaussian_process_with_a_gaussian_kernel() -> N
     known = np.exp(-(places[0] ** 2) / (2 * SMOOTHNESS**2))
     assert found == pytest.approx(known, abs=0.03)
     assert values.mean(axis=0) == pytest.approx(np.zeros(4), abs=0.03)
-
-
-def test_normal_numbers_are_normal() -> None:
-    numbers = normal(RandomStream(1, 2), 100_000)
-    assert numbers.mean() == pytest.approx(0.0, abs=0.02)
-    assert numbers.std() == pytest.approx(1.0, abs=0.02)
-    assert (np.abs(numbers) < 1.96).mean() == pytest.approx(0.95, abs=0.005)
 
 
 def test_score_and_loss_by_hand() -> None:

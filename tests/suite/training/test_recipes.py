@@ -33,6 +33,7 @@ from tests.suite.training.resumed import (
     run,
     stopped,
 )
+from tests.suite.training.toy_images import FlatReader, Images
 
 TASK = FirstToken()
 RECIPES: list[dict[str, Any]] = [
@@ -214,6 +215,42 @@ def test_the_average_is_a_slow_loops_and_is_what_is_scored() -> None:
     assert torch.equal(model.map.weight, last), "training goes on from the weights themselves"
     engine.finish()
     torch.testing.assert_close(model.map.weight.detach(), average)
+
+
+def test_what_a_batch_norm_remembers_is_averaged_as_the_weights_are() -> None:
+    """The scores are those of a model whose statistics were averaged in a slow loop."""
+    model, task = FlatReader(), Images(lambda step: None)
+    engine = LocalEngine(model, training(20, ema=0.4), "cpu")
+    names = ("running_mean", "running_var")
+    averages = {name: model.norm.get_buffer(name).clone() for name in names}
+    for step in range(1, 7):
+        engine.step(task.training_batch(step, 8, 0), task)
+        decay = min(0.4, (1 + step) / (10 + step))
+        for name in names:
+            averages[name] = decay * averages[name] + (1 - decay) * model.norm.get_buffer(name)
+    last = {name: model.norm.get_buffer(name).clone() for name in names}
+    counted = int(model.norm.get_buffer("num_batches_tracked"))
+    engine.evaluate(task, "validation", 8)
+    assert all(torch.equal(model.norm.get_buffer(name), last[name]) for name in names)
+    engine.finish()
+    for name in names:
+        assert not torch.allclose(averages[name], last[name], rtol=1e-3)
+        torch.testing.assert_close(model.norm.get_buffer(name), averages[name])
+    assert int(model.norm.get_buffer("num_batches_tracked")) == counted == 6
+
+
+class Projecting(nn.Module):
+    """Its buffer is no statistic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(2, 2)
+        self.register_buffer("directions", torch.ones(2))
+
+
+def test_a_model_without_batch_norm_averages_its_parameters_alone() -> None:
+    """So that the checkpoints and hashes of earlier trainings stay what they were."""
+    assert WeightAverage(Projecting(), 0.9).averages.keys() == {"map.weight", "map.bias"}
 
 
 def test_averages_of_other_parameters_are_refused() -> None:

@@ -1,0 +1,85 @@
+"""Trains on images that are moved, within a step of training, to where their loss is larger.
+
+HAT (Bai et al. 2022, "Improving vision transformers by revisiting high-frequency components",
+arXiv:2204.00993, and its code): for the first two thirds of the training each step has n passes
+forward and backward, three of them there, whose gradients add up before the one update.
+
+    pass 1         the image x: loss L
+    pass 2 to n    the image x + d: (3 L + 0.01 S) / (n - 1)
+
+S is the symmetric divergence (KL(p || q) + KL(q || p)) / 2 of the answers p to x, which learn
+nothing from it, and q to x + d. d begins as 0; after each pass all its numbers go by 1/255 in the
+direction in which the loss grows, and stay within 2/255 of 0. The last third is trained plainly.
+
+Departures. 1/255 is one of 256 steps of a pixel here, as in the paper; the code adds as much to
+images that are normalised already, which is about four times less. p are the answers of pass 1,
+where the code has a pass of its own, with another dropout. The loss that is told is that of pass 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from models.interface import INPUTS
+from suite.schema import Training
+from suite.tasks.task import Batch, Task
+
+SHARE = 2 / 3  # of the steps; 200 of 300 epochs
+_STEP, _FARTHEST = 1 / 255, 2 / 255
+_LOSS_WEIGHT, _DIVERGENCE_WEIGHT = 3.0, 0.01
+
+
+def passes_at(step: int, training: Training) -> int:
+    """How often the step of that index, from 0, goes forward and backward."""
+    is_early = step < SHARE * training.steps
+    return max(1, training.adversarial_steps) if is_early else 1
+
+
+def passes_per_step(training: Training | None) -> float:
+    """The mean over a training."""
+    more = training.adversarial_steps - 1 if training and training.adversarial_steps else 0
+    return 1 + SHARE * more
+
+
+def adversarial_losses(
+    loss_of: Callable[[Batch], tuple[Tensor, Tensor]], batch: Batch, task: Task, num: int
+) -> Iterator[Tensor]:
+    """The losses of a step, one for each pass.
+
+    Go backward through each before the next is asked for: where an image moves is read from its
+    gradient.
+
+    Args:
+        loss_of: Loss of a batch, a scalar, and logits `[batch, classes]`.
+        batch: With images, on the device of the model.
+        task: Says how they were normalised.
+        num: Passes.
+    """
+    images, clean = batch.inputs[INPUTS], None
+    pixel = 1 / torch.tensor(task.pixel_standard_deviation).to(images)
+    moved = torch.zeros_like(images)
+    for _ in range(num):
+        moved.requires_grad_(num > 1)
+        loss, logits = loss_of(replace(batch, inputs={**batch.inputs, INPUTS: images + moved}))
+        if clean is None:
+            clean = logits.detach().log_softmax(dim=-1)
+            yield loss
+        else:
+            divergence = _symmetric(clean, logits.log_softmax(dim=-1))
+            yield (_LOSS_WEIGHT * loss + _DIVERGENCE_WEIGHT * divergence) / (num - 1)
+        if moved.grad is not None:
+            farthest, further = _FARTHEST * pixel, _STEP * pixel * moved.grad.sign()
+            moved = (moved.detach() + further).clamp(-farthest, farthest)
+
+
+def _symmetric(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """The mean of both divergences, over the batch."""
+    both = ((log_p, log_q), (log_q, log_p))
+    return torch.stack(
+        [functional.kl_div(a, b, reduction="batchmean", log_target=True) for a, b in both]
+    ).mean()
