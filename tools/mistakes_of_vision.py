@@ -58,8 +58,8 @@ _RESNET: tuple[Mutant, ...] = (
     Mutant(
         "the attention of a stage is in the next one",
         _RESIDUAL,
-        "attends = str(place.stage) in",
-        "attends = str(place.stage - 1) in",
+        "attends = place.stage in",
+        "attends = place.stage - 1 in",
         "stages_that_are_named",
         battery=_OF_RESIDUAL,
     ),

@@ -7,8 +7,8 @@ Paper: He et al. 2016, "Deep residual learning for image recognition" (arXiv:151
     the shortcut is a 1 x 1 convolution with batch norm. The head reads the mean of the last map.
 Attention to channels stands in each block, attention between places in the blocks of some stages:
     see `models.vision.channel_attention` and `models.vision.map_attention`.
-Cost: n^2 c d^2 of a k x k convolution with n places and k^2 = c; the number of places falls by
-    four from stage to stage, while the width doubles, so that each block costs the same.
+Cost: k^2 n d^2 of a k x k convolution from d to d channels at n places. From stage to stage n falls
+    to a quarter and d doubles, so that all blocks cost about the same.
 Departures: in a bottleneck the 3 x 3 convolution has the stride, not the first 1 x 1, as in all
     public code since (Goyal et al. 2017, arXiv:1706.02677, section 5.1). The head is drawn as that
     of the classifier. A 3 x 3 stem, which leaves the map as large as the image, is the paper's own
@@ -88,18 +88,21 @@ class ResNet(Architecture):
         """See `Architecture.check_config`."""
         check_channel_attention(config, owner=cls.name)
         check_map_attention(config, owner=cls.name)
-        for key in ("blocks", "attention_stages"):
-            if not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", getattr(config, key), re.ASCII):
+        for key in ("blocks", "attention_stages", "channel_attention_stages"):
+            text = getattr(config, key)
+            if text is not None and not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", text, re.ASCII):
                 raise ModelError(
-                    f"{cls.name}: {key}={getattr(config, key)!r} are not whole numbers of at least "
-                    "1, joined by hyphens"
+                    f"{cls.name}: {key}={text!r} are not whole numbers of at least 1, joined by "
+                    "hyphens"
                 )
-        last, num_stages = max(numbers(config.attention_stages)), len(numbers(config.blocks))
-        if config.attention != "none" and last > num_stages:
-            raise ModelError(
-                f"{cls.name}: attention_stages={config.attention_stages!r} names stage {last}, and "
-                f"blocks={config.blocks!r} has {num_stages}"
-            )
+        num_stages = len(numbers(config.blocks))
+        for kind in ("attention", "channel_attention"):
+            named = getattr(config, f"{kind}_stages")
+            if getattr(config, kind) != "none" and named and max(numbers(named)) > num_stages:
+                raise ModelError(
+                    f"{cls.name}: {kind}_stages={named!r} names a stage beyond the {num_stages} of "
+                    f"blocks={config.blocks!r}"
+                )
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
@@ -130,7 +133,7 @@ class ResNet(Architecture):
 
     def _add(self, place: BlockPlace, seeds: PartSeeds) -> None:
         """A block, and a non-local one before it."""
-        attends = str(place.stage) in self.config.attention_stages.split("-")
+        attends = place.stage in numbers(self.config.attention_stages)
         attention = self.config.attention if attends else "none"
         if attention == "non_local" and place.is_last:
             with seeds.part("non_local"):
@@ -217,21 +220,20 @@ class ResidualBlock(nn.Module):
         self.stride, self.place = place.stride, config.channel_attention_place
         is_bottleneck = config.block == "bottleneck"
         self.outputs = place.width * (4 if is_bottleneck else 1)
-        inner = [place.width, place.width] if is_bottleneck else [place.width]
-        widths = [place.inputs, *inner, self.outputs]
+        widths = [place.inputs, *[place.width] * (1 + is_bottleneck), self.outputs]
         self.convs = nn.ModuleList()
-        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
         for number, (reads, writes) in enumerate(itertools.pairwise(widths)):
             with seeds.part(f"conv{number + 1}"):
                 if number == int(is_bottleneck):  # the first 3 x 3
                     self.convs.append(_spatial(reads, writes, place, config, attention))
                 else:
                     self.convs.append(MapConvolution(reads, writes, 1 if is_bottleneck else 3))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
         if config.zero_init_residual:
             nn.init.zeros_(cast("nn.BatchNorm2d", self.norms[-1]).weight)
         self.shortcut = self._shortcut(place.inputs, seeds)
         self.channel_attention: nn.Module | None = None
-        if config.channel_attention != "none":
+        if has_gate(config, place.stage):
             gated = place.inputs if self.place == "pre" else self.outputs
             with seeds.part("channel_attention"):
                 self.channel_attention = build_channel_attention(gated, config)
@@ -275,6 +277,12 @@ class ResidualBlock(nn.Module):
         if self.channel_attention is not None:
             total += _any(self.channel_attention).flops(grid if self.place == "pre" else smaller)
         return total
+
+
+def has_gate(config: ChannelAttentionConfig, stage: int) -> bool:
+    """Whether blocks of this stage have attention to channels."""
+    stages = config.channel_attention_stages
+    return config.channel_attention != "none" and (stages is None or stage in numbers(stages))
 
 
 def _spatial(

@@ -8,9 +8,8 @@
            places by sigmoid(norm(conv(m))), a 7 x 7 convolution of m, the mean and the maximum
            over channels, with the batch norm that the authors' code has.
 
-Cost: two matrices of d^2 / ratio a map; of CBAM also k^2 a place. Of an input that is constant in
-all places both are gates of that constant.
-Departures: biases are a knob for both; in parallel CBAM multiplies x by both gates of x.
+Cost: two products of d^2 / ratio for each squeeze of a map; of CBAM also 2 k^2 for each place.
+Departures: biases are a knob, for both; in parallel, CBAM multiplies x by both gates of x.
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ class ChannelAttentionConfig:
 
     Attributes:
         channel_attention: `se`, `cbam` or `none`; see the module's note.
+        channel_attention_stages: In which stages, counted from 1 and joined by hyphens, as ``1-2``
+            (SE, Table 13, which counts them from 2); None for all.
         ratio: Width of a map over that of the MLP's hidden layer, which is rounded down (SE,
             Table 10).
         has_excitation_bias: Whether both maps of the MLP have biases; the papers' have none.
@@ -54,6 +55,7 @@ class ChannelAttentionConfig:
     """
 
     channel_attention: Literal["none", "se", "cbam"] = "none"
+    channel_attention_stages: str | None = None
     ratio: int = 16
     has_excitation_bias: bool = False
     se_squeeze: Literal["mean", "max"] = "mean"

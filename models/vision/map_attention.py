@@ -1,15 +1,15 @@
 """Self-attention between the places of a feature map, in residual networks.
 
-    non_local     Wang et al. 2018, "Non-local neural networks" (arXiv:1711.07971, section 3.2, the
-                  embedded Gaussian): x + norm(W_z y), y_i = sum_j softmax_j(q_i . k_j) v_j, with
-                  queries, keys and values half as wide as x; the norm's gain starts at 0, so that
-                  the block starts as the identity.
+    non_local     Wang et al. 2018, "Non-local neural networks" (arXiv:1711.07971, sections 3.2 and
+                  3.3, the embedded Gaussian): x + norm(W y), y_i = sum_j softmax_j(q_i . k_j) v_j,
+                  with queries, keys and values half as wide as x; the norm's gain starts at 0, so
+                  that the block starts as the identity.
     botnet        Srinivas et al. 2021, "Bottleneck transformers" (arXiv:2101.11605, Figure 4): each
                   place attends to all, by scores q . (k + r_row + r_column) / sqrt(d). The tables
                   of r have a row for each distance, apart for rows and columns and shared by heads.
                   A stride is a mean over squares of the output.
     augmented     Bello et al. 2019, "Attention augmented convolutional networks"
-                  (arXiv:1904.09925, equations 1 to 4): channels of a convolution beside channels of
+                  (arXiv:1904.09925, equations 1 to 5): channels of a convolution beside channels of
                   that same attention, which are mixed by one more map.
     stand_alone   Ramachandran et al. 2019, "Stand-alone self-attention in vision models"
                   (arXiv:1906.05909, equations 2 and 3): a place attends to the square around it, by
@@ -18,9 +18,8 @@
 
 Cost: n^2 d, of the last n w c d, where a window of w x w is cut from rows of c places.
 Departures: non_local scales its scores by 1 / sqrt(d) as its authors' code does, and keys are not
-    subsampled; in augmented keys are as wide as values, and a stride is that of botnet. Places
-    outside the map are not attended to in stand_alone; the paper does not say. Heads of a model
-    share tables of r in augmented and botnet only.
+    subsampled; in augmented keys are as wide as values, and a stride is that of botnet. In
+    stand_alone places outside the map are not attended to, and heads share their tables of r.
 Fast form: a distance looks up its row of a table, so nothing is shifted from relative to absolute
     places. The window is cut by rows, and columns outside it are hidden.
 """

@@ -36,6 +36,7 @@ TOKENS = 5  # that are written or read one by one
 END, MOST, SOURCE_TOKENS = 2, 4, 4  # of exhaustive search; of the second source
 OF_EXCITATION = (
     "ratio", "has_excitation_bias", "se_squeeze", "excitation", "channel_attention_place",
+    "channel_attention_stages",
 )  # fmt: skip
 OF_CBAM = "cbam_squeeze", "cbam_order", "cbam_window"
 OF_MAP_ATTENTION = "attention_stages", "heads", "has_relative_logits"

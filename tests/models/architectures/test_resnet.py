@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ SPEC = ModelSpec(
     grid=(9, 7), settings={"blocks": "1-2"},
 )  # fmt: skip
 IMAGES = torch.randn(2, 9, 7, 3, generator=torch.Generator().manual_seed(0))
+PLACES = ["standard", "pre", "post", "identity"]
 ATTENTIONS = ["non_local", "augmented", "stand_alone", "botnet"]
 
 
@@ -68,8 +70,10 @@ def block_by_hand(block: Any, x: Tensor, kind: str, place: str, stride: int) -> 
     return gate(y) if place == "post" else y
 
 
-@pytest.mark.parametrize("place", ["standard", "pre", "post", "identity"])
-@pytest.mark.parametrize("channel_attention", ["none", "se", "cbam"])
+@pytest.mark.parametrize(
+    ("channel_attention", "place"),
+    [("none", "standard"), *itertools.product(["se", "cbam"], PLACES)],
+)
 @pytest.mark.parametrize("kind", ["basic", "bottleneck"])
 @pytest.mark.parametrize("stem", ["3x3", "7x7"])
 def test_it_is_the_paper_written_out(
@@ -129,6 +133,13 @@ def test_attention_stands_in_the_stages_that_are_named(block: str, attention: st
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
+
+
+def test_gates_stand_in_the_stages_that_are_named() -> None:
+    for stages, expected in [(None, [1, 1, 1]), ("1", [1, 0, 0]), ("2", [0, 1, 1])]:
+        model = built(channel_attention="se", channel_attention_stages=stages)
+        found = [cast("Any", layer).channel_attention is not None for layer in model.layers]
+        assert found == expected
 
 
 def test_augmented_channels_are_a_share_of_the_outputs() -> None:
@@ -234,8 +245,13 @@ def test_bfloat16_stays_bfloat16(settings: dict[str, Any]) -> None:
         ({"settings": {"attention_stages": ""}}, "attention_stages='' are not whole numbers"),
         (
             {"settings": {"blocks": "1-1", "attention": "botnet"}},
-            "attention_stages='4' names stage 4, and blocks='1-1' has 2",
+            "resnet: attention_stages='4' names a stage beyond the 2 of blocks='1-1'",
         ),
+        (
+            {"settings": {"channel_attention": "se", "channel_attention_stages": "1-5"}},
+            "resnet: channel_attention_stages='1-5' names a stage beyond the 4 of blocks='2-2-2-2'",
+        ),
+        ({"settings": {"channel_attention_stages": "0"}}, "attention_stages='0' are not whole num"),
         ({"settings": {"ratio": 0}}, "resnet: ratio=0 is not at least 1"),
         ({"settings": {"heads": 0}}, "resnet: heads=0 is not at least 1"),
         ({"settings": {"attention_share": 1}}, "attention_share=1.0 is not above 0 and below 1"),
