@@ -61,6 +61,14 @@ def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
     return Preset(architecture="vit", system=system, fields=fields)
 
 
+def _resnet(system: str, blocks: str, block: str, **knobs: Knob) -> Preset:
+    """He et al. 2016, Table 1; with attention to channels, Hu et al. 2018 and Woo et al. 2018."""
+    fields: dict[str, Knob] = {
+        "dim": 64, "blocks": blocks, "block": block, "stem": "7x7", **knobs,
+    }  # fmt: skip
+    return Preset(architecture="resnet", system=system, fields=fields)
+
+
 PRESETS: Mapping[str, Preset] = {
     # vision transformer
     "vit_tiny": _vit("ViT-Ti/16", 192, 12, 3, 16),
@@ -74,4 +82,14 @@ PRESETS: Mapping[str, Preset] = {
     "mixer_base": _mlp_mixer("Mixer-B/16", 768, 12, 16),
     "mixer_base_32": _mlp_mixer("Mixer-B/32", 768, 12, 32),
     "mixer_large": _mlp_mixer("Mixer-L/16", 1024, 24, 16),
+    # residual network
+    "resnet18": _resnet("ResNet-18", "2-2-2-2", "basic"),
+    "resnet50": _resnet("ResNet-50", "3-4-6-3", "bottleneck"),
+    "resnet101": _resnet("ResNet-101", "3-4-23-3", "bottleneck"),
+    "se_resnet50": _resnet(
+        "SE-ResNet-50", "3-4-6-3", "bottleneck", channel_attention="se", has_excitation_bias=True
+    ),
+    "resnet18_cbam": _resnet("ResNet-18 + CBAM", "2-2-2-2", "basic", channel_attention="cbam"),
+    "resnet50_cbam": _resnet("ResNet-50 + CBAM", "3-4-6-3", "bottleneck", channel_attention="cbam"),
+    "botnet50": _resnet("", "3-4-6-3", "bottleneck", attention="botnet"),
 }

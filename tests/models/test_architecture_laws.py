@@ -34,11 +34,22 @@ from tests.models.small_models import (
 
 TOKENS = 5  # that are written or read one by one
 END, MOST, SOURCE_TOKENS = 2, 4, 4  # of exhaustive search; of the second source
+OF_EXCITATION = (
+    "ratio", "has_excitation_bias", "se_squeeze", "excitation", "channel_attention_place",
+    "channel_attention_stages",
+)  # fmt: skip
+OF_CBAM = "cbam_squeeze", "cbam_order", "cbam_window"
+OF_MAP_ATTENTION = "attention_stages", "heads", "has_relative_logits"
 KNOBS_THAT_SHOW = {
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
     "has_input_feeding": {"form": "luong"},
+    **{knob: {"channel_attention": "se"} for knob in OF_EXCITATION},
+    **{knob: {"channel_attention": "cbam"} for knob in OF_CBAM},
+    **{knob: {"attention": "botnet"} for knob in OF_MAP_ATTENTION},
+    "attention_share": {"attention": "augmented"},
+    "attention_window": {"attention": "stand_alone", "attention_stages": "1"},
 }
 
 

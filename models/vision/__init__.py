@@ -1,0 +1,1 @@
+"""Sub-layers of vision models that several architectures share."""
