@@ -8,6 +8,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from suite.errors import unknown_name
+from suite.tasks.bases.labelled_data import LabelledTask
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.task import DataSource, Task, TaskError
 
@@ -68,13 +69,27 @@ def task_class(name: str) -> type[Task]:
     return found
 
 
-def build_task(name: str, length: int) -> Task:
+def build_task(name: str, length: int, num_training_examples: int | None = None) -> Task:
     """The task at a sequence length in tokens.
 
+    Args:
+        name: Of a task.
+        length: In tokens.
+        num_training_examples: How many of its labelled examples it trains on; None takes all.
+
     Raises:
-        TaskError: if no task has that name, or the length does not suit it.
+        TaskError: if no task has that name, the length does not suit it, or it has not so many
+            labelled examples.
     """
-    return task_class(name)(length)
+    task = task_class(name)(length)
+    if num_training_examples is not None:
+        if not isinstance(task, LabelledTask):
+            raise TaskError(
+                f"{name}: num_training_examples={num_training_examples} is for tasks on labelled"
+                " examples from a file"
+            )
+        task.train_on(num_training_examples)
+    return task
 
 
 def data_sources() -> list[DataSource]:
