@@ -11,7 +11,7 @@ A picture that is moved by a pixel lies far away: neither knows what a convoluti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -20,9 +20,10 @@ from models.interface import Outputs
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches, numbers_of, training_batches
 from suite.tasks.batch import joined
-from suite.tasks.task import Split, Task
+from suite.tasks.task import Batch, Split, Task
 
 NUMBERS = (1, 3, 5, 9, 17)
+_ROWS_AT_ONCE = 512
 
 
 class NearestCentroid(Floor):
@@ -39,15 +40,13 @@ class NearestCentroid(Floor):
 
     def score(self, task: Task) -> float:
         """There is nothing to choose."""
-        rows, labels = _training(task)
-        sums = torch.zeros(task.output_size, rows.shape[1]).index_add_(0, labels, rows)
-        counts = torch.bincount(labels, minlength=task.output_size)
-        means = sums / counts[:, None]  # a class that training lacks is nowhere
-
-        def logits(asked: Tensor) -> Tensor:
-            return (-_distances(asked, means)).nan_to_num(nan=-torch.inf)
-
-        return _score(task, "test", logits)
+        rows, training = _rows(training_batches(task))
+        sums = torch.zeros(task.output_size, rows.shape[1]).index_add_(0, training.targets, rows)
+        counts = torch.bincount(training.targets, minlength=task.output_size)
+        asked, test = _rows(held_out_batches(task, "test"))
+        away = _distances(asked, sums / counts[:, None])
+        logits = (-away).nan_to_num(nan=-torch.inf)  # a class that training lacks is nowhere
+        return task.metric.value(task.metric.sums(Outputs(logits), test))
 
 
 class NearestNeighbours(NearestCentroid):
@@ -59,29 +58,43 @@ class NearestNeighbours(NearestCentroid):
 
     def score(self, task: Task) -> float:
         """With the k that is best on the validation split, of equals the smallest."""
-        rows, labels = _training(task)
+        rows, training = _rows(training_batches(task))
 
-        def scored(split: Split, k: int) -> float:
-            return _score(task, split, lambda asked: votes(rows, labels, asked, k, task.output_size))
+        def scores(split: Split, *numbers: int) -> dict[int, float]:
+            asked, batch = _rows(held_out_batches(task, split))
+            classes = training.targets[nearest(rows, asked, max(numbers))]
+            said = {k: Outputs(votes(classes[:, :k], task.output_size)) for k in numbers}
+            return {k: task.metric.value(task.metric.sums(said[k], batch)) for k in numbers}
 
-        possible = [k for k in NUMBERS if k <= len(rows)]
-        return scored("test", max(possible, key=lambda k: scored("validation", k)))
+        seen = scores("validation", *(k for k in NUMBERS if k <= len(rows)))
+        best = max(seen, key=seen.__getitem__)
+        return scores("test", best)[best]
 
 
-def votes(rows: Tensor, labels: Tensor, asked: Tensor, k: int, num_classes: int) -> Tensor:
-    """`[asked, classes]`: how many of the k nearest rows have each class, the nearer a bit more.
+def nearest(rows: Tensor, asked: Tensor, count: int) -> Tensor:
+    """`[asked, count]`: which rows are nearest to each, the nearest first.
 
     Args:
         rows: `[examples, numbers]`.
-        labels: `[examples]`, their classes.
         asked: `[asked, numbers]`.
-        k: At most as many as there are examples.
+        count: At most as many as there are examples.
+    """
+    firsts = range(0, len(asked), _ROWS_AT_ONCE)
+    parts = (_distances(asked[first : first + _ROWS_AT_ONCE], rows) for first in firsts)
+    return torch.cat([part.topk(count, largest=False).indices for part in parts])
+
+
+def votes(classes: Tensor, num_classes: int) -> Tensor:
+    """`[asked, classes]`: how many neighbours have each class, the nearer counting a bit more.
+
+    Args:
+        classes: `[asked, k]`, of the neighbours, the nearest first.
         num_classes: That there are.
     """
-    nearest = _distances(asked, rows).topk(k, largest=False).indices  # in order
-    bonus = 0.5 / (k * torch.arange(1, k + 1))  # all together less than a vote
-    counted = torch.zeros(len(asked), num_classes)
-    return counted.scatter_add_(1, labels[nearest], (1 + bonus).expand(len(asked), k))
+    k = classes.shape[1]
+    weights = 1 + 0.5 / (k * torch.arange(1, k + 1))  # what is above 1 is together below a vote
+    counted = torch.zeros(len(classes), num_classes)
+    return counted.scatter_add_(1, classes, weights.expand(*classes.shape))
 
 
 def _distances(asked: Tensor, rows: Tensor) -> Tensor:
@@ -89,13 +102,7 @@ def _distances(asked: Tensor, rows: Tensor) -> Tensor:
     return rows.square().sum(dim=1) - 2 * asked @ rows.T
 
 
-def _training(task: Task) -> tuple[Tensor, Tensor]:
-    batches = list(training_batches(task))
-    return torch.from_numpy(numbers_of(batches)), joined(batches).targets
-
-
-def _score(task: Task, split: Split, logits: Callable[[Tensor], Tensor]) -> float:
-    return task.metric.over(
-        task.metric.sums(Outputs(logits(torch.from_numpy(numbers_of([batch])))), batch)
-        for batch in held_out_batches(task, split)
-    )
+def _rows(batches: Iterable[Batch]) -> tuple[Tensor, Batch]:
+    """`[examples, numbers]`, and the examples themselves."""
+    found = list(batches)
+    return torch.from_numpy(numbers_of(found)), joined(found)

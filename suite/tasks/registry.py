@@ -21,9 +21,9 @@ TASKS: dict[str, str] = {
     "wikipedia_bytes": "suite.tasks.wikipedia_bytes:WikipediaBytes",
     "enwik8": "suite.tasks.enwik8:Enwik8",
     # classification of images and text
-    "fashion_mnist_images": "suite.tasks.fashion_mnist:FashionMnistImages",
-    "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
-    "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
+    "fashion_mnist_images": "suite.tasks.images.fashion_mnist:FashionMnistImages",
+    "fashion_mnist_pixels": "suite.tasks.images.fashion_mnist:FashionMnistPixels",
+    "fashion_mnist_patches": "suite.tasks.images.fashion_mnist:FashionMnistPatches",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",
     "wordnet_glosses": "suite.tasks.wordnet_glosses:WordnetGlosses",
     "shakespeare_plays": "suite.tasks.shakespeare_plays:ShakespearePlays",

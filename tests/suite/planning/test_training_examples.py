@@ -13,7 +13,7 @@ from suite.probes.floors import Floors
 from suite.probes.probe import exercise
 from suite.schema import FLOORS, LEARNING_RATE, Plan, Trial
 from suite.spec import Ablation, Model, SpecError, vary
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 

@@ -19,12 +19,12 @@ import pytest
 
 from suite.tasks import (
     data_files,
-    fashion_mnist,
     movie_reviews,
     shakespeare_characters,
     wikipedia_bytes,
     wordnet_glosses,
 )
+from suite.tasks.images import fashion_mnist
 from suite.tasks.registry import data_sources
 from suite.tasks.task import DataSource
 

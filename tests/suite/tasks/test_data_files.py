@@ -12,7 +12,7 @@ import pytest
 
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.bases import translation
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.long_range import retrieval
 from suite.tasks.movie_reviews import MovieReviews
 from suite.tasks.sequence_to_sequence import bible

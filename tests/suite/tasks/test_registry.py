@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import data_files, fashion_mnist, shakespeare_characters
+from suite.tasks import data_files, shakespeare_characters
+from suite.tasks.images import fashion_mnist
 from suite.tasks.registry import TASKS, data_sources, task_class, verify_data
 from suite.tasks.task import Task, TaskError
 
@@ -37,7 +38,7 @@ def test_each_line_resolves_to_a_task_of_that_name() -> None:
 
 def test_each_task_file_is_in_the_table() -> None:
     folder = data_files.DATA_FOLDER.parent
-    folders = (folder, folder / "sequence_to_sequence", folder / "long_range")
+    folders = (folder, folder / "sequence_to_sequence", folder / "long_range", folder / "images")
     paths = [path for each in folders for path in each.glob("*.py")]
     files = {path.stem for path in paths} - NOT_TASKS
     assert files == {home.split(":")[0].rpartition(".")[2] for home in TASKS.values()}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from suite.tasks.bases.labelled_data import balanced_subset
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task, TaskError
 
