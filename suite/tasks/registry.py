@@ -24,6 +24,7 @@ TASKS: dict[str, str] = {
     "fashion_mnist_images": "suite.tasks.images.fashion_mnist:FashionMnistImages",
     "fashion_mnist_pixels": "suite.tasks.images.fashion_mnist:FashionMnistPixels",
     "fashion_mnist_patches": "suite.tasks.images.fashion_mnist:FashionMnistPatches",
+    "openmoji_groups": "suite.tasks.images.openmoji:OpenmojiGroups",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",
     "wordnet_glosses": "suite.tasks.wordnet_glosses:WordnetGlosses",
     "shakespeare_plays": "suite.tasks.shakespeare_plays:ShakespearePlays",
