@@ -24,6 +24,8 @@ TASKS: dict[str, str] = {
     "fashion_mnist_images": "suite.tasks.images.fashion_mnist:FashionMnistImages",
     "fashion_mnist_pixels": "suite.tasks.images.fashion_mnist:FashionMnistPixels",
     "fashion_mnist_patches": "suite.tasks.images.fashion_mnist:FashionMnistPatches",
+    "fashion_mnist_corrupted": "suite.tasks.images.corrupted:FashionMnistCorrupted",
+    "openmoji_corrupted": "suite.tasks.images.corrupted:OpenmojiCorrupted",
     "openmoji_groups": "suite.tasks.images.openmoji:OpenmojiGroups",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",
     "wordnet_glosses": "suite.tasks.wordnet_glosses:WordnetGlosses",
