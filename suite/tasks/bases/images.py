@@ -29,7 +29,7 @@ class ImageTask(LabelledTask):
 
     architecture = "vit"
     input_kind: ClassVar[InputKind] = "image"
-    floors = IMAGE_FLOORS
+    floors: ClassVar[tuple[str, ...]] = IMAGE_FLOORS
     mean: ClassVar[tuple[float, ...]]
     deviation: ClassVar[tuple[float, ...]]
 

@@ -24,6 +24,7 @@ NOT_TASKS = {
     # what several tasks share
     "generated",
     "contours",
+    "corruptions",
     "labelled_data",
     "labelled_texts",
     "text_windows",
