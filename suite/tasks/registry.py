@@ -28,6 +28,7 @@ TASKS: dict[str, str] = {
     "fashion_mnist_corrupted": "suite.tasks.images.corrupted:FashionMnistCorrupted",
     "openmoji_corrupted": "suite.tasks.images.corrupted:OpenmojiCorrupted",
     "openmoji_groups": "suite.tasks.images.openmoji:OpenmojiGroups",
+    "digits_images": "suite.tasks.images.digits_images:DigitsImages",
     "cifar10": "suite.tasks.images.cifar10:Cifar10",
     "tiny_imagenet": "suite.tasks.images.tiny_imagenet:TinyImagenet",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",

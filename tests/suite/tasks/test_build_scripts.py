@@ -25,7 +25,7 @@ from suite.tasks import (
     wikipedia_bytes,
     wordnet_glosses,
 )
-from suite.tasks.images import fashion_mnist, openmoji
+from suite.tasks.images import digits_images, fashion_mnist, openmoji
 from suite.tasks.registry import data_sources
 from suite.tasks.task import DataSource
 
@@ -244,3 +244,12 @@ def test_families_stay_whole_and_each_split_gets_its_share(tools: None) -> None:
         counts = {name: sum(i % 9 == group for i in each) for name, each in found.items()}
         assert 25 <= counts["test"] <= 27
         assert 10 <= counts["validation"] <= 12
+
+
+def test_digits_are_written_as_bytes_with_their_labels_behind(tools: None) -> None:
+    script = _script(digits_images.SOURCE)
+    table = "\n".join(",".join(f"{number}.0" for number in [*range(64), label]) for label in (7, 3))
+    found = script.arrays(table)
+    assert found[:16] == bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 8, 8)
+    assert found[16:144] == bytes(range(64)) * 2
+    assert found[144:] == bytes([0, 0, 8, 1]) + struct.pack(">I", 2) + bytes([7, 3])
