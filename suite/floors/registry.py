@@ -14,6 +14,8 @@ FLOORS: dict[str, str] = {
     "first_symbol": "suite.floors.first_symbol:FirstSymbol",
     # of pictures, and of other numbers
     "logistic_regression": "suite.floors.logistic_regression:LogisticRegressionFloor",
+    "nearest_centroid": "suite.floors.nearest:NearestCentroid",
+    "nearest_neighbours": "suite.floors.nearest:NearestNeighbours",
     # of examples that show their answers
     "shown_answers": "suite.floors.shown_answers:ShownAnswers",
     # of text, symbol by symbol

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from models.interface import INPUTS
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 
 NUM_DRAWN = 4_096  # examples, of a task that draws them
@@ -30,6 +31,14 @@ def training_batches(task: Task) -> Iterator[Batch]:
 def held_out_batches(task: Task, split: Split) -> Iterator[Batch]:
     """The whole split, a few rows at a time."""
     yield from task.held_out(split, _rows(task))
+
+
+def numbers_of(batches: Iterable[Batch]) -> NDArray[np.float32]:
+    """`[examples, numbers]`: all numbers of each input as one long vector."""
+    found: NDArray[np.float32] = np.concatenate(
+        [batch.inputs[INPUTS].flatten(1).numpy() for batch in batches]
+    )
+    return found
 
 
 def answer_counts(task: Task, batches: Iterable[Batch]) -> NDArray[np.int64]:

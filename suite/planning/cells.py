@@ -92,7 +92,7 @@ def search_cells(group: ComparisonGroup) -> Filled:
 
 
 def _of_tasks(maker: _CellMaker) -> Filled:
-    """One trial a task, at the baseline's length; where the task is an axis, one for each."""
+    """One trial a task, as the baseline has its data; where the task is an axis, one for each."""
     subjects = [s for s in maker.group.table.values() if isinstance(s, Subject)]
     subjects.sort(key=lambda subject: subject is not maker.group.table.get(maker.group.baseline))
     of_task: dict[str, Subject] = {}
@@ -100,7 +100,7 @@ def _of_tasks(maker: _CellMaker) -> Filled:
         of_task.setdefault(_task_name(subject), subject)
     for subject in of_task.values():
         assert subject.task is not None, "a sweep of mixers alone has no task"
-        trial = _trial_of_task(maker.probe, subject.task, subject.length)
+        trial = _trial_of_task(maker.probe, subject.task, subject)
         for index, label in enumerate(maker.probe.labels(subject.task)):
             yield maker.cell(trial, label, index), trial
 
@@ -175,6 +175,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         start=_parent(first.start, seed) if probe.may_start else None,
         teacher=_parent(first.teacher, seed) if probe.may_start else None,
         trained=_parent(first, seed) if reads else None,
+        num_training_examples=first.num_training_examples if trains or reads else None,
         precision=_precision(probe, first),
     )
 
@@ -196,11 +197,12 @@ def _parent(subject: Subject | None, seed: int) -> Trial | None:
     return trial_of(probe_named(QUALITY), (as_trained(subject),), seed) if subject else None
 
 
-def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:
+def _trial_of_task(probe: Probe, task: type[Task], subject: Subject) -> Trial:
     """One without subjects: no model, no training and no seed move its numbers."""
     return Trial(
-        probe=probe.name, task=task.name, task_digest=task.source.digest, length=length, batch=1,
-        subjects=(), training=None, seed=0, versions=_versions(probe, task, (), None),
+        probe=probe.name, task=task.name, task_digest=task.source.digest, length=subject.length,
+        batch=1, subjects=(), training=None, seed=0, versions=_versions(probe, task, (), None),
+        num_training_examples=subject.num_training_examples,
     )  # fmt: skip
 
 

@@ -106,7 +106,7 @@ def pretraining_of(
     }
     changed = _before_others(
         baseline.scale, scale.pretraining_steps, scale.pretraining_learning_rate,
-        scheduled_sampling=0.0,
+        scheduled_sampling=0.0, num_training_examples=None,
     )  # fmt: skip
     return replace(baseline, scale=changed), Variant(label=variant.label, changes=own)
 
@@ -125,7 +125,8 @@ def teaching_of(
         scale: With the variant's changes.
         teacher: The model.
     """
-    own = {name: value for name, value in variant.changes.items() if name in ("task", "length")}
+    of_data = ("task", "length", "num_training_examples")
+    own = {name: value for name, value in variant.changes.items() if name in of_data}
     changed = _before_others(
         baseline.scale, scale.teacher_steps, scale.teacher_learning_rate,
         dim=scale.teacher_dim or baseline.scale.dim,

@@ -49,6 +49,8 @@ from suite.probes.probe import probe
 from suite.schema import GREEDY, USUAL_PENALTY, Parallel, Precision, Training
 from suite.spec import SMOKE, TUNED, Model, Scale, SpecError
 from suite.spec.recipe import NO_DISTILLATION, NO_START
+from suite.tasks.data_files import is_absent
+from suite.tasks.registry import build_task
 from suite.tasks.task import Task, TaskError
 
 _ALONE = "mixer_alone"
@@ -73,6 +75,7 @@ class Subject:
     length_penalty: float = USUAL_PENALTY
     threads: int | None = None  # likewise
     precision: Precision = "float32"  # of what is measured of it without a training
+    num_training_examples: int | None = None  # as in `Trial`
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -98,6 +101,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
         start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
         decoding=_decoding(scale), precision=scale.precision, **_writing(baseline, scale),
+        num_training_examples=_num_training_examples(task, scale),
     )  # fmt: skip
     if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
         return found
@@ -226,6 +230,21 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
     for length in scale.test_lengths:
         _length(task, scale.model_copy(update={"length": length}))
     return tuple(scale.test_lengths)
+
+
+def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
+    """How many are trained on; Impossible where the task has no examples to choose, or not so many.
+
+    Of data that are not here yet the trial will say.
+    """
+    count = scale.num_training_examples
+    if count is None or is_absent(task.source):
+        return count
+    try:
+        build_task(task.name, task.fixed_length or scale.length, count)
+    except TaskError as error:
+        raise Impossible(str(error)) from None
+    return count
 
 
 def _training(scale: Scale, task: type[Task]) -> Training:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from suite.floors.registry import floor
-from suite.probes.probe import Probe, measurement, task_metric
+from suite.probes.probe import Probe, measurement, task_metric, task_of
 from suite.schema import FLOORS, Measurement, MetricSpec, Point, Status, Trial
-from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 
 
@@ -37,7 +36,7 @@ class Floors(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """On the CPU, one floor after the other."""
-        task = build_task(trial.task, trial.length)
+        task = task_of(trial)
         for subject, name in enumerate(task.floors):
             yield _measured(task, name, subject)
 

@@ -322,11 +322,15 @@ def started(
     return model, engine, todo
 
 
+def task_of(trial: Trial) -> Task:
+    """The trial's task, with the examples that it trains on."""
+    return build_task(trial.task, trial.length, trial.num_training_examples)
+
+
 def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = None) -> Exercise:
     """What the trial says to train on; the trial must have training settings."""
     return Exercise(
-        task=build_task(trial.task, trial.length), training=trial.settled_training,
-        batch=trial.batch,
+        task=task_of(trial), training=trial.settled_training, batch=trial.batch,
         seed=trial.seed, flops_per_step=_flops_per_step(trial, model, teacher),
     )  # fmt: skip
 

@@ -12,9 +12,16 @@ from dataclasses import replace
 
 import torch
 
-from suite.probes.probe import Said, TrainedModelProbe, measurement, task_metric, trained_model
+from suite.probes.probe import (
+    Said,
+    TrainedModelProbe,
+    measurement,
+    task_metric,
+    task_of,
+    trained_model,
+)
 from suite.schema import MetricSpec, Trial
-from suite.tasks.registry import build_task, task_class
+from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode, judged
@@ -40,7 +47,7 @@ class TrainingScore(TrainedModelProbe):
     ) -> Iterator[Said]:
         """One pass over the batches."""
         model = trained_model(trial, checkpointer, device)
-        task = build_task(trial.task, trial.length)
+        task = task_of(trial)
         sums = []
         with in_evaluation_mode(model), torch.inference_mode():
             for step in range(NUM_BATCHES):

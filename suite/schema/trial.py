@@ -42,6 +42,7 @@ class Trial:
             of a quality trial that of the same model, read otherwise.
         search: The trial that finds the learning rate of the training; `training` then holds the
             first rate that it tries.
+        num_training_examples: That are trained on, if not all that the task has.
         precision: Of what is timed, or whose memory is measured, where nothing is trained; of a
             training see `Training`.
         found_rate: What it found, filled in just before the trial runs; no part of its id.
@@ -66,6 +67,7 @@ class Trial:
     threads: int | None = None
     trained: Trial | None = None
     search: Trial | None = None
+    num_training_examples: int | None = None
     precision: Precision = "float32"
     found_rate: float | None = None
 
@@ -84,7 +86,7 @@ class Trial:
         idle = {
             "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
             "threads": None, "trained": None, "search": None, "precision": "float32",
-            "beam": GREEDY, "length_penalty": USUAL_PENALTY,
+            "beam": GREEDY, "length_penalty": USUAL_PENALTY, "num_training_examples": None,
         }  # fmt: skip
         return content_hash(without_idle(content, **idle))
 

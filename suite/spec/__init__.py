@@ -180,6 +180,9 @@ class Scale(Recipe):
         dim: Width of the model; None where no architecture of the ablation takes it.
         depth: Blocks; None likewise.
         length: Tokens per sequence, for tasks whose data do not dictate it.
+        num_training_examples: How many of a task's examples are trained on, where they are labelled
+            ones from a file; None takes all. The classes are alike in number, and fewer are among
+            more.
         steps: Training steps.
         batch: Sequences per step.
         warmup_steps: Steps of the warm-up; by default a sixth of all, at most 50.
@@ -212,6 +215,7 @@ class Scale(Recipe):
     depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
     tasks: Names | None = None
     length: Annotated[int, Field(ge=1, le=16_777_216)]
+    num_training_examples: Count | None = None
     steps: Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
@@ -260,7 +264,7 @@ class Scale(Recipe):
     def settings(self) -> dict[str, Knob]:
         """What a report says of it; what is rarely asked for only where it is."""
         sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
-        search = {"beam", "length_penalty"}
+        search = {"beam", "length_penalty", "num_training_examples"}
         rare = sizes | machine | search | Recipe.model_fields.keys() - set(_FIRST)
         idle = {
             name for name in rare if getattr(self, name) == type(self).model_fields[name].default

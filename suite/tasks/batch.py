@@ -26,10 +26,13 @@ class Batch:
         targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers, or
             floats where a task asks for numbers; `UNSCORED` where nothing is asked. With one more
             axis, `[..., classes]`, floats: probabilities, all `UNSCORED` where nothing is asked.
+        part: `[batch]` integers: which of `Task.parts` each example is of, where the inputs do not
+            show it; no model is given it.
     """
 
     inputs: Mapping[str, Tensor]
     targets: Tensor
+    part: Tensor | None = None
 
     def through(self, model: Callable[..., Tensor | Outputs]) -> Outputs:
         """The outputs of the model, which is called with ``**inputs``.
@@ -55,7 +58,8 @@ class Batch:
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with each of its tensors changed."""
         inputs = {name: change(tensor) for name, tensor in self.inputs.items()}
-        return Batch(inputs=inputs, targets=change(self.targets))
+        part = None if self.part is None else change(self.part)
+        return Batch(inputs=inputs, targets=change(self.targets), part=part)
 
     def is_scored(self, logits: Tensor) -> Tensor:
         """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
@@ -91,4 +95,9 @@ def joined(batches: Sequence[Batch]) -> Batch:
     inputs = {
         name: torch.cat([each.inputs[name] for each in batches]) for name in batches[0].inputs
     }
-    return Batch(inputs=inputs, targets=torch.cat([each.targets for each in batches]))
+    parts = [each.part for each in batches if each.part is not None]
+    assert len(parts) in (0, len(batches)), "batches of one split are alike"
+    return Batch(
+        inputs=inputs, targets=torch.cat([each.targets for each in batches]),
+        part=torch.cat(parts) if parts else None,
+    )  # fmt: skip

@@ -86,20 +86,30 @@ class PublicSet:
         return f"{self.name}/{self.url.rpartition('/')[2]}"
 
 
-_MULTI30K = PublicSet(
-    name="multi30k",
-    title="Multi30k, 31,014 captions of photos in English and German (Elliott et al. 2016)",
-    licence="as Flickr30k by its publishers, hockenmaier.cs.illinois.edu/DenotationGraph/data",
-    url=(
-        "https://raw.githubusercontent.com/neychev/small_DL_repo/master/datasets/Multi30k/"
-        "training.tar.gz"
+def _with_files(first: PublicSet, *others: tuple[str, int, str]) -> PublicSet:
+    """The set with further files of the same folder: name, bytes and SHA-256 of each."""
+    folder = first.url.rpartition("/")[0]
+    beside = tuple(
+        replace(first, url=f"{folder}/{file}", num_bytes=num_bytes, sha256=sha256)
+        for file, num_bytes, sha256 in others
+    )
+    return replace(first, beside=beside)
+
+
+_MULTI30K = _with_files(
+    PublicSet(
+        name="multi30k",
+        title="Multi30k, 31,014 captions of photos in English and German (Elliott et al. 2016)",
+        licence="as Flickr30k by its publishers, hockenmaier.cs.illinois.edu/DenotationGraph/data",
+        url=(
+            "https://raw.githubusercontent.com/neychev/small_DL_repo/master/datasets/Multi30k/"
+            "training.tar.gz"
+        ),
+        num_bytes=1_207_136,
+        sha256="20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
+        is_unpacked=False,
+        most_bytes=10_000_000,
     ),
-    num_bytes=1_207_136,
-    sha256="20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
-    is_unpacked=False,
-    most_bytes=10_000_000,
-)
-_OF_MULTI30K = (
     (
         "validation.tar.gz", 46_329,
         "a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c",
@@ -107,6 +117,34 @@ _OF_MULTI30K = (
     (
         "mmt16_task1_test.tar.gz", 67_079,
         "6d1ca1dba99e2c5dd54cae1226ff11c2551e6ce63527ebb072a1f70f72a5cd36",
+    ),
+)  # fmt: skip
+
+_FASHION_MNIST = _with_files(
+    PublicSet(
+        name="fashion_mnist_full",
+        title="Fashion-MNIST, all 60,000 training and 10,000 test images (Xiao et al. 2017)",
+        licence="MIT",
+        url=(
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/"
+            "b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/train-images-idx3-ubyte.gz"
+        ),
+        num_bytes=26_421_880,
+        sha256="3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        is_unpacked=False,
+        most_bytes=50_000_000,
+    ),
+    (
+        "train-labels-idx1-ubyte.gz", 29_515,
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    ),
+    (
+        "t10k-images-idx3-ubyte.gz", 4_422_102,
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    ),
+    (
+        "t10k-labels-idx1-ubyte.gz", 5_148,
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
 )  # fmt: skip
 
@@ -154,17 +192,27 @@ PUBLIC_SETS: dict[str, PublicSet] = {
             is_unpacked=True,
             most_bytes=40_000_000_000,
         ),
-        replace(
-            _MULTI30K,
-            beside=tuple(
-                replace(
-                    _MULTI30K,
-                    url=_MULTI30K.url.replace("training.tar.gz", file),
-                    num_bytes=num_bytes,
-                    sha256=sha256,
-                )
-                for file, num_bytes, sha256 in _OF_MULTI30K
-            ),
+        _MULTI30K,
+        _FASHION_MNIST,
+        PublicSet(
+            name="cifar10",
+            title="CIFAR-10, 60,000 photos of 32 x 32 pixels in ten classes (Krizhevsky 2009)",
+            licence="none is stated; its publishers ask to be cited",
+            url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            num_bytes=170_052_171,
+            sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            is_unpacked=False,
+            most_bytes=400_000_000,
+        ),
+        PublicSet(
+            name="tiny_imagenet",
+            title="Tiny ImageNet, 110,000 photos of 64 x 64 pixels in 200 classes (CS231n)",
+            licence="for research and teaching that is not commercial, as ImageNet",
+            url="https://cs231n.stanford.edu/tiny-imagenet-200.zip",
+            num_bytes=248_100_043,
+            sha256="6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+            is_unpacked=False,
+            most_bytes=1_000_000_000,
         ),
     )
 }

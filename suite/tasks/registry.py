@@ -8,6 +8,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from suite.errors import unknown_name
+from suite.tasks.bases.labelled_data import LabelledTask
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.task import DataSource, Task, TaskError
 
@@ -20,9 +21,16 @@ TASKS: dict[str, str] = {
     "wikipedia_bytes": "suite.tasks.wikipedia_bytes:WikipediaBytes",
     "enwik8": "suite.tasks.enwik8:Enwik8",
     # classification of images and text
-    "fashion_mnist_images": "suite.tasks.fashion_mnist:FashionMnistImages",
-    "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
-    "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
+    "fashion_mnist_images": "suite.tasks.images.fashion_mnist:FashionMnistImages",
+    "fashion_mnist_pixels": "suite.tasks.images.fashion_mnist:FashionMnistPixels",
+    "fashion_mnist_patches": "suite.tasks.images.fashion_mnist:FashionMnistPatches",
+    "fashion_mnist_full": "suite.tasks.images.fashion_mnist_full:FashionMnistFull",
+    "fashion_mnist_corrupted": "suite.tasks.images.corrupted:FashionMnistCorrupted",
+    "openmoji_corrupted": "suite.tasks.images.corrupted:OpenmojiCorrupted",
+    "openmoji_groups": "suite.tasks.images.openmoji:OpenmojiGroups",
+    "digits_images": "suite.tasks.images.digits_images:DigitsImages",
+    "cifar10": "suite.tasks.images.cifar10:Cifar10",
+    "tiny_imagenet": "suite.tasks.images.tiny_imagenet:TinyImagenet",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",
     "wordnet_glosses": "suite.tasks.wordnet_glosses:WordnetGlosses",
     "shakespeare_plays": "suite.tasks.shakespeare_plays:ShakespearePlays",
@@ -68,13 +76,27 @@ def task_class(name: str) -> type[Task]:
     return found
 
 
-def build_task(name: str, length: int) -> Task:
+def build_task(name: str, length: int, num_training_examples: int | None = None) -> Task:
     """The task at a sequence length in tokens.
 
+    Args:
+        name: Of a task.
+        length: In tokens.
+        num_training_examples: How many of its labelled examples it trains on; None takes all.
+
     Raises:
-        TaskError: if no task has that name, or the length does not suit it.
+        TaskError: if no task has that name, the length does not suit it, or it has not so many
+            labelled examples.
     """
-    return task_class(name)(length)
+    task = task_class(name)(length)
+    if num_training_examples is not None:
+        if not isinstance(task, LabelledTask):
+            raise TaskError(
+                f"{name}: num_training_examples={num_training_examples} is for tasks on labelled"
+                " examples from a file"
+            )
+        task.train_on(num_training_examples)
+    return task
 
 
 def data_sources() -> list[DataSource]:

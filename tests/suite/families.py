@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from suite.spec import Ablation, Model, Scale, vary
-from suite.tasks.fashion_mnist import FashionMnistImages
+from suite.tasks.images.fashion_mnist import FashionMnistImages
 from suite.tasks.sequence_to_sequence.digits import Reversal, Sorting
 from suite.tasks.task import Batch, Split
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.task import Batch, Split, Task
+from suite.tasks.task import Batch, Split, Task, TaskError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +58,55 @@ class LabelledTask(Task):
     def batch_of(self, examples: Examples) -> Batch:
         """The examples as a model reads them."""
 
+    _kept: NDArray[np.int64] | None = None  # indices of what is trained on; None for all
+
+    def train_on(self, num_examples: int) -> None:
+        """Train on so few of the examples, see `balanced_subset`.
+
+        Raises:
+            TaskError: if there are not so many, or the data cannot be read.
+        """
+        labels = self.data().training.labels
+        if not 1 <= num_examples <= len(labels):
+            raise TaskError(
+                f"{self.name}: num_training_examples must be 1 to {len(labels)}, not {num_examples}"
+            )
+        self._kept = balanced_subset(labels, num_examples)
+
     def num_training_examples(self) -> int:
         """The examples for training."""
-        return len(self.data().training.labels)
+        return len(self.data().training.labels if self._kept is None else self._kept)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Without replacement within an epoch; every epoch in an order of its own."""
         count = self.num_training_examples()
         chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
-        return self.batch_of(self.data().training[chosen])
+        return self.batch_of(
+            self.data().training[chosen if self._kept is None else self._kept[chosen]]
+        )
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """The split's examples in the order of the file."""
         examples = self.data().held_out[split]
         for first in range(0, len(examples.labels), batch):
             yield self.batch_of(examples[first : first + batch])
+
+
+def balanced_subset(labels: NDArray[np.int64], num_examples: int) -> NDArray[np.int64]:
+    """Ascending indices of some examples, the first of each class, then the second, and so on.
+
+    So classes are alike in number as long as they last, a smaller subset is part of a larger one,
+    and all examples are themselves in their order. No seed moves it.
+
+    Args:
+        labels: `[examples]`.
+        num_examples: At most as many.
+    """
+    by_class = np.argsort(labels, kind="stable")
+    firsts = np.searchsorted(labels[by_class], labels[by_class])  # where each one's class begins
+    ranks = np.empty_like(labels)
+    ranks[by_class] = np.arange(len(labels)) - firsts
+    return np.sort(np.lexsort((labels, ranks))[:num_examples])
 
 
 def examples_of(texts: Sequence[NDArray[Any]], labels: Sequence[int]) -> Examples:

@@ -18,7 +18,7 @@ from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.schema import Measurement, Point, Trial
 from suite.spec import Model, vary
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.metrics import Accuracy, as_sums
 from suite.tasks.task import Batch, Split
 from tests.suite.probes.conftest import said_after_training

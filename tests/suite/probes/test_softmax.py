@@ -19,7 +19,7 @@ from suite.probes.quality import Quality
 from suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
 from suite.probes.specimens.samples import mixers_of
 from suite.schema import Measurement, Trial
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Split, Task
 from suite.training.checkpoint import Checkpointer

@@ -15,16 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from suite.tasks import (
     data_files,
-    fashion_mnist,
     movie_reviews,
     shakespeare_characters,
     wikipedia_bytes,
     wordnet_glosses,
 )
+from suite.tasks.images import digits_images, fashion_mnist, openmoji
 from suite.tasks.registry import data_sources
 from suite.tasks.task import DataSource
 
@@ -184,3 +185,71 @@ def test_a_definition_is_cut_from_its_line_and_its_examples(tools: None) -> None
     )
     assert script.glosses(data) == b"Tops\ta thing\ntime\tan instant\n"
     assert script.SUPERSENSES == wordnet_glosses.SUPERSENSES
+
+
+def test_emoji_are_read_with_their_groups_and_without_skin_tones(tools: None) -> None:
+    script = _script(openmoji.SOURCE)
+    lines = (
+        "# group: People & Body\n# subgroup: person\n"
+        "1F468 200D 1F33E ; fully-qualified     # x E4.0 man farmer\n"
+        "1F468 1F3FB      ; fully-qualified     # x E1.0 man: light skin tone\n"
+        "263A             ; unqualified         # x E0.6 smiling face\n"
+        "1F469 200D 1F33E ; fully-qualified     # x E4.0 woman farmer\n"
+    )
+    man, woman = script.emoji_in(lines)
+    assert (man.text, man.group, man.name) == ("\U0001f468\u200d\U0001f33e", 1, "man farmer")
+    assert man.family == woman.family == ("person", "farmer")
+    assert [name.lower().replace("&", "and") for name in script.GROUPS] == list(openmoji.GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_related"),
+    [
+        ("left arrow", "up-right arrow", True),
+        ("one o’clock", "twelve-thirty", True),
+        ("keycap: 1", "keycap: *", True),
+        ("red heart", "light blue heart", True),
+        ("flag: Chad", "flag: Romania", False),
+        ("police officer", "man police officer", True),
+        ("police officer", "firefighter", False),
+    ],
+)
+def test_variants_of_a_drawing_are_told_by_their_names(
+    tools: None, one: str, other: str, are_related: bool
+) -> None:
+    script = _script(openmoji.SOURCE)
+    a, b = (script.Emoji(text="", name=name, group=0, subgroup="some") for name in (one, other))
+    assert (a.family == b.family) == are_related
+
+
+def test_near_images_and_near_mirror_images_are_in_one_family(tools: None) -> None:
+    script = _script(openmoji.SOURCE)
+    pixels = np.zeros((4, 32, 32, 3), dtype=np.uint8)
+    pixels[1], pixels[2, :, :16], pixels[3, :, 16:] = 10, 200, 205
+    emoji = [script.Emoji(text="", name=f"x{i}", group=0, subgroup="") for i in range(4)]
+    assert script.families(emoji, pixels) == [[0, 1], [2, 3]]
+
+
+def test_families_stay_whole_and_each_split_gets_its_share(tools: None) -> None:
+    script = _script(openmoji.SOURCE)
+    emoji = [script.Emoji(text=chr(65 + i), name="", group=i % 9, subgroup="") for i in range(900)]
+    related = [[i, i + 9, i + 18] for base in range(0, 900, 27) for i in range(base, base + 9)]
+    related = [[i for i in family if i < 900] for family in related]
+    found = script.split(emoji, [family for family in related if family])
+    assert sorted(index for indices in found.values() for index in indices) == list(range(900))
+    home = {index: name for name, indices in found.items() for index in indices}
+    for family in related:
+        assert len({home[index] for index in family}) <= 1
+    for group in range(9):
+        counts = {name: sum(i % 9 == group for i in each) for name, each in found.items()}
+        assert 25 <= counts["test"] <= 27
+        assert 10 <= counts["validation"] <= 12
+
+
+def test_digits_are_written_as_bytes_with_their_labels_behind(tools: None) -> None:
+    script = _script(digits_images.SOURCE)
+    table = "\n".join(",".join(f"{number}.0" for number in [*range(64), label]) for label in (7, 3))
+    found = script.arrays(table)
+    assert found[:16] == bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 8, 8)
+    assert found[16:144] == bytes(range(64)) * 2
+    assert found[144:] == bytes([0, 0, 8, 1]) + struct.pack(">I", 2) + bytes([7, 3])

@@ -12,7 +12,9 @@ import pytest
 
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.bases import translation
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.digits_images import DigitsImages
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.openmoji import OpenmojiGroups
 from suite.tasks.long_range import retrieval
 from suite.tasks.movie_reviews import MovieReviews
 from suite.tasks.sequence_to_sequence import bible
@@ -43,6 +45,8 @@ REMEMBERED = [
     ShakespeareCharacters.read,
     ShakespeareTragedies.read,
     FashionMnistPatches.data,
+    OpenmojiGroups.data,
+    DigitsImages.data,
     shakespeare_plays.acts,
     WikipediaBytes.read,
     MovieReviews.data,
@@ -155,6 +159,10 @@ MALFORMED: list[tuple[type[Task], Change, str]] = [
     (FashionMnistPatches, lambda content: content[:7] + b"\x11" + content[8:], "no IDX array"),
     (FashionMnistPatches, lambda content: content + b"\0", "1 bytes after the last array"),
     (FashionMnistPatches, lambda content: content[:-1] + b"\x0a", "label 10 of image 1999 is not"),
+    (DigitsImages, lambda content: content + b"\0", "1 bytes after the last array"),
+    (OpenmojiGroups, lambda content: b"", r"no IDX array of bytes of shape \[1200, 32, 32, 3\]"),
+    (OpenmojiGroups, lambda content: content + b"\0", "1 bytes after the last array"),
+    (OpenmojiGroups, lambda content: content[:-1] + b"\x09", "label 9 of image 472 is not in 0..8"),
     (WikipediaBytes, lambda content: b"", "0 whole articles where 106"),
     (
         WikipediaBytes,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.decoding import Decoder
-from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.parity import Parity
 from suite.tasks.sequence_metrics import SequenceMetric

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.fashion_mnist import (
+from suite.tasks.images.fashion_mnist import (
     PIXEL_MEAN,
     PIXEL_STANDARD_DEVIATION,
     FashionMnistPatches,

@@ -18,7 +18,6 @@ and standard deviation over the training images. No augmentation.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import ClassVar
 
@@ -27,8 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from models.interface import InputKind
+from suite.tasks.bases.images import IMAGE_FLOORS, refuse_rest, take_images
 from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
-from suite.tasks.data_files import malformed, read_content
+from suite.tasks.data_files import read_content
 from suite.tasks.task import Batch, DataSource
 
 SOURCE = DataSource(
@@ -57,22 +57,15 @@ class _FashionMnist(LabelledTask):
     source = SOURCE
     input_kind: ClassVar[InputKind] = "vectors"
     output_size = NUM_CLASSES
-    floors = ("uniform", "majority", "logistic_regression")
+    floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "logistic_regression")
     patch_side: ClassVar[int]
 
     @staticmethod
     @cache
     def data() -> LabelledData:
         """See `LabelledTask.data`."""
-        content = read_content(SOURCE)
-        first, content = _take_images(content, NUM_TRAINING + NUM_VALIDATION)
-        test, content = _take_images(content, NUM_TEST)
-        if content:
-            raise malformed(SOURCE, f"{len(content)} bytes after the last array")
-        return LabelledData(
-            training=first[:NUM_TRAINING],
-            held_out={"validation": first[NUM_TRAINING:], "test": test},
-        )
+        sizes = (NUM_TRAINING + NUM_VALIDATION, NUM_TEST)
+        return divided(read_arrays(SOURCE, read_content(SOURCE), *sizes), NUM_TRAINING)
 
     def batch_of(self, examples: Examples) -> Batch:
         """See `LabelledTask.batch_of`."""
@@ -90,6 +83,7 @@ class FashionMnistImages(_FashionMnist):
 
     name = "fashion_mnist_images"
     architecture = "vit"
+    floors = IMAGE_FLOORS
     input_kind: ClassVar[InputKind] = "image"
     fixed_length = IMAGE_SIDE**2
     input_size = 1
@@ -120,6 +114,15 @@ class FashionMnistPatches(_FashionMnist):
     input_size = PATCH_SIDE**2
 
 
+def divided(parts: list[Examples], num_training: int) -> LabelledData:
+    """Published training and test images; the last of the first are for validation."""
+    first, test = parts
+    return LabelledData(
+        training=first[:num_training],
+        held_out={"validation": first[num_training:], "test": test},
+    )
+
+
 def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """`[images, 28, 28]` -> `[images, (28 / side)**2, side**2]`."""
     across = IMAGE_SIDE // side
@@ -127,20 +130,15 @@ def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     return grid.swapaxes(2, 3).reshape(-1, across * across, side * side)
 
 
-def _take_images(content: bytes, num_images: int) -> tuple[Examples, bytes]:
-    pixels, content = _take_array(content, (num_images, IMAGE_SIDE, IMAGE_SIDE))
-    labels, content = _take_array(content, (num_images,))
-    if labels.max() >= NUM_CLASSES:
-        place = int(labels.argmax())
-        raise malformed(SOURCE, f"label {labels[place]} of image {place} is not in 0..9")
-    return Examples(inputs=pixels, labels=labels.astype(np.int64)), content
+def read_arrays(source: DataSource, content: bytes, *sizes: int) -> list[Examples]:
+    """Images of each size, as IDX arrays of pixels and labels that lie back to back.
 
-
-def _take_array(content: bytes, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bytes]:
-    """The IDX array of bytes at the head of `content`, and what follows it."""
-    header = bytes([0, 0, 8, len(shape)]) + np.array(shape, dtype=">u4").tobytes()
-    end = len(header) + math.prod(shape)
-    if content[: len(header)] != header or len(content) < end:
-        raise malformed(SOURCE, f"no IDX array of bytes of shape {list(shape)} where one belongs")
-    array = np.frombuffer(content[len(header) : end], dtype=np.uint8).reshape(shape)
-    return array, content[end:]
+    Raises:
+        TaskError: if the content is another.
+    """
+    found, shape = [], (IMAGE_SIDE, IMAGE_SIDE)
+    for size in sizes:
+        images, content = take_images(source, content, (size, *shape), NUM_CLASSES)
+        found.append(images)
+    refuse_rest(source, content)
+    return found

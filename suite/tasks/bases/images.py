@@ -1,0 +1,81 @@
+"""What tasks on images share: how pixels are scaled, the floors, and arrays of bytes in a file."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.interface import InputKind
+from suite.tasks.bases.labelled_data import Examples, LabelledTask
+from suite.tasks.data_files import malformed
+from suite.tasks.task import Batch, DataSource
+
+IMAGE_FLOORS = (
+    "uniform", "majority", "nearest_centroid", "logistic_regression", "nearest_neighbours",
+)  # fmt: skip
+
+
+class ImageTask(LabelledTask):
+    """Name the class of an image that is read whole, `[rows, columns, channels]`.
+
+    Attributes:
+        mean: Of each channel over the training images, pixels scaled to 0..1.
+        deviation: Likewise, the standard deviation.
+    """
+
+    architecture = "vit"
+    input_kind: ClassVar[InputKind] = "image"
+    floors: ClassVar[tuple[str, ...]] = IMAGE_FLOORS
+    mean: ClassVar[tuple[float, ...]]
+    deviation: ClassVar[tuple[float, ...]]
+
+    def batch_of(self, examples: Examples) -> Batch:
+        """See `LabelledTask.batch_of`; pixels are bytes in the shape that a model reads."""
+        pixels = torch.from_numpy(examples.inputs.astype(np.float32)) / 255
+        inputs = (pixels - torch.tensor(self.mean)) / torch.tensor(self.deviation)
+        return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
+
+
+def take_images(
+    source: DataSource, content: bytes, shape: tuple[int, ...], num_classes: int
+) -> tuple[Examples, bytes]:
+    """The images at the head of `content`, an IDX array of pixels and one of labels, and the rest.
+
+    Args:
+        source: Whose content it is.
+        content: Some bytes.
+        shape: Of the pixels, `[images, ...]`.
+        num_classes: Labels are below it.
+
+    Raises:
+        TaskError: if there are no such arrays.
+    """
+    pixels, content = take_array(source, content, shape)
+    labels, content = take_array(source, content, shape[:1])
+    if labels.max() >= num_classes:
+        place = int(labels.argmax())
+        wrong = f"label {labels[place]} of image {place} is not in 0..{num_classes - 1}"
+        raise malformed(source, wrong)
+    return Examples(inputs=pixels, labels=labels.astype(np.int64)), content
+
+
+def take_array(
+    source: DataSource, content: bytes, shape: tuple[int, ...]
+) -> tuple[NDArray[np.uint8], bytes]:
+    """The IDX array of bytes at the head of `content`, and what follows it."""
+    header = bytes([0, 0, 8, len(shape)]) + np.array(shape, dtype=">u4").tobytes()
+    end = len(header) + math.prod(shape)
+    if content[: len(header)] != header or len(content) < end:
+        raise malformed(source, f"no IDX array of bytes of shape {list(shape)} where one belongs")
+    array = np.frombuffer(content[len(header) : end], dtype=np.uint8).reshape(shape)
+    return array, content[end:]
+
+
+def refuse_rest(source: DataSource, content: bytes) -> None:
+    """Refuse what follows the last array."""
+    if content:
+        raise malformed(source, f"{len(content)} bytes after the last array")

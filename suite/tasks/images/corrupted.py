@@ -1,0 +1,99 @@
+"""Train on clean images, be tested on corrupted ones too (`suite.tasks.images.corruptions`).
+
+In small what Hendrycks and Dietterich 2019 (arXiv:1903.12261) do with ImageNet: no corruption is
+trained on, and each has a score of its own, as a part: ``corruption=1`` are the clean images,
+``corruption=2`` those with noise, and so on in the order of `CORRUPTIONS`. The score of the whole
+is the mean over the parts.
+
+    training     as the task on clean images
+    validation   each image once, the corruptions in turn
+    test         each image with each corruption, all images with one before the next
+
+What is drawn for an image depends on its split, its place there and the corruption, on nothing
+else. Departures: one severity; the validation split, on which learning rates are chosen, is
+corrupted as the test split is, so that what is chosen is chosen for the score that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from suite.tasks.bases.labelled_data import Examples, LabelledTask
+from suite.tasks.data_order import HELD_OUT_SEED, RandomStream
+from suite.tasks.images.corruptions import CORRUPTIONS
+from suite.tasks.images.fashion_mnist import FashionMnistImages
+from suite.tasks.images.openmoji import OpenmojiGroups
+from suite.tasks.task import Batch, Split
+
+_SEED = HELD_OUT_SEED - 1  # no training and no split has it
+_PARTS = tuple(f"corruption={number}" for number in range(1, 1 + len(CORRUPTIONS)))
+
+
+class _Corrupted(LabelledTask):
+    """What replaces the held-out splits of a task on images."""
+
+    part_titles: ClassVar[dict[str, str]] = {
+        "corruption": "what was done to the image", **dict(zip(_PARTS, CORRUPTIONS, strict=True))
+    }  # fmt: skip
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """See `corrupted`."""
+        examples, kinds = corrupted(type(self), split)
+        for first in range(0, len(kinds), batch):
+            chosen = slice(first, first + batch)
+            found = self.batch_of(examples[chosen])
+            part = torch.from_numpy(kinds[chosen].copy())
+            yield Batch(inputs=found.inputs, targets=found.targets, part=part)
+
+    def parts(self) -> tuple[str, ...]:
+        """One for each corruption, the clean images first."""
+        return _PARTS
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """As the batch says; training images are clean."""
+        part = torch.zeros_like(batch.targets) if batch.part is None else batch.part
+        return {at: part == kind for kind, at in enumerate(_PARTS)}
+
+
+class FashionMnistCorrupted(_Corrupted, FashionMnistImages):
+    """`fashion_mnist_images`, tested on corrupted images too."""
+
+    name = "fashion_mnist_corrupted"
+
+
+class OpenmojiCorrupted(_Corrupted, OpenmojiGroups):
+    """`openmoji_groups`, tested on corrupted images too."""
+
+    name = "openmoji_corrupted"
+
+
+@cache
+def corrupted(task: type[LabelledTask], split: Split) -> tuple[Examples, NDArray[np.int64]]:
+    """The split's examples, and which corruption each has; made once per process."""
+    clean = task.data().held_out[split]
+    places, kinds = np.arange(len(clean.labels)), np.arange(len(CORRUPTIONS))
+    if split == "test":
+        kinds, places = (each.ravel() for each in np.meshgrid(kinds, places, indexing="ij"))
+    else:
+        kinds = places % len(kinds)
+    assert task.grid is not None, "images have rows and columns"
+    shape = (*task.grid, task.input_size)
+    images = [
+        _corrupted(clean.inputs[place].reshape(shape), int(kind), int(place), split)
+        for kind, place in zip(kinds, places, strict=True)
+    ]
+    inputs = np.stack(images).reshape(len(places), *clean.inputs.shape[1:])
+    return Examples(inputs=inputs, labels=clean.labels[places]), kinds
+
+
+def _corrupted(image: NDArray[np.uint8], kind: int, place: int, split: Split) -> NDArray[np.uint8]:
+    number = ("validation", "test").index(split) * len(CORRUPTIONS) + kind
+    stream = RandomStream(_SEED, (number << 32) + place)
+    return list(CORRUPTIONS.values())[kind](image, stream)

@@ -1,0 +1,110 @@
+"""What may be done to an image before a model is tested on it: one function for each corruption.
+
+The families of Hendrycks and Dietterich 2019 (arXiv:1903.12261, section 4.1) that need no picture
+of their own, each at one severity, for images of about 28 pixels; occluded and displaced patches as
+Naseer et al. 2021 (arXiv:2105.10497, section 3.1) put them to vision transformers.
+
+Each takes `[rows, columns, channels]` bytes and a stream of its own, and returns another image of
+the same shape; what it draws is a pure function of that stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.tasks.data_order import RandomStream
+
+Pixels = NDArray[np.uint8]
+Corruption = Callable[[Pixels, RandomStream], Pixels]
+
+NOISE = 0.2  # standard deviation; the range of a pixel is 1
+BLUR = 1.5  # pixels, likewise of the Gaussian
+SHIFT_ONE_IN = 7  # parts of the side: 4 pixels of 28 and of 32
+OCCLUDED = 3 / 8  # of the side, so a seventh of the image
+PATCHES = 4  # along each side
+CONTRAST = 0.3  # of the distance from the mean of the image is left
+_DIRECTIONS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
+
+
+def nothing(image: Pixels, stream: RandomStream) -> Pixels:
+    """The image as it is."""
+    return image
+
+
+def noise(image: Pixels, stream: RandomStream) -> Pixels:
+    """Independent Gaussian noise on each number, by Box and Muller's transform."""
+    radius, angle = stream.uniform(2, *image.shape)
+    drawn = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * angle)
+    return _bytes(image + 255 * NOISE * drawn)
+
+
+def blur(image: Pixels, stream: RandomStream) -> Pixels:
+    """A Gaussian over rows, then over columns; the border goes on as it is."""
+    reach = round(3 * BLUR)
+    places = np.arange(-reach, reach + 1)
+    weights = np.exp(-(places**2) / (2 * BLUR**2))
+    weights /= weights.sum()
+    found = image.astype(np.float64)
+    for axis in (0, 1):
+        padding = [(reach, reach) if each == axis else (0, 0) for each in range(3)]
+        windows = np.lib.stride_tricks.sliding_window_view(
+            np.pad(found, padding, mode="edge"), len(places), axis=axis
+        )
+        found = windows @ weights
+    return _bytes(found)
+
+
+def shift(image: Pixels, stream: RandomStream) -> Pixels:
+    """All moves in one of eight directions; the border goes on as it is."""
+    chosen = int(stream.integers(1, low=0, high=len(_DIRECTIONS))[0])
+    far = max(1, image.shape[0] // SHIFT_ONE_IN)
+    down, right = (far * step for step in _DIRECTIONS[chosen])
+    padded = np.pad(image, [(far, far), (far, far), (0, 0)], mode="edge")
+    rows, columns, _ = image.shape
+    return padded[far - down : far - down + rows, far - right : far - right + columns]
+
+
+def occlusion(image: Pixels, stream: RandomStream) -> Pixels:
+    """A grey square lies somewhere on it."""
+    side = round(OCCLUDED * image.shape[0])
+    top, left = (
+        int(stream.integers(1, low=0, high=extent - side + 1)[0]) for extent in image.shape[:2]
+    )
+    found = image.copy()
+    found[top : top + side, left : left + side] = 128
+    return found
+
+
+def permuted_patches(image: Pixels, stream: RandomStream) -> Pixels:
+    """Cut into 4 x 4 patches, which are laid out in another order."""
+    rows, columns, channels = image.shape
+    height, width = rows // PATCHES, columns // PATCHES
+    cut = image.reshape(PATCHES, height, PATCHES, width, channels).swapaxes(1, 2)
+    order = stream.distinct(1, PATCHES**2, PATCHES**2)[0]
+    moved = cut.reshape(-1, height, width, channels)[order].reshape(cut.shape)
+    found: Pixels = moved.swapaxes(1, 2).reshape(image.shape)
+    return found
+
+
+def contrast(image: Pixels, stream: RandomStream) -> Pixels:
+    """Each channel comes nearer to its mean."""
+    mean = image.mean(axis=(0, 1))
+    return _bytes(mean + CONTRAST * (image - mean))
+
+
+CORRUPTIONS: dict[str, Corruption] = {  # by the names of a page, in the order of the parts
+    "none": nothing,
+    "noise": noise,
+    "blur": blur,
+    "shift": shift,
+    "occlusion": occlusion,
+    "permuted patches": permuted_patches,
+    "low contrast": contrast,
+}
+
+
+def _bytes(values: NDArray[np.float64]) -> Pixels:
+    return values.round().clip(0, 255).astype(np.uint8)
