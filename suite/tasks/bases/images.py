@@ -20,23 +20,17 @@ IMAGE_FLOORS = (
 
 
 class ImageTask(LabelledTask):
-    """Name the class of an image that is read whole, `[rows, columns, channels]`.
-
-    Attributes:
-        mean: Of each channel over the training images, pixels scaled to 0..1.
-        deviation: Likewise, the standard deviation.
-    """
+    """Name the class of an image that is read whole, `[rows, columns, channels]`."""
 
     architecture = "vit"
     input_kind: ClassVar[InputKind] = "image"
     floors: ClassVar[tuple[str, ...]] = IMAGE_FLOORS
-    mean: ClassVar[tuple[float, ...]]
-    deviation: ClassVar[tuple[float, ...]]
 
     def batch_of(self, examples: Examples) -> Batch:
         """See `LabelledTask.batch_of`; pixels are bytes in the shape that a model reads."""
         pixels = torch.from_numpy(examples.inputs.astype(np.float32)) / 255
-        inputs = (pixels - torch.tensor(self.mean)) / torch.tensor(self.deviation)
+        mean, deviation = map(torch.tensor, (self.pixel_mean, self.pixel_standard_deviation))
+        inputs = (pixels - mean) / deviation
         return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
 
 

@@ -44,8 +44,8 @@ class Cifar10(ImageTask):
     input_size = 3
     grid = (IMAGE_SIDE, IMAGE_SIDE)
     output_size = NUM_CLASSES
-    mean = (0.4914, 0.4822, 0.4465)
-    deviation = (0.2470, 0.2435, 0.2616)
+    pixel_mean = (0.4914, 0.4822, 0.4465)
+    pixel_standard_deviation = (0.2470, 0.2435, 0.2616)
 
     @staticmethod
     @cache

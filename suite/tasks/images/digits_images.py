@@ -43,8 +43,8 @@ class DigitsImages(ImageTask):
     input_size = 1
     grid = (IMAGE_SIDE, IMAGE_SIDE)
     output_size = 10
-    mean = (4.893 / 255,)  # of 255, as the base class counts
-    deviation = (6.007 / 255,)
+    pixel_mean = (4.893 / 255,)  # of 255, as the base class counts
+    pixel_standard_deviation = (6.007 / 255,)
 
     @staticmethod
     @cache

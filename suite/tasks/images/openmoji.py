@@ -47,8 +47,8 @@ class OpenmojiGroups(ImageTask):
     input_size = 3
     grid = (IMAGE_SIDE, IMAGE_SIDE)
     output_size = len(GROUPS)
-    mean = (0.8422, 0.8224, 0.7816)
-    deviation = (0.2774, 0.2932, 0.3444)
+    pixel_mean = (0.8422, 0.8224, 0.7816)
+    pixel_standard_deviation = (0.2774, 0.2932, 0.3444)
 
     @staticmethod
     @cache

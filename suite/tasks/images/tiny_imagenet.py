@@ -46,8 +46,8 @@ class TinyImagenet(ImageTask):
     input_size = 3
     grid = (IMAGE_SIDE, IMAGE_SIDE)
     output_size = NUM_CLASSES
-    mean = (0.4802, 0.4481, 0.3975)
-    deviation = (0.2770, 0.2691, 0.2821)
+    pixel_mean = (0.4802, 0.4481, 0.3975)
+    pixel_standard_deviation = (0.2770, 0.2691, 0.2821)
 
     @staticmethod
     @cache
