@@ -354,6 +354,7 @@ def test_any_recipe_trains_a_module_and_the_default_is_that_of_an_ablation() -> 
         ({"start": "parity"}, "run_task: start='parity' needs an ablation"),
         ({"precision": "tf32"}, "run_task: precision='tf32' needs a GPU"),
         ({"learning_rate": "tuned"}, "run_task: learning_rate='tuned' must be a number"),
+        ({"mixup": 0.8}, "run_task: mixup=0.8 is impossible: the input of .* is not one image"),
     ],
 )
 def test_a_recipe_that_needs_more_than_a_module_is_refused(
