@@ -20,15 +20,20 @@ IMAGE_FLOORS = (
 
 
 class ImageTask(LabelledTask):
-    """Name the class of an image that is read whole, `[rows, columns, channels]`."""
+    """Name the class of an image that is read whole, `[rows, columns, channels]`.
 
+    Attributes:
+        white: The largest number of a pixel; black is 0.
+    """
+
+    white: ClassVar[int] = 255
     architecture = "vit"
     input_kind: ClassVar[InputKind] = "image"
     floors: ClassVar[tuple[str, ...]] = IMAGE_FLOORS
 
     def batch_of(self, examples: Examples) -> Batch:
         """See `LabelledTask.batch_of`; pixels are bytes in the shape that a model reads."""
-        pixels = torch.from_numpy(examples.inputs.astype(np.float32)) / 255
+        pixels = torch.from_numpy(examples.inputs.astype(np.float32)) / self.white
         mean, deviation = map(torch.tensor, (self.pixel_mean, self.pixel_standard_deviation))
         inputs = (pixels - mean) / deviation
         return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))

@@ -43,8 +43,9 @@ class DigitsImages(ImageTask):
     input_size = 1
     grid = (IMAGE_SIDE, IMAGE_SIDE)
     output_size = 10
-    pixel_mean = (4.893 / 255,)  # of 255, as the base class counts
-    pixel_standard_deviation = (6.007 / 255,)
+    white = 16
+    pixel_mean = (4.893 / 16,)
+    pixel_standard_deviation = (6.007 / 16,)
 
     @staticmethod
     @cache
