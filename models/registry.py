@@ -35,6 +35,7 @@ MIXERS: dict[str, str] = {
     ),
     "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
+    "window_attention": "models.mixers.attentions.window_attention:WindowAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",

@@ -1,0 +1,1 @@
+"""Parts of vision models: windows of a grid, and what else several of them share."""
