@@ -103,6 +103,8 @@ ARCHITECTURES: dict[str, str] = {
     "bytenet": "models.architectures.bytenet:ByteNet",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
+    "swin": "models.architectures.swin:Swin",
+    "swin_v2": "models.architectures.swin_v2:SwinV2",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
