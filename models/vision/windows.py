@@ -49,6 +49,11 @@ class Windows(NamedTuple):
         """Tokens of a window, those that fill it up included."""
         return math.prod(self.sides)
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether they are full of tokens that all see one another."""
+        return self.number * self.size == math.prod(self.grid) and not any(self.shifts)
+
     def window_of(self, place: int) -> Sides:
         """Which window a token lies in, by the equation of the module's note."""
         found = zip(divmod(place, self.grid[1]), self.shifts, self.sides, strict=True)
@@ -88,8 +93,7 @@ class Windows(NamedTuple):
         A real token has the number of its region: what the roll moves from one end to the other
         meets others in a window. Padding and what fills up windows have number zero.
         """
-        is_whole = self.number * self.size == math.prod(self.grid)
-        if mask is None and is_whole and not any(self.shifts):
+        if mask is None and self.are_plain:
             return None
         rows, columns = (torch.arange(side, device=device) for side in self.grid)
         regions = 1 + 2 * (rows[:, None] < self.shifts[0]) + (columns < self.shifts[1])
@@ -134,6 +138,10 @@ class RelativeBias(nn.Module, ABC):
 
     def flops(self, sides: Sides) -> float:
         """Of all steps in a window, whatever the batch."""
+        return 0.0
+
+    def forward_bytes(self, sides: Sides) -> float:
+        """Held in float32 until the biases are there."""
         return 0.0
 
 
@@ -196,5 +204,14 @@ class BiasNetwork(RelativeBias):
 
     def flops(self, sides: Sides) -> float:
         """See `RelativeBias.flops`."""
-        num_steps = (2 * sides[0] - 1) * (2 * sides[1] - 1)
-        return 2.0 * num_steps * (self.expand.weight.numel() + self.contract.weight.numel())
+        num_weights = self.expand.weight.numel() + self.contract.weight.numel()
+        return 2.0 * _num_steps(sides) * num_weights
+
+    def forward_bytes(self, sides: Sides) -> float:
+        """See `RelativeBias.forward_bytes`; before and after the ReLU."""
+        return 4.0 * _num_steps(sides) * 2 * _HIDDEN
+
+
+def _num_steps(sides: Sides) -> int:
+    """Between two places of a window."""
+    return (2 * sides[0] - 1) * (2 * sides[1] - 1)

@@ -14,7 +14,8 @@ Departures: a side of the grid that is not longer than a window is one window wi
     side for itself as in timm (the authors' code decides for both sides by the shorter one). The
     table then has entries that are not used. Places that fill up the last windows are never seen,
     where the authors' code lets tokens see them, as zeros. A sequence that lies on no grid is a
-    grid of one row. Biases of projections are a knob; keys have none where scores are cosines.
+    row, whose windows do not depend on its length, which padding would change. Biases of
+    projections are a knob; keys have none where scores are cosines.
 Padding: exact, padded tokens are never seen.
 Fast form: the grid is padded to whole windows, rolled by the shift, and cut into equal windows;
     what the roll brings together is masked. Padding after the roll would cut the windows of the
@@ -35,6 +36,7 @@ from models.kernels.attention_kernels import attended
 from models.kernels.scores import CosineScore
 from models.kernels.softmax_attention import (
     draw_projections,
+    fused_scratch_bytes,
     masked_attention,
     merge_heads,
     project_to_head,
@@ -116,19 +118,21 @@ class WindowAttention(Mixer):
         self.check_inputs(x, mask, context, context_mask)
         windows = self._windows(x.shape[1])
         tokens = windows.cut(without_padding(x, mask)).flatten(0, 1)  # (batch * windows, size, dim)
-        projected = (self.query(tokens), self.key(tokens), self.value(tokens))
-        queries, keys, values = (split_heads(each, self.heads) for each in projected)
+        seen = windows.seen(mask, len(x), x.device)
+        mixed: Tensor = self.output(merge_heads(self._attended(tokens, windows.sides, seen)))
+        return windows.joined(mixed, len(x))
+
+    def _attended(self, tokens: Tensor, sides: Sides, seen: Tensor | None) -> Tensor:
+        """Of windows `[batch * windows, size, dim]` the heads."""
+        linears = (self.query, self.key, self.value)
+        queries, keys, values = (split_heads(each(tokens), self.heads) for each in linears)
         queries, keys, scale = self._scaled(queries, keys)
         bias = None
         if self.relative_bias is not None:
-            bias = self.relative_bias(windows.sides).to(queries.dtype)
-        seen = windows.seen(mask, len(x), x.device)
+            bias = self.relative_bias(sides).to(queries.dtype)
         if seen is None:
-            heads = attended("fused", queries, keys, values, attn_mask=bias, scale=scale)
-        else:
-            heads = masked_attention(queries, keys, values, seen, scale=scale, bias=bias)
-        mixed: Tensor = self.output(merge_heads(heads))
-        return windows.joined(mixed, len(x))
+            return attended("fused", queries, keys, values, attn_mask=bias, scale=scale)
+        return masked_attention(queries, keys, values, seen, scale=scale, bias=bias)
 
     def _scaled(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
         """Queries and keys whose products, times a number, are the scores."""
@@ -172,6 +176,8 @@ class WindowAttention(Mixer):
         """Of so many tokens, in this layer."""
         grid, side = self.grid_of(length), self.config.window
         shift = side // 2 if self.is_shifted else 0
+        if self.grid is None:
+            return Windows(grid, sides=(1, side), shifts=(0, shift))
         rows, columns = ((min(n, side), shift if n > side else 0) for n in grid)
         return Windows(grid, sides=(rows[0], columns[0]), shifts=(rows[1], columns[1]))
 
@@ -217,6 +223,31 @@ class WindowAttention(Mixer):
         each = 4 * 2 * self.dim**2 + 2 * 2 * windows.size * self.dim
         bias = 0.0 if self.relative_bias is None else self.relative_bias.flops(windows.sides)
         return float(batch * windows.number * windows.size * each) + bias
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Tokens, projections, bias and masks; then the kernel, or its outputs zeroed in a copy.
+
+        Or earlier: queries thrice and keys twice for cosines, or the hidden layer of a network.
+        """
+        self.check_context_length(context_length)
+        windows = self._windows(length)
+        rows, pairs = batch * windows.number, windows.size**2
+        tokens = 4.0 * rows * windows.size * self.dim
+        bias = 0 if self.relative_bias is None else 4 * self.heads * pairs
+        beside = fused_scratch_bytes(
+            rows=rows * self.heads, queries=windows.size, keys=windows.size, width=self.head_dim
+        )
+        before = 4 * tokens if self.cosine is None else 7 * tokens
+        if self.relative_bias is not None:
+            before = max(before, 4 * tokens + self.relative_bias.forward_bytes(windows.sides))
+        if windows.are_plain:
+            return max(5 * tokens + bias + beside + bias, before)
+        seen = rows * pairs
+        in_numbers = 4 * seen * (self.heads if bias else 1)
+        beside = max(in_numbers + beside, tokens + (in_numbers if bias else 0))
+        return max(5 * tokens + bias + seen + beside, before) + seen
 
     def cost_symbols(self) -> dict[str, float]:
         """r, the tokens of a window."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from models import Mixer, ModelError, ModelSpec, build_mixer, build_model
 from models.initialisation import PartSeeds, redraw
 from models.vision.windows import BiasTable, Windows
+from suite.probes.tensor_bytes import growth_bytes
 
 # Whole windows; windows to fill up, in both directions; maps that are no larger than a window.
 GRIDS = [(8, 8, 4), (9, 7, 4), (5, 8, 3), (8, 4, 5), (3, 7, 3), (4, 3, 7)]
@@ -186,3 +187,18 @@ def test_a_shifted_layer_costs_what_the_others_cost() -> None:
     plain, shifted = (on_grid(8, 8, layer, window=4) for layer in (0, 1))
     assert isinstance(plain, Mixer)
     assert plain.flops(64) == shifted.flops(64) == 64 * (4 * 2 * 8 * 8 + 2 * 2 * 16 * 8)
+
+
+@pytest.mark.parametrize("knobs", [{}, {"score": "cosine"}, {"relative_bias": "mlp"}], ids=str)
+@pytest.mark.parametrize("grid", [(14, 14), (9, 12)])
+@of_layers
+def test_bytes_on_a_grid_are_those_that_are_held(
+    grid: tuple[int, int], layer: int, knobs: dict[str, Any]
+) -> None:
+    mixer = build_mixer("window_attention", dim=64, max_length=math.prod(grid), **knobs)
+    mixer.take_grid(grid, 0)
+    mixer.take_place(layer, mixer)
+    x = torch.randn(2, math.prod(grid), 64)
+    with torch.no_grad():
+        held = growth_bytes(lambda: mixer(x), "cpu")
+    assert mixer.forward_bytes(math.prod(grid), 2) == pytest.approx(held, rel=0.02)
