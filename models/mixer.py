@@ -70,6 +70,7 @@ class Mixer(nn.Module, ABC):
             is constructed; else `why_not_relative` says why not.
         fixed_length: Refuses sequences longer than `max_length`.
         is_position_aware: Tells orders apart without a position encoding, when not causal.
+        cuts_sequence: A layer cuts the sequence into parts: some neighbours do not meet in it.
         grid: Rows and columns, where the tokens lie on a grid, row by row; see `take_grid`.
         is_stochastic: Draws random numbers in `forward`: samples, hashes, redrawn features.
         mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
@@ -92,6 +93,7 @@ class Mixer(nn.Module, ABC):
     why_not_relative: ClassVar[str] = "it computes no score of one token for another"
     fixed_length: ClassVar[bool] = False
     is_position_aware: ClassVar[bool] = False
+    cuts_sequence: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
     mask_mode: ClassVar[Literal["exact", "pads_as_tokens", "none"]] = "none"
     positive_knobs: ClassVar[tuple[str, ...]] = ()

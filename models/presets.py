@@ -69,6 +69,21 @@ def _resnet(system: str, blocks: str, block: str, **knobs: Knob) -> Preset:
     return Preset(architecture="resnet", system=system, fields=fields)
 
 
+def _swin(system: str, dim: int, depths: str, heads: str) -> Preset:
+    """Liu et al. 2021, section 3.3; the initialisation is that of their code."""
+    fields: dict[str, Knob] = {
+        "dim": dim, "depths": depths, "heads": heads, "window": 7, "patch": 4,
+        "initialisation": "truncated_normal",
+    }  # fmt: skip
+    return Preset(architecture="swin", system=system, fields=fields)
+
+
+def _swin_v2(system: str, dim: int, depths: str, heads: str) -> Preset:
+    """Liu et al. 2022, section 3.5, at windows of 8, for images of 256 pixels."""
+    fields = {**_swin(system, dim, depths, heads).fields, "window": 8}
+    return Preset(architecture="swin_v2", system=system, side=256, fields=fields)
+
+
 PRESETS: Mapping[str, Preset] = {
     # vision transformer
     "vit_tiny": _vit("ViT-Ti/16", 192, 12, 3, 16),
@@ -76,6 +91,13 @@ PRESETS: Mapping[str, Preset] = {
     "vit_base": _vit("ViT-B/16", 768, 12, 12, 16),
     "vit_base_32": _vit("ViT-B/32", 768, 12, 12, 32),
     "vit_large": _vit("ViT-L/16", 1024, 24, 16, 16),
+    # Swin transformer
+    "swin_tiny": _swin("Swin-T", 96, "2-2-6-2", "3-6-12-24"),
+    "swin_small": _swin("Swin-S", 96, "2-2-18-2", "3-6-12-24"),
+    "swin_base": _swin("Swin-B", 128, "2-2-18-2", "4-8-16-32"),
+    "swin_v2_tiny": _swin_v2("SwinV2-T", 96, "2-2-6-2", "3-6-12-24"),
+    "swin_v2_small": _swin_v2("SwinV2-S", 96, "2-2-18-2", "3-6-12-24"),
+    "swin_v2_base": _swin_v2("SwinV2-B", 128, "2-2-18-2", "4-8-16-32"),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

@@ -35,6 +35,7 @@ MIXERS: dict[str, str] = {
     ),
     "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
+    "window_attention": "models.mixers.attentions.window_attention:WindowAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",
@@ -105,6 +106,8 @@ ARCHITECTURES: dict[str, str] = {
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     "resnet": "models.architectures.resnet:ResNet",
+    "swin": "models.architectures.swin:Swin",
+    "swin_v2": "models.architectures.swin_v2:SwinV2",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

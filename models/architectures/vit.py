@@ -50,15 +50,8 @@ class ViT(Classifier):
             raise ModelError(f"{cls.name}: patch={config.patch} is not at least 1")
 
     def of_tokens(self) -> ModelSpec:
-        """What reads the patches, as vectors of their pixels on a coarser grid."""
-        patch, grid = self.config.patch, self.spec.grid
-        if grid is None or any(side % patch for side in grid):
-            said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
-            raise ModelError(f"{self.name}: patch={patch} does not divide an image of {said}")
-        return replace(
-            self.spec, input_kind="vectors", input_size=patch**2 * self.spec.input_size,
-            length=grid[0] * grid[1] // patch**2, grid=(grid[0] // patch, grid[1] // patch),
-        )  # fmt: skip
+        """What reads the patches."""
+        return of_patches(self.spec, self.config.patch)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
@@ -68,6 +61,22 @@ class ViT(Classifier):
     def flops(self, length: int, batch: int = 1) -> float:
         """Those of a classifier of patches, whatever the number of pixels `length`."""
         return super().flops(self.of_tokens().length, batch)
+
+
+def of_patches(spec: ModelSpec, patch: int) -> ModelSpec:
+    """The spec of a model that reads patches, as vectors of their pixels on a coarser grid.
+
+    Raises:
+        ModelError: they do not fill the image.
+    """
+    grid = spec.grid
+    if grid is None or any(side % patch for side in grid):
+        said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
+        raise ModelError(f"{spec.architecture}: patch={patch} does not divide an image of {said}")
+    return replace(
+        spec, input_kind="vectors", input_size=patch**2 * spec.input_size,
+        length=grid[0] * grid[1] // patch**2, grid=(grid[0] // patch, grid[1] // patch),
+    )  # fmt: skip
 
 
 def patches(image: Tensor, side: int) -> Tensor:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from typing import cast
 
 import torch
@@ -126,9 +126,10 @@ def layers_until_all_is_seen(spec: ModelSpec, length: int) -> int | None:
         None if `most_layers` are not enough.
     """
     reached, maps = torch.eye(length, dtype=torch.bool), _Maps()
-    layers = islice(_stack(narrowed(spec)), most_layers(length))
-    for num_layers, mixer in enumerate(layers, start=1):
+    layers = islice(_stack(narrowed(spec)), most_layers(length) + 1)
+    for num_layers, (mixer, above) in enumerate(pairwise(layers), start=1):
         reached = maps.through(mixer, reached)
+        maps.meet(above, length)  # windows may end elsewhere there
         if torch.equal(reached, maps.ever):
             return num_layers
     return None
@@ -209,11 +210,11 @@ class _Maps:
 
     def through(self, mixer: Mixer, reached: Tensor) -> Tensor:
         """What the mixer's outputs depend on whose inputs depend on `reached`."""
-        num_ways: Tensor = torch.sparse.mm(self._sparse(mixer, len(reached)), reached.float())
+        num_ways: Tensor = torch.sparse.mm(self.meet(mixer, len(reached)), reached.float())
         return num_ways > 0
 
-    def _sparse(self, mixer: Mixer, length: int) -> Tensor:
-        """The mixer's; one known before if it has the same rows at the ends and inside."""
+    def meet(self, mixer: Mixer, length: int) -> Tensor:
+        """The mixer's map, sparse; a known one if it has the same rows at the ends and inside."""
         places = [0, length // 3, length // 2, length - 1]
         rows = _rows(mixer, length, places, _FEW) if self._known else None
         for sees, sparse in self._known:

@@ -44,6 +44,8 @@ KNOBS_THAT_SHOW = {
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
+    "position_mode": {"has_absolute_position": True},
+    "relative_bias": {"norm_placement": "pre"},  # blocks that start as the identity hide it
     "has_input_feeding": {"form": "luong"},
     **{knob: {"channel_attention": "se"} for knob in OF_EXCITATION},
     **{knob: {"channel_attention": "cbam"} for knob in OF_CBAM},

@@ -1,0 +1,252 @@
+"""A Swin transformer: attention within windows, on maps that shrink from stage to stage.
+
+Paper: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows"
+    (arXiv:2103.14030), section 3.1 and Figure 3; the second version, Liu et al. 2022
+    (arXiv:2111.09883), is `models.architectures.swin_v2`.
+Layers: square patches, mapped linearly to dim, and a norm; stages of blocks, whose mixer is
+    `window_attention`; before each stage but the first a merging: of each 2 x 2 neighbours the
+    vectors are concatenated, upper left, lower left, upper right, lower right, normed, and mapped
+    without bias to twice the width. A norm, the mean over all places, and a linear map.
+Cost: linear in pixels.
+Departures: no position by default, as in the paper; an absolute one, for its Table 4, is drawn at
+    the size of tokens, not from 0.02. The chance to leave out block l of L is l / L times
+    `stochastic_depth`, where the authors' code has (l - 1) / (L - 1). Where branches are normed
+    after they are computed (`norm_placement="res_post"`, Swin v2), gains start at 0, so that every
+    block starts as the identity, and mergings are normed last, as in the authors' code. Linear
+    maps are drawn as the stack's are; the paper's initialisation is `truncated_normal`. A map with
+    an odd side is filled up with zeros at its end, as in the code, not only where it is merged but
+    where windows do not fill it; there what fills up is masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.architecture import StackArchitecture
+from models.architectures.vit import of_patches, patches
+from models.embedding import InputEmbedding, build_position
+from models.errors import ModelError
+from models.initialisation import PartSeeds, linear_map, scaled_normal
+from models.interface import InputKind
+from models.model_spec import ModelSpec
+from models.stack import Block, build_mixers
+from models.sublayers import FeedForward, StackConfig, build_norm, normed
+
+_MIXER = "window_attention"
+_OF_STAGES = ("depths", "heads")
+
+
+class Swin(StackArchitecture):
+    """An image `[batch, rows, columns, channels]` -> `[batch, output_size]`."""
+
+    name = "swin"
+    takes = ("dim",)
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("image",)}
+    answers = ("class",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(StackArchitecture.Config):
+        """Knobs of a Swin transformer, besides those of every stack.
+
+        Attributes:
+            patch: Side of a patch in pixels; must divide the sides of the image.
+            depths: Blocks of each stage, as ``2-2-6-2``.
+            heads: Heads of each stage, as ``3-6-12-24``; a single number is the first stage's, and
+                doubles with the width.
+            window: Side of a window in tokens; a map that is not larger is one window.
+            shift: See `models.mixers.attentions.window_attention`.
+            relative_bias: See there.
+            score: See there.
+            has_absolute_position: Whether a learned position is joined to the patches.
+        """
+
+        patch: int = 4
+        depths: str = "2-2-2"
+        heads: str = "2"
+        window: int = 7
+        shift: Literal["alternate", "none"] = "alternate"
+        relative_bias: Literal["table", "mlp", "none"] = "table"
+        score: Literal["scaled", "cosine"] = "scaled"
+        has_absolute_position: bool = False
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        super().check_config(config)
+        for key, least in {"patch": 1, "window": 2}.items():
+            if getattr(config, key) < least:
+                raise ModelError(
+                    f"{cls.name}: {key}={getattr(config, key)} is not at least {least}"
+                )
+        depths, heads = (_numbers(cls.name, key, getattr(config, key)) for key in _OF_STAGES)
+        if len(heads) not in (1, len(depths)):
+            raise ModelError(
+                f"{cls.name}: heads={config.heads!r} has {len(heads)} numbers, and "
+                f"depths={config.depths!r} has {len(depths)}; give one or as many"
+            )
+        if config.residual == "reversible":
+            raise ModelError(f"{cls.name}: residual='reversible' ends where a map is merged")
+        if config.position_mode != "added" and not config.has_absolute_position:
+            raise ModelError(
+                f"{cls.name}: position_mode={config.position_mode!r} needs "
+                "has_absolute_position=True"
+            )
+
+    @classmethod
+    def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """Its own."""
+        return (_MIXER,)
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        config, spec = self.config, of_patches(self.spec, self.config.patch)
+        with seeds.part("embedding"):
+            self.embedding = InputEmbedding(spec)
+        self.embedding_norm = build_norm(spec.dim, config)
+        placed = replace(spec, position="learned" if config.has_absolute_position else "none")
+        self.position = build_position(placed, config.position_mode, seeds)
+        self.dropout = nn.Dropout(config.dropout)
+        depths, heads = (_numbers(self.name, key, getattr(config, key)) for key in _OF_STAGES)
+        shares = iter([(block + 1) / sum(depths) for block in range(sum(depths))])
+        self.stages = nn.ModuleList()
+        for number, depth in enumerate(depths):
+            own = heads[number] if len(heads) > 1 else heads[0] * 2**number
+            stage = WindowStage(
+                replace(spec, depth=depth, knobs={"heads": own}), config,
+                seeds.within(f"stages.{number}"), merges=number > 0, shares=shares,
+            )  # fmt: skip
+            self.stages.append(stage)
+            spec = stage.spec
+        self.norm = build_norm(spec.dim, config) if config.norm_placement != "post" else None
+        with seeds.part("head"):
+            self.head = nn.Linear(spec.dim, spec.output_size)
+            scaled_normal(self.head)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """See `Architecture.forward`; `[batch, output_size]`."""
+        x = normed(self.embedding_norm, self.embedding(patches(inputs, self.config.patch)))
+        x = self.dropout(self.position(x))
+        for stage in self.stages:
+            x = stage(x)
+        x = x if self.norm is None else normed(self.norm, x)
+        logits: Tensor = self.head(x.mean(dim=1))
+        return logits
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Linear maps and stages, whatever the number of pixels `length`."""
+        num_patches = of_patches(self.spec, self.config.patch).length
+        before = self.embedding.flops(num_patches, batch) + self.position.flops(num_patches, batch)
+        stages = (cast("WindowStage", stage).flops(batch) for stage in self.stages)
+        return sum(stages, before) + batch * 2.0 * self.head.weight.numel()
+
+
+def _numbers(owner: str, key: str, text: str) -> list[int]:
+    """Whole numbers of at least 1 with dashes between."""
+    if not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", text):
+        raise ModelError(f"{owner}: {key}={text!r} is no list of whole numbers, as '2-2-6-2'")
+    return [int(number) for number in text.split("-")]
+
+
+class WindowStage(nn.Module):
+    """A merging, if there is one, and blocks on a map of one size.
+
+    Args:
+        spec: Width and grid of what it reads; depth, and heads as a knob.
+        config: Knobs.
+        seeds: Of this stage.
+        merges: Whether it begins with a merging.
+        shares: The places of its blocks among all, l / L, which it takes.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        config: Swin.Config,
+        seeds: PartSeeds,
+        *,
+        merges: bool,
+        shares: Iterator[float],
+    ) -> None:
+        super().__init__()
+        self.merging = None
+        if merges:
+            with seeds.part("merging"):
+                self.merging = PatchMerging(spec, config)
+            spec = self.merging.spec
+        window = min(config.window, max(spec.grid or ()))
+        knobs = {
+            **spec.knobs, "window": max(window, 2), "shift": config.shift, "bias": True,
+            "relative_bias": config.relative_bias, "score": config.score,
+        }  # fmt: skip
+        self.spec = replace(spec, mixer=_MIXER, position="none", knobs=knobs)
+        self.blocks = nn.ModuleList()
+        for layer, mixer in enumerate(build_mixers(self.spec, seeds, is_causal=False)):
+            mlp = None
+            if config.feed_forward != "none":
+                with seeds.part(f"blocks.{layer}.mlp"):
+                    mlp = FeedForward(spec.dim, config)
+            block = Block(mixer, config, mlp=mlp, share=next(shares))
+            if config.norm_placement == "res_post" and config.has_residual:
+                _start_as_identity(block)
+            self.blocks.append(block)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, time, dim]` -> the same, or a quarter of the places at twice the width."""
+        if self.merging is not None:
+            x = self.merging(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+    def flops(self, batch: int) -> float:
+        """Of all of it."""
+        blocks = (cast("Block", each).flops(self.spec.length, batch) for each in self.blocks)
+        return sum(blocks, 0.0 if self.merging is None else self.merging.flops(batch))
+
+
+def _start_as_identity(block: Block) -> None:
+    """Set the gains of the norms inside its sums to zero."""
+    norms = [block.mixer_norm] if block.mlp is None else [block.mixer_norm, block.mlp_norm]
+    for norm in norms:
+        nn.init.zeros_(cast("nn.Parameter", norm.weight))
+
+
+class PatchMerging(nn.Module):
+    """The vectors of 2 x 2 neighbours to one of twice the width.
+
+    Attributes:
+        spec: Width and grid of what it puts out.
+    """
+
+    def __init__(self, spec: ModelSpec, config: StackConfig) -> None:
+        super().__init__()
+        assert spec.grid is not None, "of patches"
+        self.grid = spec.grid
+        rows, columns = (-(-side // 2) for side in self.grid)
+        self.spec = replace(spec, dim=2 * spec.dim, length=rows * columns, grid=(rows, columns))
+        self.map = linear_map(4 * spec.dim, self.spec.dim)
+        self.is_normed_first = config.norm_placement == "pre"
+        self.norm = build_norm((4 if self.is_normed_first else 2) * spec.dim, config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, time, dim]` -> `[batch, time / 4, 2 * dim]`, odd sides rounded up."""
+        rows, columns = self.grid
+        image = x.reshape(len(x), rows, columns, x.shape[-1])
+        image = functional.pad(image, (0, 0, 0, columns % 2, 0, rows % 2))
+        corners = [image[:, down::2, across::2] for across in (0, 1) for down in (0, 1)]
+        merged = torch.cat(corners, dim=-1).flatten(1, 2)
+        if self.is_normed_first:
+            return cast("Tensor", self.map(normed(self.norm, merged)))
+        return normed(self.norm, self.map(merged))
+
+    def flops(self, batch: int) -> float:
+        """A product for each place that is left."""
+        return 2.0 * batch * self.spec.length * self.map.weight.numel()

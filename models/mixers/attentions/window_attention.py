@@ -1,0 +1,278 @@
+"""Softmax attention within the windows of a grid, which every other layer moves by half a window.
+
+Paper: Liu et al. 2021, "Swin Transformer" (arXiv:2103.14030), section 3.2 and equation 4; with
+    `score="cosine"` and `relative_bias="mlp"` Liu et al. 2022, "Swin Transformer V2"
+    (arXiv:2111.09883), equations 2 to 4.
+Equation: softmax(s(q, k) + B_(r - r', c - c')) v over the tokens of the query's own window, where
+    the token at row r and column c lies in window (floor((r - s) / w), floor((c - s) / w)) with
+    windows of w x w and a shift s of w // 2 in layers 1, 3, 5 ..., of 0 in the others.
+    s(q, k) is q . k / sqrt(d), or cos(q, k) exp(min(t, ln 100)) where t is learned for each head
+    and starts at ln 10. B is a table of (2 w - 1)^2 numbers a head, or 16 sigmoid(M(x)) of a
+    network M, 2 -> 512 -> heads, and x = sign(u) log2(1 + |u|) / 3, u = 8 (r - r') / (w - 1).
+Cost: r n d for r tokens of a window; one sequential operation.
+Departures: a side of the grid that is not longer than a window is one window without shift, each
+    side for itself as in timm (the authors' code decides for both sides by the shorter one). The
+    table then has entries that are not used. Places that fill up the last windows are never seen,
+    where the authors' code lets tokens see them, as zeros. A sequence that lies on no grid is a
+    row, whose windows do not depend on its length, which padding would change. Biases of
+    projections are a knob; keys have none where scores are cosines.
+Padding: exact, padded tokens are never seen.
+Fast form: the grid is padded to whole windows, rolled by the shift, and cut into equal windows;
+    what the roll brings together is masked. Padding after the roll would cut the windows of the
+    first rows elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.kernels.attention_kernels import attended
+from models.kernels.scores import CosineScore
+from models.kernels.softmax_attention import (
+    draw_projections,
+    fused_scratch_bytes,
+    masked_attention,
+    merge_heads,
+    project_to_head,
+    split_heads,
+)
+from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from models.vision.windows import BiasNetwork, BiasTable, Sides, Windows
+
+_MOST = math.log(100)  # of the logarithm of what cosines are multiplied by
+
+
+class WindowAttention(Mixer):
+    """Every token takes a weighted mean of its window's values; see the module's note."""
+
+    name = "window_attention"
+    paper = "Liu et al. 2021, arXiv:2103.14030"
+    family = "attention"
+    cost = Cost(time="r * n * d", sequential_operations="1", maximum_path_length="n / r")
+    why_not_causal = "the windows of a grid hold tokens of several rows"
+    why_not_relative = "it has a relative bias of its own, the knob relative_bias"
+    is_position_aware = True
+    cuts_sequence = True
+    mask_mode = "exact"
+    heads_divide_dim = True
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of attention within windows.
+
+        Attributes:
+            heads: Number of heads; must divide dim.
+            window: Side of a window in tokens, at least 2.
+            shift: Whether layers at odd places of their stack have windows that are shifted by half
+                a side (`alternate`), or all layers have the same windows (`none`).
+            relative_bias: What is added to scores by the distance in both directions: a learned
+                `table` (Swin), what a small network `mlp` says (Swin v2), or `none`.
+            score: Of a query and a key: their product over the root of their width (`scaled`), or
+                the cosine of their angle times a learned factor (`cosine`, Swin v2).
+            bias: Whether projections have biases, as the papers' have; that of keys has none where
+                scores are cosines.
+        """
+
+        heads: int = 4
+        window: int = 7
+        shift: Literal["alternate", "none"] = "alternate"
+        relative_bias: Literal["table", "mlp", "none"] = "table"
+        score: Literal["scaled", "cosine"] = "scaled"
+        bias: bool = False
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse windows of a single token."""
+        if config.window < 2:
+            raise ModelError(
+                f"{cls.name}: window={config.window} is below 2, where no token would see another"
+            )
+        super().check_config(config, dim=dim)
+
+    def make_parameters(self, config: Config) -> None:
+        """Four projections, the relative bias, and the factors of cosines."""
+        self.heads, self.head_dim = config.heads, self.dim // config.heads
+        self.is_shifted = False
+        is_cosine = config.score == "cosine"
+        self.query, self.value, self.output = (
+            nn.Linear(self.dim, self.dim, bias=config.bias) for _ in range(3)
+        )
+        self.key = nn.Linear(self.dim, self.dim, bias=config.bias and not is_cosine)
+        draw_projections(self.query, self.key, self.value, self.output)
+        kind = {"table": BiasTable, "mlp": BiasNetwork, "none": None}[config.relative_bias]
+        self.relative_bias = None if kind is None else kind(self.heads, config.window)
+        self.cosine = CosineScore(heads=self.heads, key_dim=self.head_dim) if is_cosine else None
+        start = torch.full((self.heads,), math.log(10))
+        self.log_factor = nn.Parameter(start) if is_cosine else None
+
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        windows = self._windows(x.shape[1])
+        tokens = windows.cut(without_padding(x, mask)).flatten(0, 1)  # (batch * windows, size, dim)
+        seen = windows.seen(mask, len(x), x.device)
+        mixed: Tensor = self.output(merge_heads(self._attended(tokens, windows.sides, seen)))
+        return windows.joined(mixed, len(x))
+
+    def _attended(self, tokens: Tensor, sides: Sides, seen: Tensor | None) -> Tensor:
+        """Of windows `[batch * windows, size, dim]` the heads."""
+        linears = (self.query, self.key, self.value)
+        queries, keys, values = (split_heads(each(tokens), self.heads) for each in linears)
+        queries, keys, scale = self._scaled(queries, keys)
+        bias = None
+        if self.relative_bias is not None:
+            bias = self.relative_bias(sides).to(queries.dtype)
+        if seen is None:
+            return attended("fused", queries, keys, values, attn_mask=bias, scale=scale)
+        return masked_attention(queries, keys, values, seen, scale=scale, bias=bias)
+
+    def _scaled(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Queries and keys whose products, times a number, are the scores."""
+        if self.cosine is None:
+            return queries, keys, self.head_dim**-0.5
+        queries, keys = self.cosine.prepare(queries, keys)
+        return queries * self._factors()[:, None, None].to(queries.dtype), keys, 1.0
+
+    def _factors(self) -> Tensor:
+        """What cosines are multiplied by, `[heads]`."""
+        assert self.log_factor is not None, "called only where scores are cosines"
+        return self.log_factor.clamp(max=_MOST).exp()
+
+    def take_place(self, layer: int, first: Mixer) -> None:
+        """See `Mixer.take_place`."""
+        self.is_shifted = self.config.shift == "alternate" and layer % 2 == 1
+
+    def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
+        """See `Mixer.take_grid`."""
+        if num_before:
+            raise ModelError(
+                f"{self.name} mixes a grid, and a class token has no place on it; "
+                "give pooling='mean'"
+            )
+        self.grid = grid
+
+    def grid_of(self, length: int) -> tuple[int, int]:
+        """Rows and columns of so many tokens.
+
+        Raises:
+            ModelError: they do not fill the grid.
+        """
+        rows, columns = self.grid or (1, length)
+        if rows * columns != length:
+            raise ModelError(
+                f"{self.name} takes the {rows} x {columns} tokens of its grid, not {length}"
+            )
+        return rows, columns
+
+    def _windows(self, length: int) -> Windows:
+        """Of so many tokens, in this layer."""
+        grid, side = self.grid_of(length), self.config.window
+        shift = side // 2 if self.is_shifted else 0
+        if self.grid is None:
+            return Windows(grid, sides=(1, side), shifts=(0, shift))
+        rows, columns = ((min(n, side), shift if n > side else 0) for n in grid)
+        return Windows(grid, sides=(rows[0], columns[0]), shifts=(rows[1], columns[1]))
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One query at a time, over the real tokens of its window."""
+        windows, outputs = self._windows(len(x)), []
+        for i, token in enumerate(x):
+            near = [j for j in seen if windows.window_of(i) == windows.window_of(j)]
+            steps = [windows.steps(i, j) for j in near]
+            heads = (self._one_head(h, token, others[near], steps) for h in range(self.heads))
+            outputs.append(self.output(torch.cat(list(heads))))
+        return torch.stack(outputs)
+
+    def _one_head(self, head: int, token: Tensor, tokens: Tensor, steps: list[Sides]) -> Tensor:
+        """Of the tokens of a window `[size, dim]`, and the rows and columns from each to it."""
+        query, keys, values = (
+            project_to_head(linear, head, self.head_dim, read)
+            for linear, read in ((self.query, token), (self.key, tokens), (self.value, tokens))
+        )
+        if not steps:
+            return torch.zeros_like(query)
+        if self.cosine is None:
+            scores = keys @ query / math.sqrt(self.head_dim)
+        else:
+            scores = self.cosine.reference(head, query, keys) * self._factors()[head]
+        if self.relative_bias is not None:
+            biases = [self.relative_bias.one(head, step) for step in steps]
+            scores = scores + torch.stack(biases)
+        terms = torch.exp(scores - scores.max())
+        return terms / terms.sum() @ values
+
+    def num_parameters(self) -> int:
+        """Four projections, their biases, the relative bias, a factor for each head."""
+        is_cosine = self.cosine is not None
+        biases = (3 if is_cosine else 4) * self.dim if self.config.bias else 0
+        relative = 0 if self.relative_bias is None else self.relative_bias.num_parameters()
+        return 4 * self.dim**2 + biases + relative + is_cosine * self.heads
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Projections and two products, of what fills up the windows too, and the bias once."""
+        self.check_context_length(context_length)
+        windows = self._windows(length)
+        each = 4 * 2 * self.dim**2 + 2 * 2 * windows.size * self.dim
+        bias = 0.0 if self.relative_bias is None else self.relative_bias.flops(windows.sides)
+        return float(batch * windows.number * windows.size * each) + bias
+
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
+        """Tokens, projections, bias and masks; then the kernel, or its outputs zeroed in a copy.
+
+        Or earlier: queries thrice and keys twice for cosines, or the hidden layer of a network.
+        """
+        self.check_context_length(context_length)
+        windows = self._windows(length)
+        rows, pairs = batch * windows.number, windows.size**2
+        tokens = 4.0 * rows * windows.size * self.dim
+        bias = 0 if self.relative_bias is None else 4 * self.heads * pairs
+        beside = fused_scratch_bytes(
+            rows=rows * self.heads, queries=windows.size, keys=windows.size, width=self.head_dim
+        )
+        before = 4 * tokens if self.cosine is None else 7 * tokens
+        if self.relative_bias is not None:
+            before = max(before, 4 * tokens + self.relative_bias.forward_bytes(windows.sides))
+        if windows.are_plain:
+            return max(5 * tokens + bias + beside + bias, before)
+        seen = rows * pairs
+        in_numbers = 4 * seen * (self.heads if bias else 1)
+        beside = max(in_numbers + beside, tokens + (in_numbers if bias else 0))
+        return max(5 * tokens + bias + seen + beside, before) + seen
+
+    def cost_symbols(self) -> dict[str, float]:
+        """r, the tokens of a window."""
+        return {"r": self._windows(self.max_length).size}
+
+    def receptive_field(self, length: int) -> Tensor:
+        """Whether two tokens share a window."""
+        windows = self._windows(length)
+        found = torch.tensor([windows.window_of(place) for place in range(length)])
+        return (found[:, None] == found).all(dim=-1)
+
+    def path_length(self, length: int) -> int:
+        """Layers from one corner to the opposite one, across the edges of the windows."""
+        if self.config.shift == "none":
+            return 1
+        return max(_layers_across(side, self.config.window) for side in self.grid_of(length))
+
+
+def _layers_across(num_places: int, side: int) -> int:
+    """Until both ends of a line of places have met, the first layer not being shifted.
+
+    Edges of shifted and of other windows take turns, and a layer crosses the next one where it has
+    no edge itself: one layer for each, and one more where the last edge is the first layer's own.
+    """
+    if num_places <= side:
+        return 1
+    plain, shifted = (range(start, num_places, side) for start in (side, side // 2))
+    return len(plain) + len(shifted) + (plain[-1] > shifted[-1])

@@ -1,0 +1,217 @@
+"""Windows of a grid of tokens: how they are cut, and what is added to scores in them.
+
+Liu et al. 2021, "Swin Transformer" (arXiv:2103.14030), section 3.2, and Liu et al. 2022, "Swin
+Transformer V2" (arXiv:2111.09883), section 3.3. The grid is padded to whole windows, then rolled
+by the shift, then cut. Padding after the roll would cut the windows of the first rows elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.mixer import Mask
+
+Sides = tuple[int, int]  # rows and columns
+_HIDDEN = 512  # of the network of relative biases
+
+
+class Windows(NamedTuple):
+    """How a grid is cut.
+
+    Attributes:
+        grid: Rows and columns of tokens.
+        sides: Rows and columns of a window.
+        shifts: Rows and columns by which the windows are moved down and right.
+    """
+
+    grid: Sides
+    sides: Sides
+    shifts: Sides
+
+    @property
+    def numbers(self) -> Sides:
+        """Windows in a column and in a row of them."""
+        return -(-self.grid[0] // self.sides[0]), -(-self.grid[1] // self.sides[1])
+
+    @property
+    def number(self) -> int:
+        """Of windows."""
+        return math.prod(self.numbers)
+
+    @property
+    def size(self) -> int:
+        """Tokens of a window, those that fill it up included."""
+        return math.prod(self.sides)
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether they are full of tokens that all see one another."""
+        return self.number * self.size == math.prod(self.grid) and not any(self.shifts)
+
+    def window_of(self, place: int) -> Sides:
+        """Which window a token lies in, by the equation of the module's note."""
+        found = zip(divmod(place, self.grid[1]), self.shifts, self.sides, strict=True)
+        down, across = ((each - shift) // side for each, shift, side in found)
+        return down, across
+
+    def steps(self, query: int, key: int) -> Sides:
+        """Rows and columns from a key to a query."""
+        (row, column), (row2, column2) = (divmod(i, self.grid[1]) for i in (query, key))
+        return row - row2, column - column2
+
+    def cut(self, x: Tensor) -> Tensor:
+        """`[batch, time, width]` -> `[batch, windows, size, width]`; what fills up is zero."""
+        (down, across), (height, width), (batch, _, channels) = self.numbers, self.sides, x.shape
+        missing = down * height - self.grid[0], across * width - self.grid[1]
+        image = x.reshape(batch, *self.grid, channels)
+        image = functional.pad(image, (0, 0, 0, missing[1], 0, missing[0]))
+        if any(self.shifts):
+            image = image.roll((-self.shifts[0], -self.shifts[1]), dims=(1, 2))
+        tiles = image.reshape(batch, down, height, across, width, channels).transpose(2, 3)
+        return tiles.reshape(batch, self.number, self.size, channels)
+
+    def joined(self, windows: Tensor, batch: int) -> Tensor:
+        """`[batch * windows, size, width]` -> `[batch, time, width]`, as `cut` has found them."""
+        (down, across), (height, width), channels = self.numbers, self.sides, windows.shape[-1]
+        tiles = windows.reshape(batch, down, across, height, width, channels).transpose(2, 3)
+        image = tiles.reshape(batch, down * height, across * width, channels)
+        if any(self.shifts):
+            image = image.roll(self.shifts, dims=(1, 2))
+        return image[:, : self.grid[0], : self.grid[1]].reshape(
+            batch, math.prod(self.grid), channels
+        )
+
+    def seen(self, mask: Mask, batch: int, device: torch.device) -> Tensor | None:
+        """Who may see whom, `[batch * windows, 1, size, size]`; None where all see all.
+
+        A real token has the number of its region: what the roll moves from one end to the other
+        meets others in a window. Padding and what fills up windows have number zero.
+        """
+        if mask is None and self.are_plain:
+            return None
+        rows, columns = (torch.arange(side, device=device) for side in self.grid)
+        regions = 1 + 2 * (rows[:, None] < self.shifts[0]) + (columns < self.shifts[1])
+        regions = regions.reshape(1, -1, 1)
+        regions = self.cut(regions if mask is None else regions * mask.unsqueeze(-1))
+        keys = regions.transpose(-1, -2)
+        seen = (regions == keys) & (keys > 0)
+        return seen.expand(batch, -1, -1, -1).reshape(-1, 1, self.size, self.size)
+
+
+class RelativeBias(nn.Module, ABC):
+    """What is added to the score of two tokens of a window, by the step from one to the other."""
+
+    def __init__(self, heads: int, window: int) -> None:
+        super().__init__()
+        self.heads, self.window = heads, window
+        self.make_parameters()
+
+    def make_parameters(self) -> None:
+        """Make the parameters; called once, by the constructor."""
+
+    @abstractmethod
+    def steps(self, sides: Sides) -> Tensor:
+        """`[2 rows - 1, 2 columns - 1, heads]`, from the step most upwards and to the left."""
+
+    @abstractmethod
+    def one(self, head: int, step: Sides) -> Tensor:
+        """By the formula, of one step: rows and columns from a key to a query."""
+
+    def forward(self, sides: Sides) -> Tensor:
+        """Of each query and key of a window of that size, `[1, heads, size, size]`."""
+        steps = self.steps(sides)
+        rows, columns = (torch.arange(side, device=steps.device) for side in sides)
+        row, column = (each.flatten() for each in torch.meshgrid(rows, columns, indexing="ij"))
+        down = row[:, None] - row + sides[0] - 1
+        across = column[:, None] - column + sides[1] - 1
+        return steps[down, across].permute(2, 0, 1).unsqueeze(0)
+
+    def num_parameters(self) -> int:
+        """Trainable numbers."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def flops(self, sides: Sides) -> float:
+        """Of all steps in a window, whatever the batch."""
+        return 0.0
+
+    def forward_bytes(self, sides: Sides) -> float:
+        """Held in float32 until the biases are there."""
+        return 0.0
+
+
+class BiasTable(RelativeBias):
+    """A number for each step and head (Swin).
+
+    That of (down, across) stands in row (down + w - 1)(2 w - 1) + across + w - 1.
+    """
+
+    keeps_own_draw = no_weight_decay = ("table",)
+
+    def make_parameters(self) -> None:
+        """Drawn from a truncated normal of 0.02."""
+        self.table = nn.Parameter(torch.empty((2 * self.window - 1) ** 2, self.heads))
+        nn.init.trunc_normal_(self.table, std=0.02)
+
+    def steps(self, sides: Sides) -> Tensor:
+        """See `RelativeBias.steps`; the middle of the table where a grid is smaller."""
+        width = 2 * self.window - 1
+        down, across = (slice(self.window - side, self.window - 1 + side) for side in sides)
+        return self.table.view(width, width, self.heads)[down, across]
+
+    def one(self, head: int, step: Sides) -> Tensor:
+        """See `RelativeBias.one`."""
+        down, across = (each + self.window - 1 for each in step)
+        return self.table[down * (2 * self.window - 1) + across, head]
+
+
+class BiasNetwork(RelativeBias):
+    """16 sigmoid(M(x)) of steps on a logarithmic scale (Swin v2, equation 4 and its code)."""
+
+    keeps_own_draw = no_weight_decay = ("expand", "contract")
+
+    def make_parameters(self) -> None:
+        """As the authors draw all linear maps, so that it starts nearly even: 8 for each step."""
+        self.expand = nn.Linear(2, _HIDDEN)
+        self.contract = nn.Linear(_HIDDEN, self.heads, bias=False)
+        for linear in (self.expand, self.contract):
+            nn.init.trunc_normal_(linear.weight, std=0.02)
+        nn.init.zeros_(self.expand.bias)
+
+    def steps(self, sides: Sides) -> Tensor:
+        """See `RelativeBias.steps`."""
+        weight = self.expand.weight
+        wide, scaled = torch.promote_types(weight.dtype, torch.float32), []
+        for side in sides:
+            places = torch.arange(1 - side, side, device=weight.device, dtype=wide)
+            places = places * (8 / (self.window - 1))
+            scaled.append(places.sign() * (1 + places.abs()).log2() / 3)
+        steps = torch.stack(torch.meshgrid(*scaled, indexing="ij"), dim=-1).to(weight.dtype)
+        found: Tensor = 16 * self.contract(self.expand(steps).relu()).sigmoid()
+        return found
+
+    def one(self, head: int, step: Sides) -> Tensor:
+        """See `RelativeBias.one`."""
+        relative = [8 * each / (self.window - 1) for each in step]
+        scaled = [math.copysign(math.log(1 + abs(u)) / math.log(8), u) for u in relative]
+        hidden = self.expand.weight @ self.expand.weight.new_tensor(scaled) + self.expand.bias
+        return 16 * torch.sigmoid(self.contract.weight[head] @ hidden.relu())
+
+    def flops(self, sides: Sides) -> float:
+        """See `RelativeBias.flops`."""
+        num_weights = self.expand.weight.numel() + self.contract.weight.numel()
+        return 2.0 * _num_steps(sides) * num_weights
+
+    def forward_bytes(self, sides: Sides) -> float:
+        """See `RelativeBias.forward_bytes`; before and after the ReLU."""
+        return 4.0 * _num_steps(sides) * 2 * _HIDDEN
+
+
+def _num_steps(sides: Sides) -> int:
+    """Between two places of a window."""
+    return (2 * sides[0] - 1) * (2 * sides[1] - 1)
