@@ -35,6 +35,8 @@ MIXERS: dict[str, str] = {
     ),
     "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
+    "talking_heads": "models.mixers.attentions.talking_heads:TalkingHeads",
+    "outlook_attention": "models.mixers.attentions.outlook_attention:OutlookAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",
