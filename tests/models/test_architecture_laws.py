@@ -39,6 +39,9 @@ KNOBS_THAT_SHOW = {
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
     "has_input_feeding": {"form": "luong"},
+    "stochastic_depth_rule": {"stochastic_depth": 0.5, "is_shared": False},
+    "pooling": {"class_depth": 0},
+    "has_residual": {"layer_scale": None},
 }
 
 

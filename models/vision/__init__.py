@@ -1,0 +1,1 @@
+"""Sub-layers of vision that several architectures share."""
