@@ -61,6 +61,33 @@ def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
     return Preset(architecture="vit", system=system, fields=fields)
 
 
+def _cait(
+    system: str, dim: int, depth: int, heads: int, *, scale: float = 1e-5, side: int = 224
+) -> Preset:
+    """Touvron et al. 2021, CaiT, Table 3; starts of LayerScale by the authors' code."""
+    fields: dict[str, Knob] = {
+        "mixer": "talking_heads", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
+        "bias": True, "patch": 16, "class_heads": heads, "layer_scale": scale,
+        "initialisation": "truncated_normal",
+    }  # fmt: skip
+    return Preset(architecture="cait", system=system, fields=fields, side=side)
+
+
+def _volo(
+    system: str, depths: tuple[int, int], dims: tuple[int, int], heads: tuple[int, int],
+    *, stem: int = 64, ratio: float = 3.0,
+) -> Preset:  # fmt: skip
+    """Yuan et al. 2021, Table 2: of the outlookers, then of attention."""
+    fields: dict[str, Knob] = {
+        "mixer": "attention", "position": "learned", "dim": dims[1], "depth": depths[1],
+        "heads": heads[1], "bias": "output", "class_heads": heads[1], "patch": 8,
+        "stem_width": stem, "outlook_dim": dims[0], "outlook_depth": depths[0],
+        "outlook_heads": heads[0], "feed_forward_ratio": ratio, "has_token_head": True,
+        "initialisation": "truncated_normal",
+    }  # fmt: skip
+    return Preset(architecture="volo", system=system, fields=fields)
+
+
 PRESETS: Mapping[str, Preset] = {
     # vision transformer
     "vit_tiny": _vit("ViT-Ti/16", 192, 12, 3, 16),
@@ -68,6 +95,16 @@ PRESETS: Mapping[str, Preset] = {
     "vit_base": _vit("ViT-B/16", 768, 12, 12, 16),
     "vit_base_32": _vit("ViT-B/32", 768, 12, 12, 32),
     "vit_large": _vit("ViT-L/16", 1024, 24, 16, 16),
+    # CaiT
+    "cait_xxs24": _cait("CaiT-XXS24", 192, 24, 4),
+    "cait_xxs36": _cait("CaiT-XXS36", 192, 36, 4),
+    "cait_xs24": _cait("CaiT-XS24-384", 288, 24, 6, side=384),
+    "cait_s24": _cait("CaiT-S24", 384, 24, 8),
+    "cait_s36": _cait("CaiT-S36-384", 384, 36, 8, scale=1e-6, side=384),
+    # VOLO
+    "volo_d1": _volo("VOLO-D1", (4, 14), (192, 384), (6, 12)),
+    "volo_d2": _volo("VOLO-D2", (6, 18), (256, 512), (8, 16)),
+    "volo_d5": _volo("VOLO-D5", (12, 36), (384, 768), (12, 16), stem=128, ratio=4.0),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

@@ -105,6 +105,7 @@ ARCHITECTURES: dict[str, str] = {
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     "cait": "models.architectures.cait:CaiT",
+    "volo": "models.architectures.volo:VOLO",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
