@@ -148,7 +148,7 @@ _CAIT_AND_VOLO: tuple[Mutant, ...] = (
         "outlookers are left out by chance",
         _VOLO,
         "replace(config, stochastic_depth=0.0)",
-        "config",
+        "replace(config)",
         "by_chance",
         battery=_OF_VOLO,
     ),

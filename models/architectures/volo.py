@@ -14,8 +14,9 @@ Cost: outlookers k^4 n d on four times as many tokens; attention as in a ViT.
 Departures: no token labelling and no mix-token: a head of tokens learns by what it adds to the
     logits, unless a task's loss reads `Outputs.auxiliary`. Stochastic depth counts blocks from the
     first after the outlookers, which have none, as in the code; there the count starts below them.
-    `residual="reversible"` is for the blocks after the outlookers. Sides that are no multiple of
-    two patches are refused; the code leaves out what is over.
+    `residual="reversible"` is for the blocks after the outlookers. `initialisation` draws the
+    convolutions too, which the code leaves to torch. Sides that are no multiple of two patches are
+    refused; the code leaves out what is over.
 """
 
 from __future__ import annotations
@@ -200,8 +201,6 @@ class OutlookStem(nn.Module):
         dim: Of a token.
         patch: Side of what a token stands for, in pixels; even.
     """
-
-    keeps_own_draw = ("convs", "map")
 
     def __init__(self, channels: int, width: int, dim: int, patch: int) -> None:
         super().__init__()

@@ -96,21 +96,6 @@ def test_its_mixers_are_named_and_its_batch_is_not_cut() -> None:
     assert "batch norm is over a whole batch" in kind.why_whole(SPEC, num_parts=2, **how)
 
 
-def started(initialisation: str) -> Any:
-    torch.manual_seed(0)
-    settings = {**SPEC.settings, "initialisation": initialisation}
-    return build_model(replace(SPEC, settings=settings))
-
-
-def test_redrawing_spares_the_stem() -> None:
-    ours, theirs = (
-        dict(started(start).named_parameters()) for start in ("scaled_normal", "truncated_normal")
-    )
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours if name.startswith("stem."))
-    name = "outlookers.0.mixer.weights.weight"
-    assert not torch.equal(ours[name], theirs[name])
-
-
 @pytest.mark.parametrize(("side", "channels", "patch"), [(28, 1, 2), (32, 3, 4), (48, 3, 8)])
 def test_it_reads_the_images_of_tasks(side: int, channels: int, patch: int) -> None:
     size = {"grid": (side, side), "length": side**2, "input_size": channels}
