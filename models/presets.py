@@ -64,7 +64,7 @@ def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
 def _cait(
     system: str, dim: int, depth: int, heads: int, *, scale: float = 1e-5, side: int = 224
 ) -> Preset:
-    """Touvron et al. 2021, CaiT, Table 3; starts of LayerScale by the authors' code."""
+    """Touvron et al. 2021, CaiT; starts of LayerScale by the authors' code."""
     fields: dict[str, Knob] = {
         "mixer": "talking_heads", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
         "bias": True, "patch": 16, "class_heads": heads, "layer_scale": scale,
@@ -77,7 +77,7 @@ def _volo(
     system: str, depths: tuple[int, int], dims: tuple[int, int], heads: tuple[int, int],
     *, stem: int = 64, ratio: float = 3.0,
 ) -> Preset:  # fmt: skip
-    """Yuan et al. 2021, Table 2: of the outlookers, then of attention."""
+    """Yuan et al. 2021, VOLO, by the authors' code; of the outlookers, then of attention."""
     fields: dict[str, Knob] = {
         "mixer": "attention", "position": "learned", "dim": dims[1], "depth": depths[1],
         "heads": heads[1], "bias": "output", "class_heads": heads[1], "patch": 8,

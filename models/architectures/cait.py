@@ -6,11 +6,11 @@ through `depth` blocks, where each sub-layer's output is multiplied by a learned
 blocks of class attention (section 3, `models.vision.class_attention`), and alone goes to the head.
 Mixer: any; the paper's is `talking_heads` with biases. Stochastic depth is the same in all blocks
 of patches, and there is none in those of the class token (the authors' code).
-Start of LayerScale: 0.1 up to a depth of 18, 1e-5 up to 24, then 1e-6 (section 2); in the code 1e-5
+Start of LayerScale: 0.1 up to a depth of 18, 1e-5 up to 24, then 1e-6; in the authors' code 1e-5
 for XXS-36 too.
 Cost: that of a ViT without its class token; a block of class attention is linear in the patches.
-Departures: the default depth, width and patches are ours. What stands after the class blocks may be
-normed before or after, as all blocks are.
+Departures: the default depth, width and patches are ours, and inputs are drawn as those of the
+classifier are. Knobs of the stack, as where norms stand, are those of the class token's blocks too.
 """
 
 from __future__ import annotations

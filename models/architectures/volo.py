@@ -1,7 +1,7 @@
 """Vision outlooker: neighbours first, by weights that a token gives itself; then attention.
 
-Yuan et al. 2021, "VOLO: Vision Outlooker for Visual Recognition" (arXiv:2106.13112), section 3 and
-Table 2; where text and code differ, the authors' code.
+Yuan et al. 2021, "VOLO: Vision Outlooker for Visual Recognition" (arXiv:2106.13112), section 3;
+where text and code differ, the authors' code.
 Layers: a stem of a 7 x 7 convolution of stride 2 and two of 3 x 3, each with batch norm and ReLU,
     and patches of what they give; `outlook_depth` blocks of `outlook_attention` on that grid, of
     width `outlook_dim`; squares of 2 x 2 mapped to dim; positions; `depth` blocks of attention;

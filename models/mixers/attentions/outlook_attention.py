@@ -1,7 +1,7 @@
 """Outlook attention: a token says by itself how its neighbours look at one another.
 
 Paper: Yuan et al. 2021, "VOLO: Vision Outlooker for Visual Recognition" (arXiv:2106.13112),
-    section 3.1, equations 3 to 5; the stride, the scale and the pooling are those of the code.
+    section 3.1; the stride, the scale and the pooling are those of the authors' code.
 Equation: values V = x W_v on a grid. A window of k x k places lies around every s-th token in both
     directions. Its weights come from its centre alone: c, the mean of the s x s tokens from it on,
     is mapped to k^2 x k^2 numbers for each of H heads, A = softmax(s_d (c W_a + b_a)) by rows, with

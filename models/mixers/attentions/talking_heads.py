@@ -1,7 +1,7 @@
 """Talking-heads attention: heads exchange their scores before the softmax, their weights after it.
 
-Paper: Shazeer et al. 2020, "Talking-Heads Attention" (arXiv:2003.02436), section 4; with biases, as
-    the patches' blocks of CaiT have it, Touvron et al. 2021 (arXiv:2103.17239, its code).
+Paper: Shazeer et al. 2020, "Talking-Heads Attention" (arXiv:2003.02436); with biases, as the blocks
+    of CaiT's patches have it, Touvron et al. 2021 (arXiv:2103.17239, the authors' code).
 Equation: with scores S_h = Q_h K_h^T / sqrt(d) of head h of H, L = P_l S + b_l, A = softmax(L) over
     the keys, W = P_w A + b_w, where P_l and P_w are H x H and act on the heads of each pair of a
     query and a key; head_h = W_h V_h; output = concat(heads) W^O.

@@ -32,7 +32,7 @@ def rows_of(linear: nn.Linear, head: int, x: Tensor) -> Tensor:
 
 
 def by_loops(module: ClassAttention, x: Tensor) -> Tensor:
-    """The paper's equations 4 to 7, head by head: the query is of the first token."""
+    """The paper's section 3, head by head: the query is of the first token."""
     heads = []
     for head in range(HEADS):
         query = rows_of(module.query, head, x[0])
