@@ -84,6 +84,33 @@ def _swin_v2(system: str, dim: int, depths: str, heads: str) -> Preset:
     return Preset(architecture="swin_v2", system=system, side=256, fields=fields)
 
 
+def _cait(
+    system: str, dim: int, depth: int, heads: int, *, scale: float = 1e-5, side: int = 224
+) -> Preset:
+    """Touvron et al. 2021, CaiT; starts of LayerScale by the authors' code."""
+    fields: dict[str, Knob] = {
+        "mixer": "talking_heads", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
+        "bias": True, "patch": 16, "class_heads": heads, "layer_scale": scale,
+        "initialisation": "truncated_normal",
+    }  # fmt: skip
+    return Preset(architecture="cait", system=system, fields=fields, side=side)
+
+
+def _volo(
+    system: str, depths: tuple[int, int], dims: tuple[int, int], heads: tuple[int, int],
+    *, stem: int = 64, ratio: float = 3.0,
+) -> Preset:  # fmt: skip
+    """Yuan et al. 2021, VOLO, by the authors' code; of the outlookers, then of attention."""
+    fields: dict[str, Knob] = {
+        "mixer": "attention", "position": "learned", "dim": dims[1], "depth": depths[1],
+        "heads": heads[1], "bias": "output", "class_heads": heads[1], "patch": 8,
+        "stem_width": stem, "outlook_dim": dims[0], "outlook_depth": depths[0],
+        "outlook_heads": heads[0], "feed_forward_ratio": ratio, "has_token_head": True,
+        "initialisation": "truncated_normal",
+    }  # fmt: skip
+    return Preset(architecture="volo", system=system, fields=fields)
+
+
 PRESETS: Mapping[str, Preset] = {
     # vision transformer
     "vit_tiny": _vit("ViT-Ti/16", 192, 12, 3, 16),
@@ -98,6 +125,16 @@ PRESETS: Mapping[str, Preset] = {
     "swin_v2_tiny": _swin_v2("SwinV2-T", 96, "2-2-6-2", "3-6-12-24"),
     "swin_v2_small": _swin_v2("SwinV2-S", 96, "2-2-18-2", "3-6-12-24"),
     "swin_v2_base": _swin_v2("SwinV2-B", 128, "2-2-18-2", "4-8-16-32"),
+    # CaiT
+    "cait_xxs24": _cait("CaiT-XXS24", 192, 24, 4),
+    "cait_xxs36": _cait("CaiT-XXS36", 192, 36, 4),
+    "cait_xs24": _cait("CaiT-XS24-384", 288, 24, 6, side=384),
+    "cait_s24": _cait("CaiT-S24", 384, 24, 8),
+    "cait_s36": _cait("CaiT-S36-384", 384, 36, 8, scale=1e-6, side=384),
+    # VOLO
+    "volo_d1": _volo("VOLO-D1", (4, 14), (192, 384), (6, 12)),
+    "volo_d2": _volo("VOLO-D2", (6, 18), (256, 512), (8, 16)),
+    "volo_d5": _volo("VOLO-D5", (12, 36), (384, 768), (12, 16), stem=128, ratio=4.0),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

@@ -36,6 +36,8 @@ MIXERS: dict[str, str] = {
     "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
     "window_attention": "models.mixers.attentions.window_attention:WindowAttention",
+    "talking_heads": "models.mixers.attentions.talking_heads:TalkingHeads",
+    "outlook_attention": "models.mixers.attentions.outlook_attention:OutlookAttention",
     # recurrent
     "rnn": "models.mixers.rnn:RNN",
     "gru": "models.mixers.gru:GRU",
@@ -108,6 +110,8 @@ ARCHITECTURES: dict[str, str] = {
     "resnet": "models.architectures.resnet:ResNet",
     "swin": "models.architectures.swin:Swin",
     "swin_v2": "models.architectures.swin_v2:SwinV2",
+    "cait": "models.architectures.cait:CaiT",
+    "volo": "models.architectures.volo:VOLO",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

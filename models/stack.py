@@ -221,13 +221,18 @@ class Trunk(nn.Module):
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """`[batch, time, dim]` -> the same shape; `context` is for the context mixers."""
+        return normed(self.norm, self.mixed(x, mask, context, context_mask), mask)
+
+    def mixed(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """As `forward`, before the final norm."""
         x = self.dropout(self.position(x))
         if self.is_reversible:
-            x = through(partial(self._branches, mask, context_mask), x, context)
-        else:
-            for block in self.blocks:
-                x = block(x, mask, context, context_mask)
-        return normed(self.norm, x, mask)
+            return through(partial(self._branches, mask, context_mask), x, context)
+        for block in self.blocks:
+            x = block(x, mask, context, context_mask)
+        return x
 
     def _branches(self, mask: Mask, context_mask: Mask, context: Context) -> list[Branch]:
         found = (block.branches(mask, context, context_mask) for block in self._layers)

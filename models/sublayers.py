@@ -42,6 +42,8 @@ class StackConfig:
         stochastic_depth: Chance, in training, that the last block leaves out f(x), for each
             sub-layer and sequence; that of block l of L is l / L times it (Huang et al. 2016,
             arXiv:1603.09382, equation 4). What stays is divided by the chance that it does.
+        stochastic_depth_rule: Whether that chance is `linear` in the block's place, or `constant`
+            over all blocks (CaiT's code).
         feed_forward: `gelu` or `relu` between two linear maps; `glu` or `swiglu`, where a sigmoid
             or a SiLU of half of the first map's outputs multiplies the other half (Shazeer 2020,
             arXiv:2002.05202, with biases); or `none`.
@@ -57,6 +59,7 @@ class StackConfig:
     residual: Literal["sum", "scaled", "reversible"] = late_knob("sum")
     layer_scale: float | None = late_knob(None)
     stochastic_depth: float = late_knob(0.0)
+    stochastic_depth_rule: Literal["linear", "constant"] = late_knob("linear")
     feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = late_knob("gelu")
     feed_forward_ratio: float = late_knob(4.0)
 
@@ -149,7 +152,8 @@ class Residual(nn.Module):
         super().__init__()
         self.has_residual = config.has_residual
         self.factor = math.sqrt(0.5) if config.residual == "scaled" else 1.0
-        self.rate = share * config.stochastic_depth
+        is_linear = config.stochastic_depth_rule == "linear"
+        self.rate = config.stochastic_depth * (share if is_linear else 1.0)
         self.dropout = nn.Dropout(config.dropout)
         start = config.layer_scale
         self.scale = None if start is None else nn.Parameter(torch.full((dim,), start))

@@ -84,7 +84,7 @@ class Attention(Mixer):
             has_tied_values: Whether keys serve as values too, without a projection of their own.
             kernel: `fused` (torch chooses), `flash`, `cudnn`, `efficient` or `math` (it may not),
                 `materialised`; None is fused where it can be.
-            bias: Whether the projections have biases; the paper's have none.
+            bias: Whether the projections have biases; the paper's have none, VOLO's the `output`.
         """
 
         heads: int = 4
@@ -95,7 +95,7 @@ class Attention(Mixer):
         value_dim: int | None = None
         has_tied_values: bool = False
         kernel: Kernel | None = field(default=None, metadata={"cost_only": True})
-        bias: bool = False
+        bias: bool | Literal["output"] = False
 
     def __init__(self, *, position: RelativeKind = None, **given: Any) -> None:
         super().__init__(**given)
@@ -108,18 +108,16 @@ class Attention(Mixer):
 
     def make_parameters(self, config: Config) -> None:
         """Projections, score and scale."""
-        dim = self.dim
+        dim, bias = self.dim, config.bias is True
         self.heads = config.heads
         self.key_dim = config.key_dim or dim // config.heads
         self.value_dim = config.value_dim or dim // config.heads
         self.own_value_dim = 0 if config.has_tied_values else self.value_dim  # of its projection
         key_width, value_width = self.heads * self.key_dim, self.heads * self.value_dim
-        self.query = nn.Linear(dim, key_width, bias=config.bias)
-        self.key = nn.Linear(dim, key_width, bias=config.bias)
-        self.value = (
-            None if config.has_tied_values else nn.Linear(dim, value_width, bias=config.bias)
-        )
-        self.output = nn.Linear(value_width, dim, bias=config.bias)
+        self.query = nn.Linear(dim, key_width, bias=bias)
+        self.key = nn.Linear(dim, key_width, bias=bias)
+        self.value = None if config.has_tied_values else nn.Linear(dim, value_width, bias=bias)
+        self.output = nn.Linear(value_width, dim, bias=bias or config.bias == "output")
         draw_projections(self.query, self.key, self.value, self.output)
         self.score = SCORES[config.score](heads=self.heads, key_dim=self.key_dim)
         self.scale, self.log_temperature = self._scaling(config)
@@ -213,7 +211,8 @@ class Attention(Mixer):
         learned = 0 if self.log_temperature is None else self.heads
         position = 0 if self.position is None else self.position.num_parameters()
         num_projected = self.heads * (2 * self.key_dim + self.own_value_dim)
-        num_biases = 0 if self.query.bias is None else num_projected + self.dim
+        num_biases = 0 if self.query.bias is None else num_projected
+        num_biases += 0 if self.output.bias is None else self.dim
         projections = self.dim * (num_projected + self.heads * self.value_dim)
         return projections + num_biases + self.score.num_parameters() + learned + position
 

@@ -84,8 +84,8 @@ _RECURRENCES = frozenset(
 _FREE = frozenset(
     {
         # moved or put in order
-        "_to_copy", "_unsafe_view", "argsort", "cat", "clone", "constant_pad_nd", "copy",
-        "embedding", "expand_copy", "fill", "flip", "floor_divide", "gather", "index",
+        "_to_copy", "_unsafe_view", "argsort", "cat", "clone", "col2im", "constant_pad_nd", "copy",
+        "embedding", "expand_copy", "fill", "flip", "floor_divide", "gather", "im2col", "index",
         "index_put", "index_select", "masked_fill", "masked_scatter", "nonzero", "repeat", "roll",
         "scatter", "scatter_add", "searchsorted", "select_scatter", "slice_scatter", "sort",
         "stack", "topk", "tril", "triu", "diag_embed",
@@ -96,7 +96,8 @@ _FREE = frozenset(
         "uniform", "zeros_like",
         # reduced or normalised
         "_fused_rms_norm", "_local_scalar_dense", "_log_softmax", "_safe_softmax", "_softmax",
-        "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "bincount", "count_nonzero",
+        "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "avg_pool2d", "bincount",
+        "count_nonzero",
         "cummax", "cummin", "cumprod", "cumsum", "equal", "glu", "linalg_vector_norm",
         "log_sigmoid_forward", "logcumsumexp", "logsumexp", "max", "mean", "min",
         "native_group_norm", "native_layer_norm", "norm", "prod", "std", "sum", "var", "var_mean",

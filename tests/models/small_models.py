@@ -21,7 +21,7 @@ from models import (
     build_model,
     build_shapes,
 )
-from models.interface import INPUTS, PER_TOKEN, InputKind
+from models.interface import INPUTS, PER_TOKEN, InputKind, Outputs
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
@@ -85,10 +85,10 @@ def outputs(model: Architecture) -> Tensor:
     """Of its `inputs`, and of its sources where it reads some, all in its own precision."""
     dtype = next(model.parameters()).dtype
     given = {"inputs": inputs(model.spec), **sources(model.spec)}
-    logits: Tensor = model(
+    found: Tensor | Outputs = model(
         **{name: x.to(dtype) if x.is_floating_point() else x for name, x in given.items()}
     )
-    return logits
+    return found.logits if isinstance(found, Outputs) else found
 
 
 def sources(model_spec: ModelSpec, batch: int = BATCH) -> dict[str, Tensor]:

@@ -52,6 +52,9 @@ KNOBS_THAT_SHOW = {
     **{knob: {"attention": "botnet"} for knob in OF_MAP_ATTENTION},
     "attention_share": {"attention": "augmented"},
     "attention_window": {"attention": "stand_alone", "attention_stages": "1"},
+    "stochastic_depth_rule": {"stochastic_depth": 0.5, "is_shared": False},
+    "pooling": {"class_depth": 0},
+    "has_residual": {"layer_scale": None},
 }
 
 

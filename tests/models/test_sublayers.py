@@ -114,6 +114,12 @@ def test_stochastic_depth_leaves_out_whole_sequences_more_often_higher_up() -> N
     assert torch.equal(add.eval()(x, change), x + change)
 
 
+def test_stochastic_depth_may_be_constant_over_depth() -> None:
+    model = build(spec("tagger", depth=3, stochastic_depth=0.4, stochastic_depth_rule="constant"))
+    rates = [[b.mixer_sum.rate, b.mlp_sum.rate] for b in model.trunk.blocks]
+    assert rates == [[0.4, 0.4]] * 3
+
+
 def test_a_sum_draws_nothing_that_is_not_asked_for() -> None:
     add = Residual(DIM, StackConfig(layer_scale=0.5, residual="scaled"), share=1.0)
     before = torch.get_rng_state()
