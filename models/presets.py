@@ -52,6 +52,13 @@ def _vit(system: str, dim: int, depth: int, heads: int, patch: int) -> Preset:
     return Preset(architecture="vit", system=system, fields=fields)
 
 
+def _deit(system: str, dim: int, depth: int, heads: int) -> Preset:
+    """Touvron et al. 2021, Table 1, with the distillation token; drawn as its section 6 says."""
+    vit = _vit(system, dim, depth, heads, 16)
+    fields = {**vit.fields, "initialisation": "truncated_normal"}
+    return Preset(architecture="deit", system=system, fields=fields)
+
+
 def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
     """Tolstikhin et al. 2021, Table 1: half of dim over tokens, four times dim over channels."""
     fields: dict[str, Knob] = {
@@ -68,6 +75,10 @@ PRESETS: Mapping[str, Preset] = {
     "vit_base": _vit("ViT-B/16", 768, 12, 12, 16),
     "vit_base_32": _vit("ViT-B/32", 768, 12, 12, 32),
     "vit_large": _vit("ViT-L/16", 1024, 24, 16, 16),
+    # DeiT with both heads
+    "deit_tiny": _deit("DeiT-Ti distilled", 192, 12, 3),
+    "deit_small": _deit("DeiT-S distilled", 384, 12, 6),
+    "deit_base": _deit("DeiT-B distilled", 768, 12, 12),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

@@ -102,6 +102,7 @@ ARCHITECTURES: dict[str, str] = {
     "bytenet": "models.architectures.bytenet:ByteNet",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
+    "deit": "models.architectures.deit:DeiT",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

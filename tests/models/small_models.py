@@ -21,7 +21,7 @@ from models import (
     build_model,
     build_shapes,
 )
-from models.interface import INPUTS, PER_TOKEN, InputKind
+from models.interface import INPUTS, PER_TOKEN, InputKind, Outputs
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
@@ -82,12 +82,18 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
 
 
 def outputs(model: Architecture) -> Tensor:
-    """Of its `inputs`, and of its sources where it reads some, all in its own precision."""
+    """Of its `inputs`, and of its sources where it reads some, all in its own precision.
+
+    Where it returns more than logits, all of it as one row.
+    """
     dtype = next(model.parameters()).dtype
     given = {"inputs": inputs(model.spec), **sources(model.spec)}
-    logits: Tensor = model(
+    found = model(
         **{name: x.to(dtype) if x.is_floating_point() else x for name, x in given.items()}
     )
+    if isinstance(found, Outputs):
+        return torch.cat([each.flatten() for each in (found.logits, *found.auxiliary.values())])
+    logits: Tensor = found
     return logits
 
 
