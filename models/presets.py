@@ -59,6 +59,14 @@ def _deit(system: str, dim: int, depth: int, heads: int) -> Preset:
     return Preset(architecture="deit", system=system, fields=fields)
 
 
+def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int) -> Preset:
+    """Graham et al. 2021, section 4.3, with both heads; only the largest leaves out branches."""
+    fields: dict[str, Knob] = {
+        "dims": dims, "depths": depths, "heads": heads, "key_dim": key_dim, "halvings": 4,
+    }  # fmt: skip
+    return Preset(architecture="levit", system=system, fields=fields)
+
+
 def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
     """Tolstikhin et al. 2021, Table 1: half of dim over tokens, four times dim over channels."""
     fields: dict[str, Knob] = {
@@ -79,6 +87,12 @@ PRESETS: Mapping[str, Preset] = {
     "deit_tiny": _deit("DeiT-Ti distilled", 192, 12, 3),
     "deit_small": _deit("DeiT-S distilled", 384, 12, 6),
     "deit_base": _deit("DeiT-B distilled", 768, 12, 12),
+    # LeViT
+    "levit_128s": _levit("LeViT-128S", "128-256-384", "2-3-4", "4-6-8", 16),
+    "levit_128": _levit("LeViT-128", "128-256-384", "4-4-4", "4-8-12", 16),
+    "levit_192": _levit("LeViT-192", "192-288-384", "4-4-4", "3-5-6", 32),
+    "levit_256": _levit("LeViT-256", "256-384-512", "4-4-4", "4-6-8", 32),
+    "levit_384": _levit("LeViT-384", "384-512-768", "4-4-4", "6-9-12", 32),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

@@ -103,6 +103,7 @@ ARCHITECTURES: dict[str, str] = {
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     "deit": "models.architectures.deit:DeiT",
+    "levit": "models.architectures.levit:LeViT",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

@@ -12,6 +12,9 @@ _CAIT_AND_VOLO: tuple[Mutant, ...] = ()
 
 _DEIT = "architectures/deit.py"
 _OF_DEIT = "architectures/test_deit.py"
+_LEVIT = "architectures/levit.py"
+_OF_LEVIT = "architectures/test_levit.py"
+_BIASED = "vision/biased_attention.py"
 
 _DEIT_AND_LEVIT: tuple[Mutant, ...] = (
     Mutant(
@@ -56,6 +59,79 @@ _DEIT_AND_LEVIT: tuple[Mutant, ...] = (
         "        if self.is_reversible:",
         "reads_its_token",
         battery=_OF_DEIT,
+    ),
+    Mutant(
+        "the bias takes columns for rows",
+        _BIASED,
+        "places = down[:, None, :, None] * columns + across[None, :, None, :]",
+        "places = down[:, None, :, None] + across[None, :, None, :] * rows",
+        "slow_loop",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "the bias has the sign of a distance",
+        _BIASED,
+        "torch.arange(columns)).abs()",
+        "torch.arange(columns)) % columns",
+        "slow_loop",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "shrinking takes the queries of odd rows and columns",
+        _BIASED,
+        "return on_grid[:, :: self.stride, :: self.stride].flatten(1, 2)",
+        "on_grid = on_grid.roll((-1, -1), (1, 2))\n"
+        "        return on_grid[:, :: self.stride, :: self.stride].flatten(1, 2)",
+        "slow_loop",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "values of a shrinking attention are as wide as those of others",
+        _BIASED,
+        "(4 if shrinks else 2) * key_dim",
+        "2 * key_dim",
+        "slow_loop",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "the last gain of an attention starts at 1",
+        _BIASED,
+        "gain=1.0 if shrinks else 0.0",
+        "gain=1.0",
+        "identity",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "the last gain of a feed-forward starts at 1",
+        _BIASED,
+        "NormedLinear(hidden, dim, gain=0.0)",
+        "NormedLinear(hidden, dim)",
+        "identity",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "values do not pass Hardswish before the output map",
+        _BIASED,
+        "functional.hardswish(mixed) if self.has_activation else mixed",
+        "mixed",
+        "slow_loop",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "scores are scaled by the width of values",
+        _BIASED,
+        "scale = self.widths[0] ** -0.5",
+        "scale = self.widths[1] ** -0.5",
+        "slow_loop",
+        battery=_OF_LEVIT,
+    ),
+    Mutant(
+        "a Hardswish stands behind the last convolution",
+        _LEVIT,
+        "return x.flatten(2).transpose(1, 2)",
+        "return functional.hardswish(x).flatten(2).transpose(1, 2)",
+        "papers_model",
+        battery=_OF_LEVIT,
     ),
 )
 

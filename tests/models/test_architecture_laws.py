@@ -39,6 +39,8 @@ KNOBS_THAT_SHOW = {
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
     "has_input_feeding": {"form": "luong"},
+    "halvings": {"dims": "128-64-64"},  # half as many channels before each
+    "has_attention_bias": {"halvings": 4},  # of few tokens one moves the mean
 }
 
 

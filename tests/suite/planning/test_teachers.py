@@ -173,6 +173,19 @@ def test_what_has_a_head_for_a_teacher_is_not_trained_without_one() -> None:
     assert len(_students(planned)) == 2
 
 
+def test_a_model_without_that_head_is() -> None:
+    small = {"dims": "16-16", "depths": "1-1", "heads": "1-1"}
+    planned = _planned(
+        **{**ON_IMAGES, "baseline": Model("levit", **small, has_distillation_head=False)},
+        teacher=None, axes=[vary("has_distillation_head", [False, True])],
+    )  # fmt: skip
+    reasons = {cell.variant: cell.reason for cell in planned.cells}
+    assert reasons == {
+        "has_distillation_head=false": "",
+        "has_distillation_head=true": NEEDS.replace("deit", "levit"),
+    }
+
+
 def test_it_is_no_teacher_and_does_not_start_elsewhere() -> None:
     """Neither of these trainings has a teacher."""
     taught = _planned(**{**ON_IMAGES, "baseline": Model("vit", mixer="attention")}, teacher=DEIT)

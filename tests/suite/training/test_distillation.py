@@ -146,6 +146,7 @@ class Normed(nn.Module):
 
 TWO_HEADS: dict[str, dict[str, Any]] = {
     "deit": {"mixer": "attention", "position": "learned", "dim": 8, "depth": 1},
+    "levit": {"settings": {"dims": "8-8", "depths": "1-1", "heads": "1-1", "key_dim": 4}},
 }
 
 
