@@ -96,8 +96,8 @@ _DEIT_AND_LEVIT: tuple[Mutant, ...] = (
     Mutant(
         "the last gain of an attention starts at 1",
         _BIASED,
-        "gain=1.0 if shrinks else 0.0",
-        "gain=1.0",
+        "(dim, 0.0) if shrinks_to is None",
+        "(dim, 1.0) if shrinks_to is None",
         "identity",
         battery=_OF_LEVIT,
     ),

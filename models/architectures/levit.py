@@ -243,7 +243,7 @@ class LeViTStage(nn.Module):
         if before is not None:
             with seeds.part("shrink"):
                 self.shrink = BiasedAttention(
-                    before, dim, grid=grid, heads=before // config.key_dim, shrinks=True, **how
+                    before, grid=grid, heads=before // config.key_dim, shrinks_to=dim, **how
                 )
             grid = shrunk(grid)
         self.grid = grid
@@ -252,7 +252,7 @@ class LeViTStage(nn.Module):
         for block in range(0 if self.shrink else 1, depth + 1):  # 0 is a feed-forward alone
             if block:
                 with seeds.part(f"blocks.{block}.attention"):
-                    self.branches.append(BiasedAttention(dim, dim, grid=grid, heads=heads, **how))
+                    self.branches.append(BiasedAttention(dim, grid=grid, heads=heads, **how))
             with seeds.part(f"blocks.{block}.mlp"):
                 hidden = max(1, round(config.feed_forward_ratio * dim))
                 self.branches.append(HardswishMLP(dim, hidden, math.prod(grid)))

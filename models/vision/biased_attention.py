@@ -48,18 +48,18 @@ class NormedLinear(nn.Module):
 
 
 class BiasedAttention(nn.Module):
-    """Attention on a grid, `[batch, time, dim]` -> `[batch, time2, outputs]`.
+    """Attention on a grid, `[batch, time, dim]` to the same, or to `[batch, time2, shrinks_to]`.
 
     Args:
         dim: Width of what comes in.
-        outputs: Of what goes out.
         grid: Rows and columns of what comes in.
         heads: Of the attention.
         key_dim: Width of a head's queries and keys.
         has_bias: Whether scores have a bias for |dr| and |dc|; it starts at 0.
         has_activation: Whether values pass Hardswish before the output map.
-        shrinks: Whether only tokens of every second row and column ask; values are then four times
-            as wide as keys, else twice, and the last gain starts at 1, else at 0.
+        shrinks_to: Width of what goes out where only tokens of every second row and column ask;
+            values are then four times as wide as keys, else twice, and the last gain starts at 1,
+            else at 0. None where nothing shrinks.
     """
 
     no_weight_decay = ("biases",)
@@ -67,22 +67,23 @@ class BiasedAttention(nn.Module):
     def __init__(
         self,
         dim: int,
-        outputs: int,
         *,
         grid: Grid,
         heads: int,
         key_dim: int,
         has_bias: bool,
         has_activation: bool,
-        shrinks: bool = False,
+        shrinks_to: int | None = None,
     ) -> None:
         super().__init__()
+        shrinks = shrinks_to is not None
         self.grid, self.heads, self.has_activation = grid, heads, has_activation
         self.stride = 2 if shrinks else 1
         self.widths = (key_dim, (4 if shrinks else 2) * key_dim)  # of a head's keys and values
         self.query = NormedLinear(dim, heads * key_dim)
         self.key_value = NormedLinear(dim, heads * sum(self.widths))
-        self.output = NormedLinear(heads * self.widths[1], outputs, gain=1.0 if shrinks else 0.0)
+        outputs, gain = (dim, 0.0) if shrinks_to is None else (shrinks_to, 1.0)
+        self.output = NormedLinear(heads * self.widths[1], outputs, gain=gain)
         self.biases = nn.Parameter(torch.zeros(heads, grid[0] * grid[1])) if has_bias else None
         self.register_buffer("distances", distances(grid, self.stride), persistent=False)
 

@@ -90,17 +90,17 @@ def slow_attention(
 def attention(**how: Any) -> Any:
     torch.manual_seed(0)
     whole = {"has_bias": True, "has_activation": True, **how}
-    layer = BiasedAttention(6, 10, grid=GRID, heads=3, key_dim=2, **whole)
+    layer = BiasedAttention(6, grid=GRID, heads=3, key_dim=2, **whole)
     return moved(layer.double().eval())
 
 
 @pytest.mark.parametrize("shrinks", [False, True])
 @pytest.mark.parametrize("how", [{}, {"has_bias": False}, {"has_activation": False}], ids=str)
 def test_attention_is_the_slow_loop(how: dict[str, bool], shrinks: bool) -> None:
-    layer = attention(shrinks=shrinks, **how)
+    layer = attention(shrinks_to=10 if shrinks else None, **how)
     x = torch.randn(2, 20, 6, generator=torch.Generator().manual_seed(2)).double()
     found = layer(x)
-    assert found.shape == (2, 3 * 2 if shrinks else 20, 10)
+    assert found.shape == ((2, 3 * 2, 10) if shrinks else (2, 20, 6))
     for image, expected in zip(x, found, strict=True):
         slow = slow_attention(layer, image, GRID, heads=3, key_dim=2, shrinks=shrinks, **how)
         torch.testing.assert_close(expected, slow, rtol=0, atol=1e-10)
