@@ -59,10 +59,10 @@ def _deit(system: str, dim: int, depth: int, heads: int) -> Preset:
     return Preset(architecture="deit", system=system, fields=fields)
 
 
-def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int) -> Preset:
-    """Graham et al. 2021, section 4.3, with both heads; only the largest leaves out branches."""
+def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int, **others: Knob) -> Preset:
+    """Graham et al. 2021, section 4.3, with both heads; the rest as in the authors' code."""
     fields: dict[str, Knob] = {
-        "dims": dims, "depths": depths, "heads": heads, "key_dim": key_dim, "halvings": 4,
+        "dims": dims, "depths": depths, "heads": heads, "key_dim": key_dim, "halvings": 4, **others,
     }  # fmt: skip
     return Preset(architecture="levit", system=system, fields=fields)
 
@@ -92,7 +92,7 @@ PRESETS: Mapping[str, Preset] = {
     "levit_128": _levit("LeViT-128", "128-256-384", "4-4-4", "4-8-12", 16),
     "levit_192": _levit("LeViT-192", "192-288-384", "4-4-4", "3-5-6", 32),
     "levit_256": _levit("LeViT-256", "256-384-512", "4-4-4", "4-6-8", 32),
-    "levit_384": _levit("LeViT-384", "384-512-768", "4-4-4", "6-9-12", 32),
+    "levit_384": _levit("LeViT-384", "384-512-768", "4-4-4", "6-9-12", 32, stochastic_depth=0.1),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from models import Architecture, ModelSpec, build_model
 from models.architectures.levit import LeViT
+from tests.models.full_size import full_size
 from tests.parity.without_torchvision import timm
 
 pytestmark = [
@@ -28,10 +29,9 @@ QUERY, KEY_VALUE = ".query.", ".key_value."
 
 
 def ours(grid: tuple[int, int]) -> LeViT:
-    """In float64 and evaluation mode, nothing where it starts; statistics are those of images."""
-    torch.manual_seed(0)
+    """Of the sizes above."""
     sizes = {"dims": DIMS, "depths": DEPTHS, "heads": HEADS}
-    model = build_model(
+    return built(
         ModelSpec(
             architecture="levit", length=grid[0] * grid[1], input_kind="image", input_size=3,
             grid=grid, output_size=CLASSES,
@@ -41,39 +41,41 @@ def ours(grid: tuple[int, int]) -> LeViT:
             },
         )
     )  # fmt: skip
+
+
+def built(spec: ModelSpec, *, by: float = 0.3, number: int = 16) -> LeViT:
+    """In float64 and evaluation mode, nothing where it starts; statistics are those of images."""
+    torch.manual_seed(0)
+    model, grid = build_model(spec), cast("tuple[int, int]", spec.grid)
     for parameter in model.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)
+        parameter.data += by * torch.randn_like(parameter)
     norms = [part for part in model.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     for momentum in (1.0, 0.1):  # the first one remembers nothing of the start
         for norm in norms:
             norm.momentum = momentum
         with torch.no_grad():
-            model.double()(images(grid, number=16, seed=2))
+            model.double()(images(grid, number=number, seed=2))
     return cast("LeViT", model.eval())
 
 
-def merged(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def merged(model: LeViT) -> dict[str, Tensor]:
     """Queries, keys and values as one map where queries are of all tokens, head by head."""
+    weights = dict(model.state_dict())
     for name in [name for name in weights if ".branches." in name and QUERY in name]:
         query, other = weights.pop(name), weights.pop(name.replace(QUERY, KEY_VALUE))
         joined = query
         if query.ndim:  # the number of batches seen is one for all
-            heads = len(query) // KEY_DIM
+            heads = len(query) // model.config.key_dim
             parts = [each.view(heads, -1, *query.shape[1:]) for each in (query, other)]
             joined = torch.cat(parts, dim=1).flatten(0, 1)
         weights[name.replace(QUERY, ".qkv.")] = joined
     return weights
 
 
-def branches(model: LeViT) -> list[list[nn.Module]]:
-    """Of each stage."""
-    return [list(cast("Any", stage).branches) for stage in model.stages]
-
-
 def of_timm(model: LeViT) -> dict[str, Tensor]:
     """Its state under timm's names."""
     found = {}
-    for name, tensor in merged(dict(model.state_dict())).items():
+    for name, tensor in merged(model).items():
         new = re.sub(r"stem\.convs\.(\d)", lambda m: f"stem.conv{int(m[1]) + 1}.linear", name)
         new = re.sub(r"stem\.norms\.(\d)", lambda m: f"stem.conv{int(m[1]) + 1}.bn", new)
         new = re.sub(r"stages\.(\d)\.branches\.(\d+)", _place_in_timm, new)
@@ -113,7 +115,7 @@ def of_transformers(model: LeViT) -> dict[str, Tensor]:
     There a shrinking attention and its feed-forward end the stage before.
     """
     found = {}
-    for name, tensor in merged(dict(model.state_dict())).items():
+    for name, tensor in merged(model).items():
         new = re.sub(r"stem\.convs\.(\d)", lambda m: f"{_stem(m)}.convolution", name)
         new = re.sub(r"stem\.norms\.(\d)", lambda m: f"{_stem(m)}.batch_norm", new)
         new = re.sub(r"stages\.(\d)\.branches\.(\d+)", _place_in_transformers, new)
@@ -203,3 +205,15 @@ def test_it_is_that_of_transformers() -> None:
     theirs = LevitForImageClassificationWithTeacher(config).double()
     theirs.load_state_dict(of_transformers(model))
     assert_alike(model, theirs.eval(), grid)
+
+
+def test_a_preset_is_the_model_that_timm_calls_so() -> None:
+    model = built(full_size("levit_128s"), by=0.05, number=4)
+    theirs = timm().create_model("levit_128s").double()
+    theirs.load_state_dict(of_timm(model))
+    theirs.eval()
+    with torch.no_grad():
+        found = model(images((224, 224), number=1))
+        expected = theirs(images((224, 224), number=1).permute(0, 3, 1, 2))
+    assert found.std() > 0.3
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from models import Architecture, ModelSpec, build_model
+from tests.models.full_size import full_size
 from tests.parity.without_torchvision import timm
 
 pytestmark = [
@@ -41,6 +42,10 @@ OF_TIMM = {
     r"trunk\.norm": "norm",
     r"distillation_head": "head_dist",
 }
+OF_MIXER = {
+    r"embedding\.map": "stem.proj", r"mlp\.expand": "mlp_channels.fc1",
+    r"mlp\.contract": "mlp_channels.fc2",
+}  # fmt: skip
 OF_TRANSFORMERS = {
     r"embedding\.map": "embeddings.patch_embeddings.projection",
     r"class_token\.vector": "embeddings.cls_token",
@@ -77,16 +82,16 @@ def ours(architecture: str, grid: tuple[int, int], **changes: Any) -> Architectu
     return model.double().eval()
 
 
-def renamed(model: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
+def renamed(model: Architecture, names: Mapping[str, str]) -> dict[str, Tensor]:
     """Its weights under other names; patches as the kernel of a convolution."""
-    found = {}
+    found, patch = {}, model.config.patch
     for name, tensor in model.state_dict().items():
         if name == "embedding.map.weight":
-            tensor = tensor.unflatten(1, (PATCH, PATCH, 3)).permute(0, 3, 1, 2)
+            tensor = tensor.unflatten(1, (patch, patch, 3)).permute(0, 3, 1, 2)
         for old, new in names.items():
             name = re.sub(old, new, name)
         is_token = name.endswith(("_token", "pos_embed", "position_embeddings"))
-        found[name] = tensor.reshape(1, -1, DIM) if is_token else tensor
+        found[name] = tensor.reshape(1, -1, model.spec.dim) if is_token else tensor
     return found
 
 
@@ -181,9 +186,26 @@ def test_mlp_mixer_is_that_of_timm() -> None:
         settings={"patch": PATCH, "norm_eps": 1e-6, "pooling": "mean"},
     )  # fmt: skip
     theirs = timm().models.mlp_mixer.MlpMixer(img_size=grid, num_blocks=DEPTH, **SHAPE).eval()
-    names = OF_TIMM | {
-        r"embedding\.map": "stem.proj", r"mlp\.expand": "mlp_channels.fc1",
-        r"mlp\.contract": "mlp_channels.fc2",
-    }  # fmt: skip
-    theirs.load_state_dict(renamed(model, names))
+    theirs.load_state_dict(renamed(model, OF_TIMM | OF_MIXER))
     assert_alike(model, theirs, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [("vit_tiny", "vit_tiny_patch16_224"), ("deit_tiny", "deit_tiny_distilled_patch16_224"),
+     ("mixer_small_32", "mixer_s32_224")],
+)  # fmt: skip
+def test_a_preset_is_the_model_that_timm_calls_so(name: str, theirs: str) -> None:
+    """Heads, the norms' eps and the like, of which the number of parameters says nothing."""
+    torch.manual_seed(0)
+    model = build_model(full_size(name)).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.02 * torch.randn_like(parameter)
+    names = OF_TIMM | (OF_MIXER if name.startswith("mixer") else {})
+    other = timm().create_model(theirs).eval()
+    other.load_state_dict(joined(renamed(model, names)))
+    image = torch.randn(1, 224, 224, 3, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        found, expected = model(image), other(image.permute(0, 3, 1, 2))
+    assert found.std() > 0.1
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
