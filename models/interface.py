@@ -18,6 +18,7 @@ ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
 CONTEXT = "context"  # that of a second stream, which some have
+DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
 # With one row of outputs a token; the others have one a sequence.
 PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "sequence"})
 # Where no output may depend on a later token of the inputs.

@@ -52,6 +52,21 @@ def _vit(system: str, dim: int, depth: int, heads: int, patch: int) -> Preset:
     return Preset(architecture="vit", system=system, fields=fields)
 
 
+def _deit(system: str, dim: int, depth: int, heads: int) -> Preset:
+    """Touvron et al. 2021, Table 1, with the distillation token; drawn as its section 6 says."""
+    vit = _vit(system, dim, depth, heads, 16)
+    fields = {**vit.fields, "initialisation": "truncated_normal"}
+    return Preset(architecture="deit", system=system, fields=fields)
+
+
+def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int, **others: Knob) -> Preset:
+    """Graham et al. 2021, section 4.3, with both heads; the rest as in the authors' code."""
+    fields: dict[str, Knob] = {
+        "dims": dims, "depths": depths, "heads": heads, "key_dim": key_dim, "halvings": 4, **others,
+    }  # fmt: skip
+    return Preset(architecture="levit", system=system, fields=fields)
+
+
 def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
     """Tolstikhin et al. 2021, Table 1: half of dim over tokens, four times dim over channels."""
     fields: dict[str, Knob] = {
@@ -135,6 +150,16 @@ PRESETS: Mapping[str, Preset] = {
     "volo_d1": _volo("VOLO-D1", (4, 14), (192, 384), (6, 12)),
     "volo_d2": _volo("VOLO-D2", (6, 18), (256, 512), (8, 16)),
     "volo_d5": _volo("VOLO-D5", (12, 36), (384, 768), (12, 16), stem=128, ratio=4.0),
+    # DeiT with both heads
+    "deit_tiny": _deit("DeiT-Ti distilled", 192, 12, 3),
+    "deit_small": _deit("DeiT-S distilled", 384, 12, 6),
+    "deit_base": _deit("DeiT-B distilled", 768, 12, 12),
+    # LeViT
+    "levit_128s": _levit("LeViT-128S", "128-256-384", "2-3-4", "4-6-8", 16),
+    "levit_128": _levit("LeViT-128", "128-256-384", "4-4-4", "4-8-12", 16),
+    "levit_192": _levit("LeViT-192", "192-288-384", "4-4-4", "3-5-6", 32),
+    "levit_256": _levit("LeViT-256", "256-384-512", "4-4-4", "4-6-8", 32),
+    "levit_384": _levit("LeViT-384", "384-512-768", "4-4-4", "6-9-12", 32, stochastic_depth=0.1),
     # MLP-Mixer
     "mixer_small": _mlp_mixer("Mixer-S/16", 512, 8, 16),
     "mixer_small_32": _mlp_mixer("Mixer-S/32", 512, 8, 32),

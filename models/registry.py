@@ -112,6 +112,8 @@ ARCHITECTURES: dict[str, str] = {
     "swin_v2": "models.architectures.swin_v2:SwinV2",
     "cait": "models.architectures.cait:CaiT",
     "volo": "models.architectures.volo:VOLO",
+    "deit": "models.architectures.deit:DeiT",
+    "levit": "models.architectures.levit:LeViT",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

@@ -73,17 +73,22 @@ class Classifier(StackArchitecture):
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
-        spec, has_class_token = self.of_tokens(), self.config.pooling == "class_token"
+        spec = self.of_tokens()
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(spec)
-        if has_class_token:
-            with seeds.part("class_token"):
-                self.class_token = ClassToken(spec.dim)
-        self.num_extra = int(has_class_token)
+        for name in self.tokens_before:
+            with seeds.part(name):
+                self.add_module(name, ClassToken(spec.dim))
+        self.num_extra = len(self.tokens_before)
         longer = replace(spec, length=spec.length + self.num_extra)
         self.trunk = self.build_trunk(longer, seeds)
         with seeds.part("head"):
             self.head: nn.Module = self.make_head(self.vectors_of_head * spec.dim)
+
+    @property
+    def tokens_before(self) -> tuple[str, ...]:
+        """Names of the learned tokens before the first one, from the left to the right."""
+        return ("class_token",) if self.config.pooling == "class_token" else ()
 
     def make_head(self, num_features: int) -> nn.Module:
         """What turns features `[batch, num_features]` into logits; draws its parameters."""
@@ -106,11 +111,16 @@ class Classifier(StackArchitecture):
 
     def encode(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """One vector a sequence, `[batch, dim]`."""
+        hidden = self.hidden(inputs, mask)
+        return mean_of_real(hidden, mask) if self.config.pooling == "mean" else hidden[:, 0]
+
+    def hidden(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What becomes of all tokens, of those before the first one too, `[batch, time, dim]`."""
         x = self.embedding(inputs, mask)
-        if self.config.pooling == "mean":
-            return mean_of_real(self.trunk(x, mask), mask)
-        hidden: Tensor = self.trunk(*self.class_token(x, mask))
-        return hidden[:, 0]
+        for name in reversed(self.tokens_before):
+            x, mask = self.get_submodule(name)(x, mask)
+        hidden: Tensor = self.trunk(x, mask)
+        return hidden
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Linear map of the inputs, blocks and head."""

@@ -16,11 +16,9 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import Outputs
+from models.interface import DISTILLATION, Outputs
 from suite.schema import Training
 from suite.tasks.task import Batch
-
-DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
 
 
 class TeacherMisfit(ValueError):

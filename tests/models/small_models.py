@@ -27,6 +27,12 @@ from models.interface import INPUTS, PER_TOKEN, InputKind, Outputs
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
 SOURCE = 40  # tokens of a second input
 GRID = (24, 32)  # of images: 48 patches
+# Of knobs that are numbers in one string, for stages of which only so many are right.
+OTHER_VALUES: dict[str, tuple[Any, ...]] = {
+    "dims": ("32-48-64",),
+    "depths": ("1-1-1",),
+    "heads": ("1-2-1",),
+}
 OF_ONE_INPUT = [name for name in ARCHITECTURES if len(architecture_class(name).reads) == 1]
 
 
@@ -82,13 +88,19 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
 
 
 def outputs(model: Architecture) -> Tensor:
-    """Of its `inputs`, and of its sources where it reads some, all in its own precision."""
+    """Of its `inputs`, and of its sources where it reads some, all in its own precision.
+
+    Where it returns more than logits, all of it as one row.
+    """
     dtype = next(model.parameters()).dtype
     given = {"inputs": inputs(model.spec), **sources(model.spec)}
-    found: Tensor | Outputs = model(
+    found = model(
         **{name: x.to(dtype) if x.is_floating_point() else x for name, x in given.items()}
     )
-    return found.logits if isinstance(found, Outputs) else found
+    if isinstance(found, Outputs):
+        return torch.cat([each.flatten() for each in (found.logits, *found.auxiliary.values())])
+    logits: Tensor = found
+    return logits
 
 
 def sources(model_spec: ModelSpec, batch: int = BATCH) -> dict[str, Tensor]:
@@ -116,6 +128,7 @@ def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[An
     values[str] = ("gru", "performer", "1")  # mixers, or a list of numbers; one may fit
     hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
     choices = [v for each in hints for v in values.get(each, get_args(each))]
+    choices += OTHER_VALUES.get(knob, ())
     others = [{**given, knob: value} for value in choices if value != default]
     return [each[knob] for each in others if is_built(spec(architecture, **each))]
 

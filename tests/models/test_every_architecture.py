@@ -242,13 +242,13 @@ def test_variants_of_a_seed_start_alike_outside_the_mixer(
 
 @each_architecture
 def test_an_empty_batch_has_no_logits(model_spec: ModelSpec) -> None:
-    assert build(model_spec)(inputs(model_spec)[:0]).shape[0] == 0
+    assert build(model_spec).eval()(inputs(model_spec)[:0]).shape[0] == 0
 
 
 @each_architecture
 def test_bfloat16_stays_bfloat16(model_spec: ModelSpec) -> None:
     for settings in ({}, {"position_mode": "concatenated"}):
-        model = build(replace(model_spec, settings=settings)).bfloat16()
+        model = build(replace(model_spec, settings=settings)).bfloat16().eval()
         x = inputs(model_spec)
         logits = model(x if x.dtype is torch.long else x.bfloat16())
         assert logits.dtype is torch.bfloat16

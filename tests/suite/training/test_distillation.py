@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from models import Architecture, ModelSpec, build_model
 from models.interface import Outputs
 from suite.tasks.task import UNSCORED, Batch
 from suite.training.distillation import TeacherMisfit, with_teacher
@@ -126,6 +128,67 @@ def test_a_student_comes_close_to_what_its_teacher_answers() -> None:
     with torch.no_grad():
         found, wanted = student(tokens).softmax(-1), teacher(tokens).softmax(-1)
     assert (found - wanted).abs().max() < 0.05
+
+
+class Normed(nn.Module):
+    """A teacher that answers otherwise while it trains, and remembers what it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.norm, self.drop, self.map = nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 4)
+        self.norm.running_mean = torch.randn(64)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.map(self.drop(self.norm(inputs.flatten(1))))
+        return logits
+
+
+TWO_HEADS: dict[str, dict[str, Any]] = {
+    "deit": {"mixer": "attention", "position": "learned", "dim": 8, "depth": 1},
+    "levit": {"settings": {"dims": "8-8", "depths": "1-1", "heads": "1-1", "key_dim": 4}},
+}
+
+
+def _two_heads(name: str) -> Architecture:
+    torch.manual_seed(0)
+    return build_model(
+        ModelSpec(
+            architecture=name, length=64, input_kind="image", input_size=1, grid=(8, 8),
+            output_size=4, **TWO_HEADS[name],
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWO_HEADS)
+@pytest.mark.parametrize(
+    ("how", "weight", "temperature"), [("hard", 0.5, 3.0), ("soft", 0.1, 3.0)]
+)  # fmt: skip
+def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
+    name: str, how: str, weight: float, temperature: float
+) -> None:
+    """Equations 2 and 3 of DeiT, at its tau and lambda, by the engine that trains a sweep."""
+    teacher, model = Normed().train(), _two_heads(name)
+    images = torch.randn(6, 8, 8, 1, generator=torch.Generator().manual_seed(1))
+    targets = torch.tensor([0, 1, 2, 3, 3, 0])
+    asked = training(9, distillation=how, distillation_weight=weight,
+                     distillation_temperature=temperature, clip_norm=None)  # fmt: skip
+    engine = LocalEngine(model, asked, "cpu", teacher=teacher)
+    own, auxiliary = model(images)
+    with torch.no_grad():
+        taught = Normed().eval()(images)
+    labels = _slow(own, torch.eye(4)[targets], targets, "hard", 1.0)
+    lesson = _slow(auxiliary["distillation"], taught, targets, how, temperature)
+    assert abs(labels - lesson) > 0.01
+    heads = [model.get_submodule(part) for part in ("head", "distillation_head")]
+    of_class = functional.cross_entropy(own, targets)
+    wanted = torch.autograd.grad((1 - weight) * of_class, list(heads[0].parameters()))
+    loss = engine.step(Batch(inputs={"inputs": images}, targets=targets), TASK)
+    assert loss.item() == pytest.approx((1 - weight) * labels + weight * lesson, rel=1e-5)
+    found = [parameter.grad for parameter in heads[0].parameters()]
+    torch.testing.assert_close(found, list(wanted))
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in heads[1].parameters())
+    assert torch.equal(teacher.norm.get_buffer("running_mean"), Normed().norm.running_mean)
 
 
 REVERSAL = Reversal(5)

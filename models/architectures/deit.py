@@ -1,0 +1,81 @@
+"""A vision transformer that learns from a teacher by a token and a head of its own.
+
+Touvron et al. 2021, "Training data-efficient image transformers & distillation through attention"
+(arXiv:2012.12877), section 4. Behind ViT's class token stands a second learned one, with a position
+of its own; it goes through the same blocks, and a second head reads what becomes of it.
+In training the two answer apart: the class head from the targets, the other one from the teacher,
+as `auxiliary["distillation"]`. In evaluation the logits are the mean of both heads'. At
+`distillation_weight=0.5` hard distillation is equation 3: half of the cross-entropy of the class
+head with the target, half of the other one's with the teacher's argmax.
+With `pooling="mean"` there are no tokens, and both heads read the mean over the patches, as in
+LeViT (Graham et al. 2021, arXiv:2104.01136, section 4.2).
+Cost: one token and one head more than ViT.
+Departures: those of `vit`. The paper adds the softmaxes of both heads (section 4); its code, as
+this one, takes the mean of the logits. Positions and inputs are drawn as ViT's here are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from models.architectures.vit import ViT, patches
+from models.initialisation import PartSeeds
+from models.interface import DISTILLATION, Outputs
+from models.model_spec import ModelSpec
+
+
+def of_two_heads(own: Tensor, taught: Tensor, *, is_training: bool) -> Tensor | Outputs:
+    """What a model with a head for the targets and one for a teacher returns.
+
+    Args:
+        own: Logits of the first head, `[batch, output_size]`.
+        taught: Of the second.
+        is_training: Whether each is to learn for itself; else the two are one answer, their mean.
+    """
+    return Outputs(own, {DISTILLATION: taught}) if is_training else (own + taught) / 2
+
+
+class DeiT(ViT):
+    """An image `[batch, rows, columns, channels]` -> `[batch, output_size]`, by two heads."""
+
+    name = "deit"
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(ViT.Config):
+        """Knobs of a vision transformer; `pooling` is of both heads, see the module's note."""
+
+    @classmethod
+    def needs_teacher(cls, spec: ModelSpec) -> bool:
+        """Always: the second head learns nothing else."""
+        return True
+
+    @property
+    def tokens_before(self) -> tuple[str, ...]:
+        """See `Classifier.tokens_before`; the class token comes first."""
+        before = super().tokens_before
+        return (*before, "distillation_token") if before else ()
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        super().build(seeds)
+        with seeds.part("distillation_head"):
+            self.distillation_head: nn.Module = self.make_head(self.spec.dim)
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
+        """See `Architecture.forward`; in training `Outputs`, see the module's note."""
+        assert mask is None, "an image has no padding"
+        hidden = self.hidden(patches(inputs, self.config.patch))
+        if self.config.pooling == "mean":
+            own = taught = hidden.mean(dim=1)
+        else:
+            own, taught = hidden[:, 0], hidden[:, 1]
+        heads = self.head(own), self.distillation_head(taught)
+        return of_two_heads(*heads, is_training=self.training)
+
+    def flops_of_head(self) -> float:
+        """Of both heads, which are equally large."""
+        return 2 * super().flops_of_head()

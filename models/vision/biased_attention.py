@@ -1,0 +1,157 @@
+"""The branches of LeViT's blocks: attention with a bias for each distance, and its feed-forward.
+
+Graham et al. 2021 (arXiv:2104.01136), section 4.2; the equations stand in
+`models.architectures.levit`. Batch norms are over all tokens of a batch; there is never a mask.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.kernels.attention_kernels import attended
+from models.kernels.softmax_attention import merge_heads, split_heads
+
+Grid = tuple[int, int]  # rows and columns
+
+
+def shrunk(grid: Grid) -> Grid:
+    """What is left of a grid of which every second row and column stays, the first ones among."""
+    return (grid[0] + 1) // 2, (grid[1] + 1) // 2
+
+
+class NormedLinear(nn.Module):
+    """A linear map without biases, and a batch norm: `[batch, time, inputs]` -> `[..., outputs]`.
+
+    Args:
+        inputs: Width.
+        outputs: Width.
+        gain: What the norm multiplies by at first.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, gain: float = 1.0) -> None:
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs, bias=False)
+        self.norm = nn.BatchNorm1d(outputs)
+        nn.init.constant_(self.norm.weight, gain)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each token for itself, but for the statistics."""
+        mapped: Tensor = self.linear(x)
+        normed: Tensor = self.norm(mapped.flatten(0, 1))
+        return normed.view_as(mapped)
+
+    def flops(self, num_tokens: int) -> float:
+        """Of the map."""
+        return 2.0 * num_tokens * self.linear.weight.numel()
+
+
+class BiasedAttention(nn.Module):
+    """Attention on a grid, `[batch, time, dim]` to the same, or to `[batch, time2, shrinks_to]`.
+
+    Args:
+        dim: Width of what comes in.
+        grid: Rows and columns of what comes in.
+        heads: Of the attention.
+        key_dim: Width of a head's queries and keys.
+        has_bias: Whether scores have a bias for |dr| and |dc|; it starts at 0.
+        has_activation: Whether values pass Hardswish before the output map.
+        shrinks_to: Width of what goes out where only tokens of every second row and column ask;
+            values are then four times as wide as keys, else twice, and the last gain starts at 1,
+            else at 0. None where nothing shrinks.
+    """
+
+    no_weight_decay = ("biases",)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        grid: Grid,
+        heads: int,
+        key_dim: int,
+        has_bias: bool,
+        has_activation: bool,
+        shrinks_to: int | None = None,
+    ) -> None:
+        super().__init__()
+        shrinks = shrinks_to is not None
+        self.grid, self.heads, self.has_activation = grid, heads, has_activation
+        self.stride = 2 if shrinks else 1
+        self.widths = (key_dim, (4 if shrinks else 2) * key_dim)  # of a head's keys and values
+        self.query = NormedLinear(dim, heads * key_dim)
+        self.key_value = NormedLinear(dim, heads * sum(self.widths))
+        outputs, gain = (dim, 0.0) if shrinks_to is None else (shrinks_to, 1.0)
+        self.output = NormedLinear(heads * self.widths[1], outputs, gain=gain)
+        self.biases = nn.Parameter(torch.zeros(heads, grid[0] * grid[1])) if has_bias else None
+        self.register_buffer("distances", distances(grid, self.stride), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See the class."""
+        queries = split_heads(self.query(self._asking(x)), self.heads)
+        both = split_heads(self.key_value(x), self.heads)
+        keys, values = both[..., : self.widths[0]], both[..., self.widths[0] :]
+        scale = self.widths[0] ** -0.5
+        bias = self.bias(queries.dtype)
+        mixed = merge_heads(attended("fused", queries, keys, values, attn_mask=bias, scale=scale))
+        found: Tensor = self.output(functional.hardswish(mixed) if self.has_activation else mixed)
+        return found
+
+    def _asking(self, x: Tensor) -> Tensor:
+        """The tokens of which queries are made, `[batch, time2, dim]`."""
+        if self.stride == 1:
+            return x
+        on_grid = x.reshape(len(x), *self.grid, x.shape[2])
+        return on_grid[:, :: self.stride, :: self.stride].flatten(1, 2)
+
+    def bias(self, dtype: torch.dtype) -> Tensor | None:
+        """B, `[heads, time2, time]`."""
+        if self.biases is None:
+            return None
+        return self.biases[:, self.get_buffer("distances")].to(dtype)
+
+    def flops(self) -> float:
+        """Of one image: the three maps, scores, and the weighted sum of values."""
+        num_queries, num_keys = self.get_buffer("distances").shape
+        maps = self.query.flops(num_queries) + self.key_value.flops(num_keys)
+        scores = 2.0 * num_queries * num_keys * self.heads * sum(self.widths)
+        return maps + scores + self.output.flops(num_queries)
+
+
+def distances(grid: Grid, stride: int) -> Tensor:
+    """Where in a table of |dr| by |dc|, as large as the grid, each query finds each key.
+
+    Returns:
+        `[time2, time]`; queries are the tokens of every `stride`-th row and column.
+    """
+    rows, columns = grid
+    down = (torch.arange(0, rows, stride)[:, None] - torch.arange(rows)).abs()
+    across = (torch.arange(0, columns, stride)[:, None] - torch.arange(columns)).abs()
+    places = down[:, None, :, None] * columns + across[None, :, None, :]
+    return places.flatten(2, 3).flatten(0, 1)
+
+
+class HardswishMLP(nn.Module):
+    """The feed-forward, `[batch, time, dim]` to the same; the last gain starts at 0.
+
+    Args:
+        dim: Width.
+        hidden: Between the two maps.
+        num_tokens: Of an image.
+    """
+
+    def __init__(self, dim: int, hidden: int, num_tokens: int) -> None:
+        super().__init__()
+        self.num_tokens = num_tokens
+        self.expand = NormedLinear(dim, hidden)
+        self.contract = NormedLinear(hidden, dim, gain=0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each token for itself, but for the statistics."""
+        mapped: Tensor = self.contract(functional.hardswish(self.expand(x)))
+        return mapped
+
+    def flops(self) -> float:
+        """Of one image."""
+        return self.expand.flops(self.num_tokens) + self.contract.flops(self.num_tokens)
