@@ -169,7 +169,7 @@ class VOLO(CaiT):
         squares = patches(self.outlook(inputs), _SHRINKING)
         if self.token_head is None:
             return self.head(self.encode(squares))
-        hidden = self.trunk(*self.class_token(self.embedding(squares), None))
+        hidden = self.hidden(squares)
         of_tokens = self.token_head(hidden[:, 1:])
         logits = self.head(hidden[:, 0]) + 0.5 * of_tokens.amax(dim=1)
         return Outputs(logits, {"tokens": of_tokens})

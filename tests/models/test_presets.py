@@ -12,11 +12,17 @@ from tests.models.full_size import full_size
 COUNTS = {
     row["system"]: int(row["value"]) for row in rows_of("parameters.csv") if row["unit"] == "1"
 }
+VISION = ("ViT-", "DeiT-", "CaiT-", "Swin", "LeViT-", "VOLO-", "Mixer-", "ResNet-", "SE-ResNet-")
 
 
 @pytest.mark.parametrize("name", [name for name, each in PRESETS.items() if each.system])
 def test_a_preset_has_the_published_parameters(name: str) -> None:
     assert build_shapes(full_size(name)).num_parameters() == COUNTS[PRESETS[name].system]
+
+
+def test_every_published_vision_model_has_a_preset() -> None:
+    built = {each.system for each in PRESETS.values()}
+    assert {system for system in COUNTS if system.startswith(VISION)} - built == set()
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
