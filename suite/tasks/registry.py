@@ -8,7 +8,6 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from suite.errors import unknown_name
-from suite.tasks.bases.labelled_data import LabelledTask
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.task import DataSource, Task, TaskError
 
@@ -90,11 +89,6 @@ def build_task(name: str, length: int, num_training_examples: int | None = None)
     """
     task = task_class(name)(length)
     if num_training_examples is not None:
-        if not isinstance(task, LabelledTask):
-            raise TaskError(
-                f"{name}: num_training_examples={num_training_examples} is for tasks on labelled"
-                " examples from a file"
-            )
         task.train_on(num_training_examples)
     return task
 

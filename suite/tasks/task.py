@@ -149,6 +149,17 @@ class Task(ABC):
             label_smoothing=label_smoothing,
         )  # fmt: skip
 
+    def train_on(self, num_examples: int) -> None:
+        """Train on so few of its examples from now on.
+
+        Raises:
+            TaskError: if it has none to choose from, or not so many, or the data cannot be read.
+        """
+        raise TaskError(
+            f"{self.name}: num_training_examples={num_examples} is for tasks on labelled examples"
+            " from a file"
+        )
+
     def num_training_examples(self) -> int | None:
         """Examples of an epoch; None where they are drawn, and no epoch ends."""
         return None

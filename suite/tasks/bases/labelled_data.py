@@ -61,11 +61,7 @@ class LabelledTask(Task):
     _kept: NDArray[np.int64] | None = None  # indices of what is trained on; None for all
 
     def train_on(self, num_examples: int) -> None:
-        """Train on so few of the examples, see `balanced_subset`.
-
-        Raises:
-            TaskError: if there are not so many, or the data cannot be read.
-        """
+        """See `Task.train_on`; which ones says `balanced_subset`."""
         labels = self.data().training.labels
         if not 1 <= num_examples <= len(labels):
             raise TaskError(

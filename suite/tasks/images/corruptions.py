@@ -96,13 +96,13 @@ def contrast(image: Pixels, stream: RandomStream) -> Pixels:
 
 
 CORRUPTIONS: dict[str, Corruption] = {  # by the names of a page, in the order of the parts
-    "none": nothing,
+    "clean": nothing,
     "noise": noise,
     "blur": blur,
     "shift": shift,
     "occlusion": occlusion,
-    "permuted patches": permuted_patches,
-    "low contrast": contrast,
+    "patches": permuted_patches,
+    "contrast": contrast,
 }
 
 

@@ -82,7 +82,7 @@ def test_a_teacher_learns_from_the_same_examples() -> None:
 
 
 def test_a_training_before_it_has_all_examples_of_its_own_task() -> None:
-    found = planned(scale={"start": "fashion_mnist_pixels"})
+    found = planned(scale={"start": "fashion_mnist_pixels", NAME: 1_000})
     starts = {trial.start.trial_id: trial.start for trial in found.trials if trial.start}
     assert [start.num_training_examples for start in starts.values()] == [None]
     assert all(t.start is not None for t in of("quality", found) if t.task == IMAGES)

@@ -41,6 +41,7 @@ def test_an_epoch_is_the_subset_whatever_the_seed() -> None:
     assert task.num_training_examples() == 500
     assert _epoch(task, 500, seed=0) == _epoch(task, 500, seed=7)
     assert len(_epoch(task, 500, seed=0)) == 500
+    assert task.training_batch(0, 500, seed=0).targets.bincount().tolist() == [50] * 10
     assert _epoch(task, 500, seed=0) < _epoch(build_task(NAME, LENGTH, 600), 600, seed=0)
     again = task.training_batch(1, 500, seed=0).inputs["inputs"]
     assert not torch.equal(task.training_batch(0, 500, seed=0).inputs["inputs"], again)

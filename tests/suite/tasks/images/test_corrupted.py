@@ -42,11 +42,11 @@ def test_a_corruption_is_pure_and_keeps_the_shape(name: str, shape: tuple[int, .
     assert (image == before).all()
     assert (once == again).all()
     assert (once.shape, once.dtype) == (shape, np.uint8)
-    assert (once == image).all() == (name == "none")
+    assert (once == image).all() == (name == "clean")
 
 
 def test_the_first_part_is_clean() -> None:
-    assert next(iter(CORRUPTIONS.items())) == ("none", nothing)
+    assert next(iter(CORRUPTIONS.items())) == ("clean", nothing)
 
 
 def test_noise_has_the_stated_deviation_and_no_mean() -> None:
@@ -175,8 +175,8 @@ def test_splits_draw_apart() -> None:
 
 def test_a_page_names_each_part() -> None:
     titles = FashionMnistCorrupted.part_titles
-    assert titles["corruption=1"] == "none"
-    assert titles["corruption=6"] == "permuted patches"
+    assert titles["corruption=1"] == "clean"
+    assert titles["corruption=6"] == "patches"
     assert {*FashionMnistCorrupted(784).parts()} < {*titles}
 
 
