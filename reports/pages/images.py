@@ -31,15 +31,15 @@ _SHOWN = {
 _WAYS = {
     "last layer": "Last layer: what the class token, or without one the mean over the tokens, "
     "takes from each patch, the mean over heads.",
-    "rollout": "Rollout: the same through all layers, as the product of (A + I) / 2 over their "
-    "attention A (Abnar and Zuidema 2020, arXiv:2005.00928).",
+    "rollout": "Rollout: the same through all layers, each of which half attends and half passes "
+    "on what it has read (Abnar and Zuidema 2020, arXiv:2005.00928).",
 }
 _SCALE = "Orange are patches with more weight than the average one, which is 1."
 _PLACES = (
-    "A small square for each patch, where that lies in the image: the cosine between the vector of "
-    "its place and that of every patch (Dosovitskiy et al. 2020, arXiv:2010.11929, figure 7, "
-    "centre), without the class token. The numbers are means: with the next patch in the row, with "
-    "the next in the column, with those of other rows and columns. "
+    "A small square for each patch, of a fine grid for some, where that lies in the image: the "
+    "cosine between the vector of its place and that of every patch (Dosovitskiy et al. 2020, "
+    "arXiv:2010.11929, figure 7, centre), without the class token. The numbers are means: with the "
+    "next patch in the row, with the next in the column, with those of other rows and columns. "
 )
 _FILTERS = {
     "principal components": "The first principal components of the filters that map a patch of "
@@ -156,7 +156,7 @@ def _positions(about: About, task: str) -> Drawing | None:
         for one, names in shared.values()
     ]  # fmt: skip
     return mosaics_figure(
-        mosaics, most_across=2, shades=COSINE_SHADES, name=slug(f"{task}-places"),
+        mosaics, shades=COSINE_SHADES, name=slug(f"{task}-places"),
         title=f"How alike the places of patches are on {readable(task)}",
         caption=_PLACES + _without_vectors(about, task, having),
         said=" ".join(f"{each.title}: {each.note}." for each in mosaics),
@@ -232,7 +232,7 @@ def _filters(about: About, task: str) -> Drawing | None:
     ]  # fmt: skip
     said = "".join(words for kind, words in _FILTERS.items() if kind in kinds)
     return mosaics_figure(
-        mosaics, most_across=2, shades=None, name=slug(f"{task}-filters"),
+        mosaics, shades=None, name=slug(f"{task}-filters"),
         title=f"First filters on {readable(task)}", caption=said + _OF_FILTERS,
         said=" ".join(f"{each.title}: {each.note}." for each in mosaics),
     )  # fmt: skip

@@ -134,18 +134,16 @@ class _Layout:
 def mosaics_figure(
     mosaics: Sequence[Mosaic],
     *,
-    most_across: int,
     shades: Shades | None,
     name: str,
     title: str,
     caption: str,
     said: str,
 ) -> Drawing:
-    """Mosaics of one shape, and the scale of their shades; without shades they are images.
+    """Mosaics, two or three in a row, and the scale of their shades; without it, images.
 
     Args:
         mosaics: At least one.
-        most_across: In a row.
         shades: Of all of them; None where values from -1 to 1 are from black to white.
         name: As of `looks_figure`, like the others.
         title: Likewise.
@@ -153,7 +151,7 @@ def mosaics_figure(
         said: Likewise.
     """
     left, prefix, parts = 0.1, _prefix(name), []
-    across = min(most_across, len(mosaics))
+    across = 3 if len(mosaics) == 3 else min(2, len(mosaics))
     wide = min(_WIDEST, (_WIDTH - 2 * left - (across - 1) * _APART) / across)
     drawn = [_mosaic(each, shades) for each in mosaics]
     texts = [_over(each, round(17 * wide)) for each in mosaics]

@@ -32,7 +32,7 @@ from suite.schema import Specimen
 from suite.tasks.task import Batch, Task
 
 NUM_IMAGES, NUM_FILTERS = 3, 16
-MOST_SIDE = 64  # pixels of an image that is shown; a larger one is made smaller
+MOST_SIDE, MOST_OF_FILTER = 64, 16  # pixels that are shown; what has more is made smaller
 # Places of a row or a column of the grid whose similarities are shown; of a finer grid fewer.
 MOST_ACROSS, MOST_OF_FINE, FINE = 8, 4, 17
 PIXELS, OWN_RANGE = "pixels", "own range"
@@ -57,10 +57,15 @@ def images(model: Architecture, task: Task) -> list[Specimen]:
         title, low, high = OWN_RANGE, shown.amin((1, 2, 3)), shown.amax((1, 2, 3))
         span = (high - low).clamp(min=1e-9)
         shown = (shown - low[:, None, None, None]) / span[:, None, None, None]
-    by = -(-max(shown.shape[1:3]) // MOST_SIDE)
-    if by > 1:
-        shown = functional.avg_pool2d(shown.movedim(-1, 1), by, ceil_mode=True).movedim(1, -1)
-    return [_pictures("images", title, shown, low=0.0)]
+    return [_pictures("images", title, _smaller(shown, MOST_SIDE), low=0.0)]
+
+
+def _smaller(pictures: Tensor, most: int) -> Tensor:
+    """`[pictures, rows, columns, channels]` of sides of at most so many pixels, by means."""
+    by = -(-max(pictures.shape[1:3]) // most)
+    if by == 1:
+        return pictures
+    return functional.avg_pool2d(pictures.movedim(-1, 1), by, ceil_mode=True).movedim(1, -1)
 
 
 def _pictures(kind: str, title: str, pictures: Tensor, **words: object) -> Specimen:
@@ -230,6 +235,7 @@ def _largest(filters: Tensor) -> Specimen:
 
 def _to_one(filters: Tensor, *, signed: bool = True) -> Tensor:
     """Each divided by its largest value, or by the size of that."""
+    filters = _smaller(filters, MOST_OF_FILTER)
     flat = filters.flatten(1)
     largest = flat.gather(1, flat.abs().argmax(dim=1, keepdim=True))
     largest = largest.abs() if signed else largest

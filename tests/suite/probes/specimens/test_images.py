@@ -248,6 +248,16 @@ def test_colours_of_a_kernel_stay_where_they_are() -> None:
     np.testing.assert_allclose(nothing, 0.0, atol=0.01)
 
 
+def test_large_filters_are_made_smaller() -> None:
+    conv = nn.Conv2d(1, 2, 28)
+    with torch.no_grad():
+        conv.weight[0] = torch.tensor([[1.0, -1.0]]).repeat_interleave(14, dim=1)
+    stem: Any = WithStem(conv)
+    (shown,) = first_filters(stem, TASK)
+    assert shown.picture == (14, 14, 1)
+    np.testing.assert_allclose(values(shown)[0, :, :, 0], [[1.0] * 7 + [-1.0] * 7] * 14, atol=0.01)
+
+
 @pytest.mark.parametrize(
     ("mixer", "has_last", "has_rollout"),
     [
