@@ -154,6 +154,35 @@ def test_of_a_fine_grid_neighbours_are_those_of_the_places_shown() -> None:
     assert f"row 1.00, column {np.cos(1):.2f}, others" in drawing.svg
 
 
+def test_every_place_has_its_square_where_it_lies_and_is_darkest_at_itself() -> None:
+    cosines = np.eye(16).reshape(16, 4, 4, 1)
+    drawing = drawings(about({"heads=8": [specimen("grid_positions", "any", cosines)]}))["places"]
+    shades = next(np.asarray(one.convert("L")) for one in decoded(drawing) if one.height > 20)
+    for row in range(4):
+        for column in range(4):
+            top, left = 2 + 18 * row, 2 + 18 * column  # lines of two pixels, four pixels a value
+            square = shades[top : top + 16, left : left + 16]
+            is_dark = np.zeros((16, 16), dtype=bool)
+            is_dark[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = True
+            assert (square[is_dark] < 60).all()
+            assert (square[~is_dark] > 240).all()
+
+
+def test_filters_are_black_grey_and_white() -> None:
+    filters = np.zeros((16, 4, 4, 1))
+    filters[1, 0, 1], filters[1, 3, 2] = -1.0, 1.0
+    drawing = drawings(about({"heads=8": [specimen("filters", "kernels", filters)]}))["filters"]
+    (only,) = decoded(drawing)
+    levels = np.asarray(only.convert("L"))
+    assert levels.shape == (2 * 18 + 2, 8 * 18 + 2)
+    second = levels[2:18, 20:36]
+    assert (second[:4, 4:8] < 2).all()
+    assert (second[12:, 8:12] > 253).all()
+    assert (abs(second[4:12] - 127.5) < 2).all()
+    assert "largest kernels of the first convolution" in drawing.caption
+    assert "principal" not in drawing.caption
+
+
 def test_positions_that_variants_share_stand_there_once() -> None:
     shared = about({"heads=8": vision(), "heads=1": vision()})
     drawing = drawings(shared)["places"]

@@ -217,6 +217,7 @@ class WithStem(nn.Module):
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
         self.inside = nn.Conv2d(8, 8, 3)  # of other channels: it reads no pixels
+        self.depthwise = nn.Conv2d(3, 3, 3, groups=3)  # nor does one of each channel alone
         self.stem = conv
 
 
