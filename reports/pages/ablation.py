@@ -18,6 +18,7 @@ from reports.pages.axis_series import axis_exhibits
 from reports.pages.costs import costs_section
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
+from reports.pages.images import opening_picture, pictures_section
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
 from reports.pages.summary import SummaryPoint, certainty, facts, folded
@@ -134,7 +135,7 @@ class Page:
     @property
     def all_drawings(self) -> tuple[Drawing, ...]:
         """In the order of the page."""
-        own = (self.answer.drawing,) if self.answer.drawing else ()
+        own = filter(None, (self.answer.picture, self.answer.drawing))
         return (*own, *(drawing for section in self._sections for drawing in section.drawings))
 
     @property
@@ -184,12 +185,12 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     cover = whole_coverage(about, measured)
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
-    first = answer(about, measured, judged)
+    first = replace(answer(about, measured, judged), picture=opening_picture(about))
     on_tasks = [_task(sweep, measured, task, first) for task in tasks]
     alone = [mixers] if mixers else []
     is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
     parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's comes first
-    findings = folded((*parts, *_others(sweep, compared(measured))))
+    findings = folded((*parts, *_others(sweep, compared(measured), first.picture)))
     return Page(
         about=about,
         scales=tuple(scales),
@@ -303,7 +304,7 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
     return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
-def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
+def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
     about = sweep.about
     is_known = has_counterpart(about.ablation)
@@ -315,7 +316,8 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
         is_folded = together is not None and shown is published  # which says it method by method
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
     if about.specimens:
-        yield from filter(None, (translations_section(about), specimens_section(about)))
+        seen = pictures_section(about, picture)
+        yield from filter(None, (seen, translations_section(about), specimens_section(about)))
     if about.costs:
         yield costs_section(about)
     if len(about.editions_with_results) > 1:

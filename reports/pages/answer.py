@@ -43,6 +43,7 @@ class Answer:
         badge: The outcome in words; empty without a claim.
         outcome: As a class of its colour.
         drawing: Of the claim's metric, on its task and at its coordinate.
+        picture: What a vision model sees, above that; None where the question is not about it.
     """
 
     sentence: str
@@ -50,6 +51,7 @@ class Answer:
     badge: str = ""
     outcome: str = ""
     drawing: Drawing | None = None
+    picture: Drawing | None = None
 
 
 def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> Answer:

@@ -166,11 +166,17 @@ def picture(values: NDArray[np.float64], shades: Shades, place: Place) -> str:
     image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
     colours = 255 * shades.map(np.arange(_NUM_SHADES))[:, :3]
     image.putpalette(np.rint(colours).astype(np.uint8).tobytes())
+    return embedded(image, place)
+
+
+def embedded(image: Image.Image, place: Place, name: str = "") -> str:
+    """A picture as an SVG `image`, not smoothed; with the name as its id, where it has one."""
     buffer = io.BytesIO()
     image.save(buffer, format="png", optimize=True)
     left, top, width, height = (f"{72 * inches:.2f}" for inches in place)
+    own = f'id="{name}" ' if name else ""
     return (
-        f'<image x="{left}" y="{top}" width="{width}" height="{height}" '
+        f'<image {own}x="{left}" y="{top}" width="{width}" height="{height}" '
         'preserveAspectRatio="none" style="image-rendering:pixelated" '
         f'xlink:href="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"/>'
     )
@@ -229,9 +235,9 @@ def _letter(character: str) -> str:
     return character if is_plain and ord(character) in glyphs(_MONO) else UNKNOWN_GLYPH
 
 
-def draw_scale(figure: Figure, shades: Shades) -> str:
+def draw_scale(figure: Figure, shades: Shades, left: float = _LEFT, width: float = 2.4) -> str:
     """A strip of all shades under the panels, and what they stand for."""
-    place = (_LEFT, figure.get_size_inches()[1] - 0.41, 2.4, 0.11)
+    place = (left, figure.get_size_inches()[1] - 0.41, width, 0.11)
     axes = framed(figure, place)
     axes.set_xlim(0.0, 1.0)
     ticks = [float(shades.norm(tick)) for tick in shades.ticks]

@@ -62,6 +62,7 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
         floors=_floors(cells), signatures=_signatures(tasks), part_titles=_part_titles(tasks),
+        opens_with=ablation.opens_with,
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, expanded.num_seeds),
     )  # fmt: skip

@@ -145,7 +145,9 @@ def _specimens(plan: Plan, results: Results) -> dict[str, _ByVariant]:
         if specimens:
             of_task = found.setdefault(cell.task, {})
             of_task[cell.variant] = (*of_task.get(cell.variant, ()), *specimens)
-    return {task: _shown(of_task, plan.about.baseline) for task, of_task in found.items()}
+    return {
+        task: _images_once(_shown(of_task, plan.about.baseline)) for task, of_task in found.items()
+    }
 
 
 def _of_cell(results: Sequence[Result]) -> tuple[Specimen, ...]:
@@ -159,6 +161,16 @@ def _shown(of_task: _ByVariant, baseline: str) -> _ByVariant:
     if baseline in of_task and baseline not in first:
         first[-1] = baseline
     return {variant: of_task[variant] for variant in first}
+
+
+def _images_once(of_task: _ByVariant) -> _ByVariant:
+    """Images that variants share stand at the first of them alone: they are most of the bytes."""
+    known: set[Specimen] = set()
+    found: _ByVariant = {}
+    for variant, some in of_task.items():
+        found[variant] = tuple(each for each in some if each not in known)
+        known.update(each for each in some if each.kind == "images")
+    return found
 
 
 def _measurements(cell: Cell, result: Result) -> list[Measurement]:

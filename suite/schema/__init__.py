@@ -327,6 +327,7 @@ class About:
         editions: All that are known, the shown one among them, newest first.
         costs: What the trials took, by variant; empty where none had a GPU.
         price: Of the hours, where a user states one.
+        opens_with: What is shown above the figure of scores, see `suite.Ablation`; mostly nothing.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -356,6 +357,7 @@ class About:
     editions: tuple[Edition, ...] = ()
     costs: tuple[Expense, ...] = ()
     price: Price | None = None
+    opens_with: str = ""
 
     @property
     def edition(self) -> int:

@@ -7,8 +7,11 @@ from typing import Any, Literal
 
 from suite.schema.training import without_idle
 
-SpecimenKind = Literal["attention", "positions", "text", "alignment", "translation"]
-_LATE = ("row_words", "column_words", "source", "reference", "score")
+SpecimenKind = Literal[
+    "attention", "positions", "text", "alignment", "translation",
+    "images", "patch_attention", "grid_positions", "filters",
+]  # fmt: skip
+_LATE = ("row_words", "column_words", "source", "reference", "score", "picture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,8 @@ class Specimen:
             first piece of a word begins with a space, where a vocabulary has pieces.
         source, reference: Of a translation: what was read, and what was asked for.
         score: Of a translation, its sentence chrF; None where there is none.
+        picture: Rows, columns and channels, where each row of the matrix is a picture: row by row,
+            channels last.
     """
 
     kind: SpecimenKind
@@ -38,6 +43,7 @@ class Specimen:
     source: str = ""
     reference: str = ""
     score: float | None = None
+    picture: tuple[int, ...] = ()
 
     @property
     def hashed(self) -> dict[str, Any]:

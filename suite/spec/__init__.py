@@ -324,6 +324,9 @@ class Ablation(FrozenSpec):
         combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination;
             ``first_with_each`` sets the first axis and one other: each of its values meets what
             the baseline has, and what each other axis sets.
+        opens_with: What a vision model's page shows above its figure of scores, where the question
+            is about it: ``attention`` over the image, similarities of ``positions``, or first
+            ``filters``. Where no model has it, nothing.
     """
 
     question: Text
@@ -338,6 +341,7 @@ class Ablation(FrozenSpec):
     teacher: Model | None = None
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
+    opens_with: Literal["", "attention", "positions", "filters"] = ""
 
     def at_scale(self, scale: str) -> Ablation:
         """The same question with the values that its axes take there; at smoke without a claim.

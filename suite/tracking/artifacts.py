@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import math
 import re
 from binascii import Error
 from collections.abc import Iterator
@@ -14,10 +15,12 @@ from suite.schema import Result, Specimen
 
 _FOLDERS = {
     "attention": "attention", "positions": "positions", "text": "samples",
-    "alignment": "alignment", "translation": "translations",
+    "alignment": "alignment", "translation": "translations", "images": "images",
+    "patch_attention": "patch_attention", "grid_positions": "positions", "filters": "filters",
 }  # fmt: skip
 _CELL = 10  # pixels to a side
 _MAX_SIDE = 1024  # cells
+_MODES = {1: "L", 3: "RGB"}  # of pictures, by their channels
 _LIGHT, _MIDDLE, _DARK = (255, 255, 255), (0, 114, 178), (6, 32, 58)  # red, green, blue
 
 
@@ -36,6 +39,9 @@ def sample_files(result: Result) -> dict[str, bytes]:
         elif specimen.kind == "translation":
             lines = (specimen.source, specimen.reference, specimen.text)
             files.setdefault(f"{folder}/{name}.txt", "\n".join(lines).encode(errors="replace"))
+        elif specimen.picture:
+            if png := _pictures(specimen):
+                files.setdefault(f"{folder}/{name}.png", png)
         elif levels := _levels(specimen):
             png = _png(levels, specimen.num_columns, specimen.num_rows)
             files.setdefault(f"{folder}/{name}.png", png)
@@ -73,10 +79,7 @@ def _file_name(title: str) -> str:
 def _levels(specimen: Specimen) -> bytes:
     """Decode the matrix, a byte a value; empty where it is not valid."""
     height, width = specimen.num_rows, specimen.num_columns
-    try:
-        levels = base64.b64decode(specimen.levels, validate=True)
-    except (Error, ValueError):
-        return b""
+    levels = _decoded(specimen)
     has_sides = 1 <= height <= _MAX_SIDE and 1 <= width <= _MAX_SIDE
     return levels if has_sides and len(levels) == height * width else b""
 
@@ -91,6 +94,36 @@ def _png(levels: bytes, width: int, height: int) -> bytes:
         file, "PNG", optimize=True
     )
     return file.getvalue()
+
+
+def _pictures(specimen: Specimen) -> bytes:
+    """Its pictures side by side, as they are; empty where they are none."""
+    from PIL import Image
+
+    sides, number = specimen.picture, specimen.num_rows
+    is_picture = len(sides) == 3 and all(1 <= side <= _MAX_SIDE for side in (*sides, number))
+    if not is_picture or sides[2] not in _MODES:
+        return b""
+    height, width, channels = sides
+    levels = _decoded(specimen)
+    if len(levels) != number * math.prod(sides):
+        return b""
+    together = Image.new(_MODES[channels], (number * width, height))
+    for place in range(number):
+        own = levels[place * math.prod(sides) : (place + 1) * math.prod(sides)]
+        picture = Image.frombytes(_MODES[channels], (width, height), own)
+        together.paste(picture, (place * width, 0))
+    file = io.BytesIO()
+    together.save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def _decoded(specimen: Specimen) -> bytes:
+    """Its levels; empty where they are none."""
+    try:
+        return base64.b64decode(specimen.levels, validate=True)
+    except (Error, ValueError):
+        return b""
 
 
 def _colour(level: int) -> Iterator[int]:

@@ -1,5 +1,7 @@
 """Collect what a trained model leaves to look at: attention maps, position matrices, a text.
 
+A vision model leaves pictures besides, see `suite.probes.specimens.images`.
+
 For people, of one seed, once the last number is known. None of it moves a number: the model is in
 evaluation mode, and torch's random state is restored. What fails is left out, since a picture must
 not cost a result.
@@ -25,6 +27,9 @@ from models import Architecture, Mixer
 from models.interface import INPUTS
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
+from suite.probes.specimens import images
+from suite.probes.specimens.calls import Call, calls_noted, has_weights
+from suite.probes.specimens.calls import mixers_of as mixers_of
 from suite.probes.specimens.matrix import evenly_chosen, matrix_specimen
 from suite.schema import Specimen
 from suite.tasks.task import Batch, Task
@@ -37,8 +42,6 @@ MAX_PLACES = 64
 COSINE = "cosine similarity"
 _CONTEXT_MIXER = "context_mixer"  # the name of a block's part, see `models.stack.Block`
 _MAX_COMPUTED = 1024  # tokens; beyond, the weights of all pairs would need too much memory
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def attention_maps(model: Architecture, task: Task) -> list[Specimen]:
@@ -55,7 +58,7 @@ def attention_maps(model: Architecture, task: Task) -> list[Specimen]:
     sides = [side for side in _sides(model, task, example) if side.layers]
     calls: dict[Mixer, Call] = {}
     if sides:
-        with _calls_noted([side.layers[layer] for side in sides for layer in side.layers]) as calls:
+        with calls_noted([side.layers[layer] for side in sides for layer in side.layers]) as calls:
             example.through(model)
     return [
         specimen
@@ -92,11 +95,7 @@ def _sides(model: Architecture, task: Task, example: Batch) -> Iterator[Side]:
             and path.startswith(name)
             and not path.endswith(_CONTEXT_MIXER)
         ]
-        having = [
-            layer
-            for layer, mixer in enumerate(mixers)
-            if type(mixer).attention_weights is not Mixer.attention_weights
-        ]
+        having = [layer for layer, mixer in enumerate(mixers) if has_weights(mixer)]
         chosen = evenly_chosen(having, MAX_LAYERS // len(stacks))
         mask = example.inputs.get("mask" if stream == INPUTS else f"{stream}_mask")
         yield Side(
@@ -104,11 +103,6 @@ def _sides(model: Architecture, task: Task, example: Batch) -> Iterator[Side]:
             text=shown(example, task, stream),
             num_tokens=None if mask is None or not name else int(mask[0].sum()),
         )  # fmt: skip
-
-
-def mixers_of(model: nn.Module) -> list[Mixer]:
-    """Of all layers, from the bottom upwards."""
-    return [module for module in model.modules() if isinstance(module, Mixer)]
 
 
 def first_example(model: nn.Module, task: Task, max_tokens: int | None) -> Batch:
@@ -126,22 +120,6 @@ def shown(example: Batch, task: Task, stream: str = INPUTS) -> str:
     """The example's tokens as text; empty where they are none."""
     inputs = example.inputs[stream]
     return task.text(inputs[0].tolist()) if task.input_kind == "tokens" and inputs.ndim == 2 else ""
-
-
-@contextmanager
-def _calls_noted(mixers: Sequence[Mixer]) -> Iterator[dict[Mixer, Call]]:
-    """What each is called with first, inside the block."""
-    calls: dict[Mixer, Call] = {}
-
-    def note(mixer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        calls.setdefault(mixer, (arguments, named))
-
-    hooks = [mixer.register_forward_pre_hook(note, with_kwargs=True) for mixer in mixers]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _of_layer(mixer: Mixer, call: Call, title: str, side: Side) -> Iterator[Specimen]:
@@ -162,9 +140,11 @@ def _of_layer(mixer: Mixer, call: Call, title: str, side: Side) -> Iterator[Spec
 def position_matrices(model: Architecture, task: Task) -> list[Specimen]:
     """Of an absolute position the cosines between its vectors, of a bias the matrix of each head.
 
-    Positions that act in another way (none, rope, shaw) have no such matrix.
+    Positions that act in another way (none, rope, shaw) have no such matrix. Cosines between the
+    places of a grid are shown on it, see `suite.probes.specimens.images`.
     """
-    return [*_cosines(model), *_biases(model)]
+    cosines = () if images.grid_of(model) else _cosines(model)
+    return [*cosines, *_biases(model)]
 
 
 def _cosines(model: Architecture) -> Iterator[Specimen]:
@@ -264,7 +244,10 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 _Look = Callable[[Architecture, Task], list[Specimen]]
-LOOKS: tuple[_Look, ...] = (attention_maps, position_matrices, continuation)
+LOOKS: tuple[_Look, ...] = (
+    attention_maps, position_matrices, continuation,
+    images.images, images.patch_attention, images.position_grids, images.first_filters,
+)  # fmt: skip
 
 
 def specimens_of(

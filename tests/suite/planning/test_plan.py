@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from models import MIXERS
 from models.model_spec import content_hash
+from suite.journal.editions import bare_json, edition_sha256
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.probe import probe
@@ -165,6 +166,17 @@ def test_every_part_of_the_model_moves_every_id(baseline: Model) -> None:
     one = plan(make_ablation(axes=axes, probes=EVERY_PROBE))
     other = plan(make_ablation(axes=axes, probes=EVERY_PROBE, baseline=baseline))
     assert not _ids(one) & _ids(other)
+
+
+def test_what_a_page_opens_with_is_said_and_moves_nothing() -> None:
+    plain, asked = (plan(make_ablation(opens_with=kind)) for kind in ("", "filters"))
+    assert (plain.about.opens_with, asked.about.opens_with) == ("", "filters")
+    assert asked.trials == plain.trials
+    assert edition_sha256(asked) == edition_sha256(plain)
+    assert b"opens_with" not in bare_json(plain)  # as it was before there was such a thing
+    assert b'"opens_with":"filters"' in bare_json(asked)
+    with pytest.raises(SpecError, match="opens_with"):
+        make_ablation(opens_with="feelings")
 
 
 def test_an_architectures_default_written_out_moves_nothing() -> None:

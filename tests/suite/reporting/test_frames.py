@@ -192,6 +192,22 @@ def test_specimens_of_several_probes_stand_together() -> None:
     assert shown == {"heads=1": both, "heads=4": both}
 
 
+def test_images_that_variants_share_stand_at_the_first_of_them_alone() -> None:
+    planned = plan(make_ablation(axes=[vary("heads", [1, 2, 4])]), seeds=1)
+    images = Specimen(kind="images", title="pixels", levels="AAAA")
+    others = {1: images, 2: images, 4: replace(images, levels="BBBB")}
+    done = [
+        _quality(trial, 2.0, specimens=(others[heads], *_seen("x")))
+        for trial in planned.trials
+        for heads in [trial.subjects[0].knobs["heads"]]
+    ]
+    (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
+    assert shown == {
+        "heads=1": (images, *_seen("x")), "heads=2": _seen("x"),
+        "heads=4": (others[4], *_seen("x")),
+    }  # fmt: skip
+
+
 def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> None:
     trial = _trial(planned, "quality", 1)
     both = [

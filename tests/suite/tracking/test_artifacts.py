@@ -52,6 +52,38 @@ def test_a_picture_shows_the_matrix_darker_where_there_is_more() -> None:
     assert middles.min() < 60
 
 
+PICTURES = Specimen(
+    kind="images", title="pixels", num_rows=2, num_columns=6, picture=(2, 1, 3),
+    levels=base64.b64encode(bytes([255, 0, 0, 0, 255, 0, 1, 2, 3, 4, 5, 6])).decode(),
+)  # fmt: skip
+
+
+def test_small_pictures_stand_side_by_side_as_they_are() -> None:
+    grey = replace(PICTURES, kind="patch_attention", title="last layer", picture=(2, 3, 1))
+    found = files(
+        PICTURES, grey, replace(grey, kind="filters"), replace(grey, kind="grid_positions")
+    )
+    assert list(found) == [
+        "images/pixels.png", "patch_attention/last_layer.png", "filters/last_layer.png",
+        "positions/last_layer.png",
+    ]  # fmt: skip
+    coloured = np.asarray(Image.open(io.BytesIO(found["images/pixels.png"])))
+    assert coloured.tolist() == [[[255, 0, 0], [1, 2, 3]], [[0, 255, 0], [4, 5, 6]]]
+    plain = np.asarray(Image.open(io.BytesIO(found["filters/last_layer.png"])))
+    assert plain.tolist() == [[255, 0, 0, 1, 2, 3], [0, 255, 0, 4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": "no base64!"}, {"levels": "AAAA"}, {"num_rows": 0}, {"num_rows": 10**9},
+        {"picture": (2, 1)}, {"picture": (2, 1, 2)}, {"picture": (-2, -1, 3)},
+    ],
+)  # fmt: skip
+def test_what_is_no_picture_is_left_out(changes: dict[str, object]) -> None:
+    assert files(replace(PICTURES, **changes)) == {}  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

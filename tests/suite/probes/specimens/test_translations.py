@@ -162,5 +162,5 @@ def test_other_tasks_leave_none_and_hashes_of_old_specimens_stay(
     assert translations(translator, parity) == alignments(translator, parity) == []
     old = Specimen(kind="text", title="prompt", text="a")
     assert {*old.hashed} == {*asdict(old)} - {
-        "row_words", "column_words", "source", "reference", "score",
+        "row_words", "column_words", "source", "reference", "score", "picture",
     }  # fmt: skip
