@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from models.mixer import Context, Cost, Mask, without_padding
+from models.vision.grid_mixer import GridMixer
 
 
-class GridConvolution(Mixer):
+class GridConvolution(GridMixer):
     """A sum over the neighbours in both directions, in each channel; see the module's note."""
 
     name = "grid_conv"
@@ -73,28 +74,6 @@ class GridConvolution(Mixer):
         kernel, reach = self._met(rows, columns)
         mixed = functional.conv2d(image, kernel, self.conv.bias, padding=reach, groups=self.dim)
         return mixed.flatten(2).transpose(1, 2)
-
-    def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
-        """See `Mixer.take_grid`."""
-        if num_before:
-            raise ModelError(
-                f"{self.name} mixes a grid, and a class token has no place on it; "
-                "give pooling='mean'"
-            )
-        self.grid = grid
-
-    def grid_of(self, length: int) -> tuple[int, int]:
-        """Rows and columns of so many tokens.
-
-        Raises:
-            ModelError: they do not fill the grid.
-        """
-        rows, columns = self.grid or (1, length)
-        if rows * columns != length:
-            raise ModelError(
-                f"{self.name} takes the {rows} x {columns} tokens of its grid, not {length}"
-            )
-        return rows, columns
 
     def _met(self, rows: int, columns: int) -> tuple[Tensor, tuple[int, int]]:
         """The taps that can meet a token, and how far they reach in both directions."""

@@ -27,10 +27,11 @@ from torch.nn import functional
 
 from models.errors import ModelError
 from models.kernels.softmax_attention import draw_projections
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from models.mixer import Context, Cost, Mask, without_padding
+from models.vision.grid_mixer import GridMixer
 
 
-class OutlookAttention(Mixer):
+class OutlookAttention(GridMixer):
     """Each token weighs the pairs of places around it; see the module's note."""
 
     name = "outlook_attention"
@@ -129,28 +130,6 @@ class OutlookAttention(Mixer):
         share = _pooled(mask.unsqueeze(2).to(x.dtype), grid, side)
         real = share.squeeze(2) > 0
         return pooled / share.masked_fill(share == 0, 1.0), real
-
-    def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
-        """See `Mixer.take_grid`."""
-        if num_before:
-            raise ModelError(
-                f"{self.name} mixes a grid, and a class token has no place on it; "
-                "give pooling='mean'"
-            )
-        self.grid = grid
-
-    def grid_of(self, length: int) -> tuple[int, int]:
-        """Rows and columns of so many tokens.
-
-        Raises:
-            ModelError: they do not fill the grid.
-        """
-        rows, columns = self.grid or (1, length)
-        if rows * columns != length:
-            raise ModelError(
-                f"{self.name} takes the {rows} x {columns} tokens of its grid, not {length}"
-            )
-        return rows, columns
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """Window by window, place by place: what each place takes is added to its token."""

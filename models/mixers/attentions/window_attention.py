@@ -43,12 +43,13 @@ from models.kernels.softmax_attention import (
     split_heads,
 )
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from models.vision.grid_mixer import GridMixer
 from models.vision.windows import BiasNetwork, BiasTable, Sides, Windows
 
 _MOST = math.log(100)  # of the logarithm of what cosines are multiplied by
 
 
-class WindowAttention(Mixer):
+class WindowAttention(GridMixer):
     """Every token takes a weighted mean of its window's values; see the module's note."""
 
     name = "window_attention"
@@ -149,28 +150,6 @@ class WindowAttention(Mixer):
     def take_place(self, layer: int, first: Mixer) -> None:
         """See `Mixer.take_place`."""
         self.is_shifted = self.config.shift == "alternate" and layer % 2 == 1
-
-    def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
-        """See `Mixer.take_grid`."""
-        if num_before:
-            raise ModelError(
-                f"{self.name} mixes a grid, and a class token has no place on it; "
-                "give pooling='mean'"
-            )
-        self.grid = grid
-
-    def grid_of(self, length: int) -> tuple[int, int]:
-        """Rows and columns of so many tokens.
-
-        Raises:
-            ModelError: they do not fill the grid.
-        """
-        rows, columns = self.grid or (1, length)
-        if rows * columns != length:
-            raise ModelError(
-                f"{self.name} takes the {rows} x {columns} tokens of its grid, not {length}"
-            )
-        return rows, columns
 
     def _windows(self, length: int) -> Windows:
         """Of so many tokens, in this layer."""
