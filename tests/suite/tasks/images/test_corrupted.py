@@ -173,6 +173,15 @@ def test_splits_draw_apart() -> None:
     assert (ours != added["test"]).mean() > 0.5
 
 
+def test_images_draw_apart() -> None:
+    """Where two images are both black, the noise on them differs."""
+    noisy = corrupted(FashionMnistCorrupted, "test")[0].inputs[2_000:2_002]
+    clean = FashionMnistImages.data().held_out["test"].inputs[:2]
+    is_black = (clean == 0).all(axis=0)
+    assert is_black.sum() > 100
+    assert (noisy[0] != noisy[1])[is_black].mean() > 0.5
+
+
 def test_a_page_names_each_part() -> None:
     titles = FashionMnistCorrupted.part_titles
     assert titles["corruption=1"] == "clean"
