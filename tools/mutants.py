@@ -2,7 +2,7 @@
 
     python tools/mutants.py [-k WORD]
 
-Each mutant is one of the mistakes in `mistakes.py` and `mistakes_of_*.py`, in one file.
+Each mutant is one of the mistakes in `tools/mistakes/`, in one file.
 The copy's battery must fail; a mutant that survives is a hole in the battery, and the exit code is
 1. Prints a line for each, and in the end "n of n caught".
 """
@@ -19,14 +19,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mistakes import MUTANTS_OF_MIXERS, Mutant
-from mistakes_of_architectures import MUTANTS_OF_ARCHITECTURES
-from mistakes_of_arena import MUTANTS_OF_ARENA
-from mistakes_of_attentions import MUTANTS_OF_ATTENTIONS
-from mistakes_of_choices import MUTANTS_OF_CHOICES
-from mistakes_of_filters import MUTANTS_OF_FILTERS
-from mistakes_of_latents import MUTANTS_OF_LATENTS
-from mistakes_of_vision import MUTANTS_OF_VISION
+from mistakes import Mutant
+from mistakes.architectures import MUTANTS_OF_ARCHITECTURES
+from mistakes.arena import MUTANTS_OF_ARENA
+from mistakes.attentions import MUTANTS_OF_ATTENTIONS
+from mistakes.cait import MUTANTS_OF_CAIT_AND_VOLO
+from mistakes.choices import MUTANTS_OF_CHOICES
+from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
+from mistakes.filters import MUTANTS_OF_FILTERS
+from mistakes.latents import MUTANTS_OF_LATENTS
+from mistakes.mixers import MUTANTS_OF_MIXERS
+from mistakes.recipes import MUTANTS_OF_RECIPES
+from mistakes.resnet import MUTANTS_OF_RESNET
+from mistakes.swin import MUTANTS_OF_SWIN
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = (
@@ -35,7 +40,11 @@ MUTANTS = (
     + MUTANTS_OF_ARENA
     + MUTANTS_OF_FILTERS
     + MUTANTS_OF_ARCHITECTURES
-    + MUTANTS_OF_VISION
+    + MUTANTS_OF_RESNET
+    + MUTANTS_OF_SWIN
+    + MUTANTS_OF_CAIT_AND_VOLO
+    + MUTANTS_OF_DEIT_AND_LEVIT
+    + MUTANTS_OF_RECIPES
     + MUTANTS_OF_LATENTS
     + MUTANTS_OF_CHOICES
 )

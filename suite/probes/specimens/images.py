@@ -48,9 +48,7 @@ def images(model: Architecture, task: Task) -> list[Specimen]:
     if task.input_kind != "image" or task.input_size not in _COLOURS:
         return []
     shown = torch.cat([example.inputs[INPUTS] for example in chosen_images(task)]).float()
-    mean, deviation = (
-        torch.tensor(getattr(task, name, ())) for name in ("pixel_mean", "pixel_standard_deviation")
-    )
+    mean, deviation = map(torch.tensor, (task.pixel_mean, task.pixel_standard_deviation))
     if len(mean) and len(deviation):
         title, shown = PIXELS, (shown * deviation + mean).clamp(0, 1)
     else:

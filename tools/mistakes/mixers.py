@@ -1,32 +1,8 @@
-"""Plausible bugs that the tests of mixers must notice, at least one for every mixer."""
+"""Bugs of mixers, at least one for every mixer that no other file of these is about."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One mistake.
-
-    Attributes:
-        mistake: In words.
-        file: Where it is made, below the folder `room`.
-        old: The right text, which stands there once.
-        new: The wrong text.
-        tests: What pytest's -k selects: the mixers whose battery must notice.
-        battery: The file of tests, below that folder in `tests/`.
-        room: ``models`` or ``suite``.
-    """
-
-    mistake: str
-    file: str
-    old: str
-    new: str
-    tests: str
-    battery: str = "test_every_mixer.py"
-    room: str = "models"
-
+from mistakes import Mutant
 
 MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
     Mutant(
