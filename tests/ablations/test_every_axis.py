@@ -173,6 +173,8 @@ def _drawn(one: Input) -> Tensor:
     drawn, length = torch.Generator().manual_seed(2), min(one.length, MOST_TOKENS)
     if one.kind == "tokens":
         return torch.randint(one.size, (1, length), generator=drawn)
+    if one.grid is not None:  # two images, since a batch norm has no deviation of one
+        return torch.randn(2, *one.grid, one.size, generator=drawn)
     return torch.randn(1, length, one.size, generator=drawn)
 
 
