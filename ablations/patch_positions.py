@@ -3,9 +3,10 @@
 Dosovitskiy et al. 2020 (ViT, arXiv:2010.11929, Table 8): without positions 0.614, with any of them
 0.640 to 0.643, whether one vector for each patch, one for each row and each column, or relative
 ones; so the question is settled by having them, not by which. Here: clothes of 28 x 28 pixels in 49
-patches, trained from scratch, mirrored at random. Learned vectors are one for each patch
-(`learned`) or for each row and column (`learned_2d`), and so are the waves; Shaw's and T5's act on
-scores, by the distance along the rows that the patches are read in.
+patches, trained from scratch, mirrored at random, and the head reads the mean over patches, which
+learns sooner here than a class token. Learned vectors are one for each patch (`learned`) or for
+each row and column (`learned_2d`), and so are the waves; Shaw's and T5's act on scores, by the
+distance along the rows that the patches are read in.
 
 Expected: all positions are close, and none is well behind.
 
@@ -16,7 +17,7 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does a vision transformer need positions, and which?",
-    baseline=Model("vit", mixer="attention", heads=4, position="learned"),
+    baseline=Model("vit", mixer="attention", heads=4, position="learned", pooling="mean"),
     axes=[
         vary(
             "position",

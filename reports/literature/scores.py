@@ -26,7 +26,7 @@ from reports.stats.intervals import (
 from suite.schema import About
 
 _BASELINE = "baseline"  # in the file: the baseline of the ablation, whatever its label
-_LOWER_IS_BETTER = frozenset({"perplexity"})
+_LOWER_IS_BETTER = frozenset({"perplexity", "top1_error", "top5_error"})
 _INTRODUCTION = (
     "What the literature prints of the same comparison, beside what was measured here: each as the "
     "difference to its own baseline, or as a share of it. Perplexities are given in bits, as the "
