@@ -1,11 +1,11 @@
 """Does a convolutional network gain by attention to channels, and where does CBAM put which part?
 
-Hu et al. 2018 (squeeze and excitation, arXiv:1709.01507, Tables 10 and 14): a gate for each channel,
-from the mean over the map, takes ResNet-50's error on ImageNet from 23.3 to 22.3 %, at any ratio
-from 2 to 16. Woo et al. 2018 (CBAM, arXiv:1807.06521, section 4.1): a gate for each place after it
-gains a little more, and channels first are better than places first. Here: a residual network of 16, 32 and
-64 channels, a block each, on clothes of 28 x 28 pixels; places of the gate, what SE's is pooled by,
-and CBAM's order, one at a time.
+Hu et al. 2018 (squeeze and excitation, arXiv:1709.01507, Table 10): a gate for each channel, from
+the mean over the map, takes ResNet-50's error on ImageNet from 23.3 to 22.3 %, at any ratio from 2
+to 16. Woo et al. 2018 (CBAM, arXiv:1807.06521, section 4.1): a gate for each place after it
+gains a little more, and channels first are better than places first. Here: a residual network of
+16, 32 and 64 channels, a block each, on clothes of 28 x 28 pixels; CBAM's order, the ratio, and at
+standard the place of the gate, one at a time.
 
 Expected: gains of less than a point, larger for SE than for what CBAM adds; order and ratio cannot
 be told apart.

@@ -215,6 +215,10 @@ class Architecture(nn.Module, ABC):
         """
         raise ModelError(f"{self.spec.architecture} gives no attention weights of its source")
 
+    def patch_grid(self) -> tuple[int, int] | None:
+        """Rows and columns of its tokens, where they are patches of an image; else None."""
+        return None
+
     def flops(self, length: int, batch: int = 1, *others: Any, **named: Any) -> float:
         """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
 

@@ -53,6 +53,10 @@ class ViT(Classifier):
         """What reads the patches."""
         return of_patches(self.spec, self.config.patch)
 
+    def patch_grid(self) -> tuple[int, int] | None:
+        """See `Architecture.patch_grid`."""
+        return self.of_tokens().grid
+
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
         assert mask is None, "an image has no padding"

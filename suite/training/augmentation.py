@@ -38,8 +38,6 @@ from models.interface import INPUTS
 from suite.schema import Training
 from suite.tasks.data_order import RandomStream, Whole
 from suite.tasks.task import Batch, Task
-from suite.training.mixing import Mixing, mixed
-from suite.training.randaugment import WHITE, rand_augmented
 
 AUGMENTATIONS = (  # fields of `Training`; the place is part of what is drawn: add behind
     "repeated_augmentation", "flip", "crop", "randaugment", "erasing", "mixup", "cutmix",
@@ -85,6 +83,8 @@ def training_batch(task: Task, step: int, batch: int, seed: int, training: Train
     images = single_images(found.inputs[INPUTS], task, training, seed=seed, step=step)
     targets = found.targets
     if training.mixup or training.cutmix:
+        from suite.training.mixing import Mixing, mixed
+
         how = Mixing(mixup=training.mixup, cutmix=training.cutmix)
         stream = stream_of("mixup", seed, step)
         images, targets = mixed(images, targets, task.output_size, how, stream)
@@ -110,6 +110,8 @@ def single_images(
         is_flipped = torch.from_numpy(stream_of("flip", seed, step).uniform(len(images)) < 0.5)
         images = torch.where(is_flipped.view(-1, 1, 1, 1), images.flip(2), images)
     if training.randaugment:
+        from suite.training.randaugment import WHITE, rand_augmented
+
         pixels = ((images * deviation + mean) * WHITE).round().clamp(0, WHITE)
         pixels = rand_augmented(
             pixels.permute(0, 3, 1, 2).contiguous(), training.randaugment,

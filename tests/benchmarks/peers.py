@@ -21,6 +21,7 @@ from tests.benchmarks import (
     sparse_peers,
     state_peers,
     torch_peers,
+    vision_peers,
 )
 from tests.benchmarks.torch_peers import Adapter
 
@@ -180,6 +181,15 @@ def _transformers(name: str, adapt: Adapter) -> Peer:
     )  # fmt: skip
 
 
+_TALKING_BY_EINSUM = Peer(
+    name="the paper's listing, by torch", adapt=vision_peers.CausalTalkingHeads
+)
+
+
+def _timm(name: str, adapt: Adapter) -> Peer:
+    return Peer(name=f"timm {name}", package="timm", adapt=adapt)
+
+
 PAIRINGS: tuple[Pairing, ...] = (
     *_both("attention", _MULTIHEAD, _BARE),
     *_both("attention", _WITH_WEIGHTS, kernel="materialised"),
@@ -205,6 +215,26 @@ PAIRINGS: tuple[Pairing, ...] = (
     *_both("sink_attention", _SHOWN),
     *_both("latent_attention", _transformers("DeepseekV2Attention", attention_peers.latent)),
     *_both("differential_attention", _HALVES),
+    Pairing(
+        mixer="talking_heads",
+        is_causal=False,
+        peers=(_timm("TalkingHeadAttn", vision_peers.talking_heads),),
+        knobs={"bias": True},
+    ),
+    Pairing(
+        mixer="talking_heads", is_causal=True, peers=(_TALKING_BY_EINSUM,), knobs={"bias": True}
+    ),
+    Pairing(
+        mixer="outlook_attention",
+        is_causal=False,
+        peers=(_timm("OutlookAttention", vision_peers.outlook),),
+    ),
+    Pairing(
+        mixer="window_attention",
+        is_causal=False,
+        peers=(_timm("WindowAttention", vision_peers.window),),
+        knobs={"bias": True, "window": 8},
+    ),
     *_both("hard_attention", _SAMPLED),
     *_both("synthesizer", _SYNTHESIZED),
     *_both("lsh_attention", _HASHED),

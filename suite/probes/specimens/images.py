@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models import Architecture, Mixer
-from models.architectures.classifier import Classifier
 from models.interface import INPUTS
 from models.positions.absolute import Position
 from suite.probes.specimens.calls import calls_noted, has_weights, mixers_of
@@ -88,19 +87,12 @@ def chosen_images(task: Task) -> list[Batch]:
     return [found[label] for label in sorted(found)]
 
 
-def grid_of(model: Architecture) -> tuple[int, int] | None:
-    """Rows and columns of its tokens, where they are patches of an image."""
-    if isinstance(model, Classifier) and model.spec.input_kind == "image":
-        return model.of_tokens().grid
-    return None
-
-
 def patch_attention(model: Architecture, task: Task) -> list[Specimen]:
     """In the last layer and by rollout, as far as the layers have weights over all patches.
 
     Without a sum around the mixers there is no rollout.
     """
-    grid, mixers = grid_of(model), mixers_of(model)
+    grid, mixers = model.patch_grid(), mixers_of(model)
     if grid is None or not mixers or not has_weights(mixers[-1]):
         return []
     if math.prod(grid) > _MOST_COMPUTED or task.input_size not in _COLOURS:
@@ -170,7 +162,7 @@ def _num_before(model: Architecture) -> int:
 
 def position_grids(model: Architecture, task: Task) -> list[Specimen]:
     """Of absolute positions that have vectors; a picture a place, row by row."""
-    grid = grid_of(model)
+    grid = model.patch_grid()
     if grid is None:
         return []
     most = MOST_ACROSS if max(grid) < FINE else MOST_OF_FINE
@@ -239,3 +231,6 @@ def _to_one(filters: Tensor, *, signed: bool = True) -> Tensor:
     largest = largest.abs() if signed else largest
     scaled = flat / torch.where(largest == 0, torch.ones_like(largest), largest)
     return scaled.reshape(filters.shape)
+
+
+LOOKS = (images, patch_attention, position_grids, first_filters)

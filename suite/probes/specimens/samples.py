@@ -27,7 +27,6 @@ from models import Architecture, Mixer
 from models.interface import INPUTS
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
-from suite.probes.specimens import images
 from suite.probes.specimens.calls import Call, calls_noted, has_weights
 from suite.probes.specimens.calls import mixers_of as mixers_of
 from suite.probes.specimens.matrix import evenly_chosen, matrix_specimen
@@ -143,7 +142,7 @@ def position_matrices(model: Architecture, task: Task) -> list[Specimen]:
     Positions that act in another way (none, rope, shaw) have no such matrix. Cosines between the
     places of a grid are shown on it, see `suite.probes.specimens.images`.
     """
-    cosines = () if images.grid_of(model) else _cosines(model)
+    cosines = () if model.patch_grid() else _cosines(model)
     return [*cosines, *_biases(model)]
 
 
@@ -243,11 +242,21 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
         yield model(window)[0, -1]
 
 
+def pictures(model: Architecture, task: Task) -> list[Specimen]:
+    """Those of `suite.probes.specimens.images`; nothing where no image is read."""
+    if task.input_kind != "image":
+        return []
+    from suite.probes.specimens import images
+
+    found: list[Specimen] = []
+    for look in images.LOOKS:
+        with suppress(Exception, SystemExit):
+            found.extend(look(model, task))
+    return found
+
+
 _Look = Callable[[Architecture, Task], list[Specimen]]
-LOOKS: tuple[_Look, ...] = (
-    attention_maps, position_matrices, continuation,
-    images.images, images.patch_attention, images.position_grids, images.first_filters,
-)  # fmt: skip
+LOOKS: tuple[_Look, ...] = (attention_maps, position_matrices, continuation, pictures)
 
 
 def specimens_of(

@@ -21,7 +21,6 @@ from models.model_spec import ModelSpec
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.adversarial import adversarial_losses, passes_at
 from suite.training.distillation import with_teacher
 from suite.training.engines.engine import (
     evaluate,
@@ -161,13 +160,13 @@ class LocalEngine:
 
     def _losses(self, batch: Batch, task: Task) -> Iterator[Tensor]:
         """What is to be gone backward through, one after the other: one, but for HAT's steps."""
-        passes = passes_at(self.schedule.last_epoch, self._training)
-        if passes == 1:
+        if not self._training.adversarial_steps:
             yield self._loss(batch, task)[0]
-        else:
-            yield from adversarial_losses(
-                lambda moved: self._loss(moved, task), batch, task, passes
-            )
+            return
+        from suite.training.adversarial import adversarial_losses, passes_at
+
+        passes = passes_at(self.schedule.last_epoch, self._training)
+        yield from adversarial_losses(lambda moved: self._loss(moved, task), batch, task, passes)
 
     def _loss(self, batch: Batch, task: Task) -> tuple[Tensor, Tensor]:
         """Mean loss of a part of the batch, and the model's logits; both in float32."""

@@ -18,7 +18,6 @@ from suite.probes.specimens.images import (
     NUM_FILTERS,
     chosen_images,
     first_filters,
-    grid_of,
     images,
     patch_attention,
     position_grids,
@@ -295,7 +294,7 @@ def test_a_model_of_no_image_leaves_no_picture() -> None:
     model = vit(
         architecture="classifier", length=49, input_kind="vectors", input_size=16, grid=None
     )
-    assert grid_of(model) is None
+    assert model.patch_grid() is None
     for look in (images, patch_attention, position_grids, first_filters):
         assert look(model, task) == []
 
