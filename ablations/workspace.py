@@ -11,6 +11,10 @@ questions about the nearest and the farthest.
 Expected: on relational questions the memory is ahead of attention; more slots than objects add
 nothing; hard writing is as good as soft.
 
+Found at quick, eight seeds: on relational questions attention 0.701, the memory 0.654 with eight
+slots and 0.650 with one (who counts shapes 0.69); on the others 0.643, 0.569 and 0.548. The memory
+learns slowly: its curve still rises at the end, so a longer training may tell otherwise.
+
 Cost: quick about 45 minutes on two cores; standard 25 on one H100, as planned.
 """
 
