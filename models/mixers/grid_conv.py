@@ -73,7 +73,8 @@ class GridConvolution(GridMixer):
         image = tokens.permute(0, 3, 1, 2)  # channels last, of a single image too
         kernel, reach = self._met(rows, columns)
         mixed = functional.conv2d(image, kernel, self.conv.bias, padding=reach, groups=self.dim)
-        return mixed.flatten(2).transpose(1, 2)
+        # Channels last first: the gradient of a flattened image may lose that it is laid out so.
+        return mixed.permute(0, 2, 3, 1).flatten(1, 2)
 
     def _met(self, rows: int, columns: int) -> tuple[Tensor, tuple[int, int]]:
         """The taps that can meet a token, and how far they reach in both directions."""
