@@ -290,6 +290,8 @@ def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
 @forms_first
 def test_gradients_equal_finite_differences(case: Case) -> None:
     mixer, x = case.build(), sequence(1, 3).requires_grad_()
+    for parameter in mixer.parameters():  # a ReLU has none at 0, where biases start
+        parameter.data += 0.01
     parameters = dict(mixer.named_parameters())
 
     def function(x: Tensor, *values: Tensor) -> Tensor:
@@ -651,7 +653,7 @@ def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
     for parameter in {p for mixer in layers for p in mixer.parameters()}:
         parameter.data += 0.1
     x = sequence(2, ODD_LENGTH).requires_grad_()
-    trained = in_training(layers, x, calls=3)
+    trained = in_training(layers, x, calls=4)  # more than any interval tried
     (gradient,) = torch.autograd.grad((trained * sequence(*x.shape, seed=2)).sum(), x)
     with torch.no_grad():
         evaluated = torch.nn.Sequential(*layers).eval()(x)
@@ -681,8 +683,12 @@ def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
 def is_like_none(case: Case) -> bool:
     """Whether None, the default, stands for this value, and not for every one tried."""
     others = [each for each in CHANGED if (each.name, each.knob) == (case.name, case.knob)]
-    shapes = {each: [p.shape for p in each.build().parameters()] for each in others}
+    shapes = {each: [t.shape for t in tensors_of(each.build())] for each in others}
     return any(shape != shapes[case] for shape in shapes.values())
+
+
+def tensors_of(mixer: Mixer) -> list[Tensor]:
+    return [*mixer.parameters(), *mixer.buffers()]
 
 
 @pytest.mark.parametrize("case", PLACED, ids=str)
