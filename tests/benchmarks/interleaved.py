@@ -7,16 +7,16 @@ its interval. Rounds go on until the interval is narrow or the time is up.
 
 from __future__ import annotations
 
-import gc
 import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+
+from suite.timing.held_still import memory_kept, no_garbage_collection
 
 Contestants = Mapping[str, Callable[[], object]]
 
@@ -104,9 +104,13 @@ class Contest:
     seed: int = 0
 
     def run(self) -> Times:
-        """Warm up, then count rounds; nothing is collected as garbage meanwhile."""
+        """Warm up, then count rounds.
+
+        As in timing trials nothing is collected as garbage meanwhile, and what is freed stays with
+        the process: else one of two alike is slower, whose memory glibc gives back.
+        """
         turns = random.Random(self.seed)
-        with _no_garbage_collection():
+        with no_garbage_collection(), memory_kept():
             num_passes = self._warm_up(turns)
             seconds: dict[str, list[float]] = {name: [] for name in self.contestants}
             begun = self.clock()
@@ -149,16 +153,3 @@ class Contest:
         times = Times({name: tuple(samples) for name, samples in seconds.items()})
         ratios = [times.ratio(first, other) for other in others]
         return all(ratio.is_narrow(self.limits.half_width) for ratio in ratios)
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """What is there now is collected first."""
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
