@@ -19,6 +19,7 @@ from suite.spec import (
     Scale,
     SpecError,
 )
+from suite.spec.model import is_alike
 
 MOST_VARIANTS = 10_000
 _MAY_LACK = ("architecture", "mixer")  # of the fields of a model: its task's, and none
@@ -88,7 +89,7 @@ class Baseline:
 
     def has(self, axis: Axis) -> bool:
         """Whether the baseline's value is one that the axis takes."""
-        return any(_same(value, self.value(axis.name)) for value in axis.values)
+        return any(is_alike(value, self.value(axis.name)) for value in axis.values)
 
 
 def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
@@ -113,7 +114,7 @@ def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     for axis in axes:
         for value in axis.values:
             variant = Variant(label=f"{axis.name}={_text(value)}", changes={axis.name: value})
-            if _same(value, baseline.value(axis.name)):
+            if is_alike(value, baseline.value(axis.name)):
                 variant = reference
             variants.setdefault(variant.label, variant)
     return reference, tuple(variants.values())
@@ -159,7 +160,7 @@ def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob |
     For that model's own value may be another one.
     """
     label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
-    changed = {name: value for name, value in values.items() if not _same(value, before[name])}
+    changed = {name: value for name, value in values.items() if not is_alike(value, before[name])}
     if WHOLE_MODEL in changed:
         of_model = values.keys() - Scale.model_fields.keys() - {"task", TEACHER}
         changed = {n: value for n, value in values.items() if n in changed or n in of_model}
@@ -189,11 +190,6 @@ def _refuse_ambiguous_axes(ablation: Ablation) -> None:
         raise SpecError(
             f"an axis 'task' goes with one task, the baseline's; tasks={list(ablation.tasks)}."
         )
-
-
-def _same(a: Knob | Model, b: Knob | Model) -> bool:
-    """Equal in type and value: True is not 1, and 8.0 is not 8."""
-    return type(a) is type(b) and a == b
 
 
 def _text(value: Knob | Model) -> str:

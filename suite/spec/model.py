@@ -87,11 +87,11 @@ class Model(FrozenSpec):
         if self.preset is not None:
             mine = {"mixer": self.mixer, **mine}
             usual |= preset_named(self.preset).fields
-        return {k: v for k, v in mine.items() if k not in usual or not _is_alike(v, usual[k])}
+        return {k: v for k, v in mine.items() if k not in usual or not is_alike(v, usual[k])}
 
 
-def _is_alike(value: Knob, other: Knob) -> bool:
-    """Equal in type and value."""
+def is_alike(value: object, other: object) -> bool:
+    """Equal in type and value: True is not 1, and 8.0 is not 8."""
     return type(value) is type(other) and value == other
 
 
