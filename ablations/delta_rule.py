@@ -48,7 +48,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=2, length=64, steps=1_200, search_steps=300, batch=32, num_evaluations=4,
+            dim=32, depth=2, length=64, steps=1_200, search_steps=600, batch=32, num_evaluations=4,
             seeds=4,
         ),
         "standard": Scale(

@@ -41,7 +41,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=4, length=64, steps=1_500, search_steps=300, batch=32, num_evaluations=4,
+            dim=32, depth=4, length=64, steps=1_500, search_steps=750, batch=32, num_evaluations=4,
             seeds=3,
         ),
         "standard": Scale(
