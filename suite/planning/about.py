@@ -9,7 +9,7 @@ from models import Cost
 from models.model_spec import Knob, without_late_defaults
 from suite.planning.knobs import architectures_of, load_architecture, load_mixers
 from suite.planning.loader import LoadedAblation
-from suite.planning.variants import Baseline, Variant
+from suite.planning.variants import Baseline, Variant, described
 from suite.schema import (
     FLOORS,
     MIXER_ALONE,
@@ -21,7 +21,7 @@ from suite.schema import (
     MixerFacts,
     Trial,
 )
-from suite.spec import SEEDS, SMOKE, TUNED
+from suite.spec import SEEDS, SMOKE, TEACHER, TUNED, WHOLE_MODEL, Ablation, Model
 from suite.tasks.registry import task_class
 
 
@@ -110,7 +110,14 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
         settings["teacher"] = baseline.label("teacher").partition("=")[2]
     if baseline.scale.learning_rate == TUNED:
         settings["learning_rate"] = _searched(trials)
-    return settings
+    return settings | _labelled(baseline.ablation)
+
+
+def _labelled(ablation: Ablation) -> dict[str, Knob]:
+    """What stands behind the labels of models."""
+    axes = (axis for axis in ablation.axes if axis.name in (WHOLE_MODEL, TEACHER))
+    models = [value for axis in axes for value in axis.values if isinstance(value, Model)]
+    return {each.label: described(each) for each in models if each.label}
 
 
 def _searched(trials: Sequence[Trial]) -> str:

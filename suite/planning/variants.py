@@ -196,6 +196,11 @@ def _text(value: Knob | Model) -> str:
     """As a label shows it, which ``, `` and ``=`` divide into parts."""
     if not isinstance(value, Model):
         return str(value).lower() if isinstance(value, bool) else str(value)
+    return value.label or described(value)
+
+
+def described(value: Model) -> str:
+    """As ``gated_delta (heads 2)``: all that it sets."""
     is_named = value.mixer is not None and value.preset is None
     said: dict[str, Knob] = {}
     if is_named and value.architecture is not None:

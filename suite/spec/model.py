@@ -31,6 +31,8 @@ class Model(FrozenSpec):
         dim: Its width, where it is not the scale's; so is `depth`.
         depth: Its blocks.
         runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
+        label: What an axis of models calls it, as ``ViT`` for ``model=ViT``; by default its mixer
+            or architecture with all that it sets. It changes no result.
         knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
             ``heads=8, norm_placement="post"``.
     """
@@ -42,6 +44,7 @@ class Model(FrozenSpec):
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
     depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
     runtime: Name = "eager"
+    label: Annotated[str, Field(pattern=r"^[^=,;()\s][^=,;()]{0,39}$")] | None = None
     knobs: dict[str, Knob] = Field(default_factory=dict)
 
     def __init__(
@@ -54,6 +57,7 @@ class Model(FrozenSpec):
         dim: int | None = None,
         depth: int | None = None,
         runtime: str = "eager",
+        label: str | None = None,
         **knobs: Knob,
     ) -> None:
         parts: dict[str, object] = {
@@ -70,6 +74,7 @@ class Model(FrozenSpec):
             **of_preset,
             **{name: given for name, given in parts.items() if given is not None},
             "runtime": runtime,
+            "label": label,
             "knobs": {**knobs_of_preset, **checked},
         }
         super().__init__(**fields)

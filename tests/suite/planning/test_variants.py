@@ -93,6 +93,36 @@ def test_an_axis_of_whole_models_is_labelled_by_what_they_say() -> None:
     )
 
 
+def test_a_model_is_called_by_its_label() -> None:
+    """Which changes no trial, and stands beside what it means in the settings."""
+    own, called = (
+        make_ablation(
+            baseline=Model(mixer="attention"),
+            axes=[
+                vary("model", [
+                    Model(mixer="attention"),
+                    Model(mixer="local_attention", position="none", window=8, label=label),
+                ]),
+            ],
+        )
+        for label in (None, "near ones")
+    )  # fmt: skip
+    assert [*_expanded(called, {"heads": 4})[1]] == ["model=attention", "model=near ones"]
+    plans = plan(own), plan(called)
+    first, second = ({trial.trial_id for trial in found.trials} for found in plans)
+    assert first == second
+    settings = plans[1].about.settings
+    assert settings["near ones"] == "local_attention (position none; window 8)"
+    with pytest.raises(SpecError, match="Model: label='a=b'"):
+        Model(mixer="conv", label="a=b")
+
+
+def test_two_models_of_one_label_are_refused() -> None:
+    models = [Model(mixer=mixer, label="one") for mixer in ("attention", "conv")]
+    with pytest.raises(SpecError, match="'model' has two values that read alike"):
+        _expanded(make_ablation(axes=[vary("model", models)]), {"heads": 4})
+
+
 TASKS = ["shakespeare_characters", "fashion_mnist_patches"]
 
 
