@@ -7,12 +7,14 @@ acts inside a mixer, between two tokens, is none of these: see `models.positions
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
+
+Given = Literal["grid", "std"]
 
 
 class Position(nn.Module, ABC):
@@ -20,9 +22,12 @@ class Position(nn.Module, ABC):
 
     Attributes:
         version: Goes up whenever a change here moves a number.
+        takes: What it is built from besides `dim` and `max_length`: `grid`, the rows and columns of
+            an image's patches, or None; `std`, of the normal distribution that it draws from.
     """
 
     version: ClassVar[int] = 1
+    takes: ClassVar[tuple[Given, ...]] = ()
 
     def __init__(self, *, dim: int, max_length: int) -> None:
         super().__init__()
@@ -91,14 +96,24 @@ class LearnedPosition(Position):
     Section 3.5 of Vaswani et al. 2017, after Gehring et al. 2017 (arXiv:1705.03122). BERT draws
     places and tokens alike, both from normal(0, 0.02); here tokens enter with unit variance, and
     places a fiftieth of that went unnoticed for hundreds of steps.
+
+    Args:
+        dim: Width of a token.
+        max_length: Tokens, those before the grid included.
+        grid: Rows and columns of the tokens that come last; None where they have none.
+        std: Standard deviation, where it is not 1.
     """
 
     version = 2
+    takes = ("grid", "std")
 
-    def __init__(self, *, dim: int, max_length: int) -> None:
+    def __init__(
+        self, *, dim: int, max_length: int, grid: tuple[int, int] | None = None, std: float = 1.0
+    ) -> None:
         super().__init__(dim=dim, max_length=max_length)
+        self.grid = grid
         self.table = nn.Parameter(torch.empty(max_length, dim))
-        nn.init.normal_(self.table)
+        nn.init.normal_(self.table, std=std)
 
     def vectors(self, length: int) -> Tensor:
         """See `Position.vectors`."""
@@ -119,8 +134,11 @@ class GridPosition(Position):
         grid: Rows and columns.
     """
 
+    takes: ClassVar[tuple[Given, ...]] = ("grid",)
+
     def __init__(self, *, dim: int, max_length: int, grid: tuple[int, int] | None = None) -> None:
         super().__init__(dim=dim, max_length=max_length)
+        self.grid = grid
         self.rows, self.columns = grid or (1, max_length)
         self.num_before = max_length - self.rows * self.columns
         self.widths = dim // 2, dim - dim // 2
@@ -159,13 +177,15 @@ class SinusoidalGridPosition(GridPosition):
 class LearnedGridPosition(GridPosition):
     """A learned vector for each row and each column, drawn as those of `LearnedPosition`."""
 
-    def __init__(self, **sizes: Any) -> None:
+    takes = ("grid", "std")
+
+    def __init__(self, *, std: float = 1.0, **sizes: Any) -> None:
         super().__init__(**sizes)
         of_row, of_column = self.widths
         self.row_table = nn.Parameter(torch.empty(self.rows, of_row))
         self.column_table = nn.Parameter(torch.empty(self.columns, of_column))
-        nn.init.normal_(self.row_table)
-        nn.init.normal_(self.column_table)
+        nn.init.normal_(self.row_table, std=std)
+        nn.init.normal_(self.column_table, std=std)
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """See `GridPosition.tables`."""

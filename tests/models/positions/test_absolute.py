@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from models import POSITIONS, ModelError, position_class
-from models.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
+from models.positions.absolute import (
+    LearnedPosition,
+    NoPosition,
+    SinusoidalPosition,
+    sinusoids,
+)
 from models.registry import relative_position
 
 
@@ -77,3 +82,16 @@ def test_on_no_grid_all_tokens_stand_in_one_row() -> None:
     of_rows, of_columns = position.tables()
     assert (of_rows.shape, of_columns.shape) == ((1, 2), (9, 3))
     assert torch.equal(position.vectors(9)[:, 2:], of_columns)
+
+
+# The size that they start with
+
+
+@pytest.mark.parametrize("name", ["learned", "learned_2d"])
+def test_smaller_vectors_are_the_same_draws(name: str) -> None:
+    drawn = []
+    for std in (1.0, 0.02):
+        torch.manual_seed(0)
+        drawn.append(position_class(name)(dim=64, max_length=48, grid=(6, 8), std=std))
+    for usual, small in zip(*(each.parameters() for each in drawn), strict=True):
+        torch.testing.assert_close(small, 0.02 * usual)
