@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
 from models.interface import ANSWERS, CAUSAL, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
-from models.model_spec import ModelSpec, config_from_knobs
+from models.model_spec import ModelSpec, config_from_knobs, late_knob
 from models.registry import learns_by_score, mixer_class, mixer_pattern
 from models.sublayers import StackConfig, check_stack
 
@@ -258,10 +258,13 @@ class StackArchitecture(Architecture):
             position_mode: How an absolute position p meets its token x: `added`, or
                 `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
                 two identity blocks.
+            position_std: Standard deviation of what learned absolute positions start from. ViT and
+                DeiT take 0.02; `initialisation` draws linear maps alone, and leaves positions.
         """
 
         initialisation: Initialisation = "scaled_normal"
         position_mode: Literal["added", "concatenated"] = "added"
+        position_std: float = late_knob(1.0)
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
@@ -274,6 +277,8 @@ class StackArchitecture(Architecture):
     def check_config(cls, config: Any) -> None:
         """See `Architecture.check_config`."""
         check_stack(config, owner=cls.name)
+        if config.position_std <= 0:
+            raise ModelError(f"{cls.name}: position_std={config.position_std} is not above 0")
 
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:

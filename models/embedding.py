@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.model_spec import ModelSpec
-from models.positions.absolute import GridPosition, NoPosition, Position
+from models.positions.absolute import NoPosition, Position
 from models.registry import position_class, relative_position
 
 PositionMode = Literal["added", "concatenated"]
@@ -104,18 +104,31 @@ class ConcatenatedPosition(nn.Module):
 
 
 def build_position(
-    spec: ModelSpec, mode: PositionMode, seeds: PartSeeds
+    spec: ModelSpec, mode: PositionMode, std: float, seeds: PartSeeds
 ) -> Position | ConcatenatedPosition:
     """What joins absolute positions to tokens; nothing where the position acts inside mixers.
 
+    Args:
+        spec: Which position, and its sizes.
+        mode: See `StackArchitecture.Config`.
+        std: Of a learned position, its `position_std`.
+        seeds: Of the stack.
+
     Raises:
-        ModelError: nothing to concatenate.
+        ModelError: nothing to concatenate, or to draw with another deviation than 1.
     """
     relative = relative_position(spec.position)
     kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))
-    of_grid = {"grid": spec.grid} if issubclass(kind, GridPosition) else {}
+    if std != 1 and "std" not in kind.takes:
+        raise ModelError(
+            f"position_std={std} is of 'learned' and 'learned_2d': position={spec.position!r} "
+            "draws no absolute positions"
+        )
+    given: dict[str, Any] = {"grid": spec.grid, "std": std}
     with seeds.part("position"):
-        position = kind(dim=spec.dim, max_length=spec.length, **of_grid)
+        position = kind(
+            dim=spec.dim, max_length=spec.length, **{name: given[name] for name in kind.takes}
+        )
     if mode == "added":
         return position
     if isinstance(position, NoPosition):

@@ -199,7 +199,7 @@ class Trunk(nn.Module):
                 f"{spec.architecture}: residual='reversible' runs eagerly, not by "
                 f"runtime={spec.runtime!r}"
             )
-        self.position = build_position(spec, config.position_mode, seeds)
+        self.position = build_position(spec, config.position_mode, config.position_std, seeds)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(build_mixers(spec, seeds, is_causal=is_causal)):

@@ -29,6 +29,7 @@ from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
 from mistakes.filters import MUTANTS_OF_FILTERS
 from mistakes.latents import MUTANTS_OF_LATENTS
 from mistakes.mixers import MUTANTS_OF_MIXERS
+from mistakes.positions import MUTANTS_OF_POSITIONS
 from mistakes.recipes import MUTANTS_OF_RECIPES
 from mistakes.resnet import MUTANTS_OF_RESNET
 from mistakes.swin import MUTANTS_OF_SWIN
@@ -44,6 +45,7 @@ MUTANTS = (
     + MUTANTS_OF_SWIN
     + MUTANTS_OF_CAIT_AND_VOLO
     + MUTANTS_OF_DEIT_AND_LEVIT
+    + MUTANTS_OF_POSITIONS
     + MUTANTS_OF_RECIPES
     + MUTANTS_OF_LATENTS
     + MUTANTS_OF_CHOICES

@@ -115,7 +115,7 @@ class SharedTrunk(nn.Module):
     def __init__(self, spec: ModelSpec, config: SharedWorkspace.Config, seeds: PartSeeds) -> None:
         super().__init__()
         self.depth = spec.depth
-        self.position = build_position(spec, config.position_mode, seeds)
+        self.position = build_position(spec, config.position_mode, config.position_std, seeds)
         self.dropout = nn.Dropout(config.dropout)
         num_own = 1 if config.is_shared else spec.depth
         self.blocks = nn.ModuleList()

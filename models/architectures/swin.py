@@ -94,11 +94,10 @@ class Swin(StackArchitecture):
             )
         if config.residual == "reversible":
             raise ModelError(f"{cls.name}: residual='reversible' ends where a map is merged")
-        if config.position_mode != "added" and not config.has_absolute_position:
-            raise ModelError(
-                f"{cls.name}: position_mode={config.position_mode!r} needs "
-                "has_absolute_position=True"
-            )
+        for key, idle in {"position_mode": "added", "position_std": 1.0}.items():
+            value = getattr(config, key)
+            if value != idle and not config.has_absolute_position:
+                raise ModelError(f"{cls.name}: {key}={value!r} needs has_absolute_position=True")
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
@@ -112,7 +111,7 @@ class Swin(StackArchitecture):
             self.embedding = InputEmbedding(spec)
         self.embedding_norm = build_norm(spec.dim, config)
         placed = replace(spec, position="learned" if config.has_absolute_position else "none")
-        self.position = build_position(placed, config.position_mode, seeds)
+        self.position = build_position(placed, config.position_mode, config.position_std, seeds)
         self.dropout = nn.Dropout(config.dropout)
         depths, heads = (_numbers(self.name, key, getattr(config, key)) for key in _OF_STAGES)
         shares = iter([(block + 1) / sum(depths) for block in range(sum(depths))])

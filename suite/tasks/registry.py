@@ -27,6 +27,8 @@ TASKS: dict[str, str] = {
     "fashion_mnist_corrupted": "suite.tasks.images.corrupted:FashionMnistCorrupted",
     "openmoji_corrupted": "suite.tasks.images.corrupted:OpenmojiCorrupted",
     "openmoji_groups": "suite.tasks.images.openmoji:OpenmojiGroups",
+    "fashion_mnist_14": "suite.tasks.images.halved:FashionMnistHalved",
+    "openmoji_groups_16": "suite.tasks.images.halved:OpenmojiHalved",
     "digits_images": "suite.tasks.images.digits_images:DigitsImages",
     "cifar10": "suite.tasks.images.cifar10:Cifar10",
     "tiny_imagenet": "suite.tasks.images.tiny_imagenet:TinyImagenet",

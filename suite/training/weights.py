@@ -1,5 +1,9 @@
 """Keeps the final weights of a trial from which others start or learn, and gives them to those.
 
+A model on images of another resolution takes over learned positions, too: interpolated, as DeiT
+does (Touvron et al. 2021, arXiv:2012.12877, section 5). What a table means its position knows; see
+`models.positions.absolute.Position.resampled`.
+
 `<out>/checkpoints/<trial_id>/final/` has a file of tensors, and a manifest with its SHA-256. It has
 another name until all of it is on the disk, so it is complete or absent.
 """
@@ -13,7 +17,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from models.positions.absolute import Position
 from suite.errors import CheckpointError
+from suite.text import some_of
 from suite.training.checkpoint import UNFINISHED, why_invalid, write_manifest
 from suite.training.tensor_io import (
     Tensors,
@@ -58,6 +64,8 @@ def why_no_weights(checkpoints: Path, trial_id: str) -> str:
 def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
     """Give the model the kept weights whose name, shape and type agree with its own.
 
+    Of an image's positions the shape need not agree; see the module's note.
+
     Args:
         model: Drawn already; what does not agree stays as it is.
         checkpoints: The folder of all trials' checkpoints; None where this host does not see it.
@@ -69,10 +77,13 @@ def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
     Raises:
         CheckpointError: they are missing or damaged, or none agrees.
     """
-    num_taken, left = _take(model, checkpoints, trial_id)
+    found = _kept(checkpoints, trial_id)
+    moved = _on_its_grid(model, found)
+    num_taken, left = _take(model, {**found, **moved})
     if not num_taken:
         raise CheckpointError(f"no weight of trial {trial_id[:8]} has a name and shape of its own")
-    return f"it starts from trial {trial_id[:8]}: {_in_words(num_taken, left)}"
+    said = _in_words(num_taken - len(moved), list(moved), left)
+    return f"it starts from trial {trial_id[:8]}: {said}"
 
 
 def restore(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
@@ -84,20 +95,35 @@ def restore(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
     Raises:
         CheckpointError: they are missing or damaged, or of another model.
     """
-    _, left = _take(model, checkpoints, trial_id)
+    _, left = _take(model, _kept(checkpoints, trial_id))
     if left:
         raise CheckpointError(f"trial {trial_id[:8]} has kept no weight that fits {left[0]}")
     return f"it learns from trial {trial_id[:8]}"
 
 
-def _take(model: nn.Module, checkpoints: Path | None, trial_id: str) -> tuple[int, list[str]]:
+def _take(model: nn.Module, found: Tensors) -> tuple[int, list[str]]:
     """How many tensors were taken over, and the names of those that stay as they are."""
-    found = _kept(checkpoints, trial_id)
     own = {name: t for name, t in model.state_dict().items() if isinstance(t, Tensor)}
     taken = {name: t for name, t in found.items() if name in own and _agree(t, own[name])}
     model.load_state_dict(taken, strict=False)
     left = [name for name, tensor in own.items() if not _is_taken(name, tensor, taken, own)]
     return len(own) - len(left), left
+
+
+def _on_its_grid(model: nn.Module, found: Tensors) -> Tensors:
+    """What the model's positions make of tables of theirs that were learned on another grid."""
+    moved = {}
+    for path, module in model.named_modules():
+        if not isinstance(module, Position):
+            continue
+        for name, own in module.named_parameters(prefix=path):
+            table = found.get(name)
+            if table is None or table.dtype != own.dtype or _agree(table, own):
+                continue
+            here = module.resampled(name.rpartition(".")[2], table)
+            if here is not None:
+                moved[name] = here
+    return moved
 
 
 def _kept(checkpoints: Path | None, trial_id: str) -> Tensors:
@@ -122,10 +148,15 @@ def _is_taken(name: str, tensor: Tensor, taken: Tensors, own: Tensors) -> bool:
     return name in taken or any(own[other].data_ptr() == tensor.data_ptr() for other in taken)
 
 
-def _in_words(num_taken: int, left: list[str]) -> str:
-    """As ``34 tensors fit, 2 stay as drawn (head.weight, head.bias)``."""
-    if not left:
-        return f"all {num_taken} tensors fit"
-    more = [f"and {len(left) - _MOST_NAMED} more"] if len(left) > _MOST_NAMED else []
-    named = ", ".join([*left[:_MOST_NAMED], *more])
-    return f"{num_taken} tensors fit, {len(left)} stay as drawn ({named})"
+def _in_words(num_fit: int, moved: list[str], left: list[str]) -> str:
+    """As ``33 tensors fit, 1 was interpolated (position.table), 1 stays as drawn (head.bias)``."""
+    if not moved and not left:
+        return f"all {num_fit} tensors fit"
+    was, stay = ("was" if len(moved) == 1 else "were"), ("stays" if len(left) == 1 else "stay")
+    parts = {f"{was} interpolated": moved, f"{stay} as drawn": left}
+    named = [
+        f"{len(names)} {what} ({some_of(names, _MOST_NAMED, ', ')})"
+        for what, names in parts.items()
+        if names
+    ]
+    return ", ".join([f"{num_fit} tensors fit", *named])

@@ -45,6 +45,7 @@ KNOBS_THAT_SHOW = {
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
     "position_mode": {"has_absolute_position": True},
+    "position_std": {"has_absolute_position": True},
     "relative_bias": {"norm_placement": "pre"},  # blocks that start as the identity hide it
     "has_input_feeding": {"form": "luong"},
     **{knob: {"channel_attention": "se"} for knob in OF_EXCITATION},

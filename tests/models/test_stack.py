@@ -86,6 +86,37 @@ def test_there_is_nothing_to_concatenate_without_vectors(position: str) -> None:
         build(spec("tagger", position=position, position_mode="concatenated"))
 
 
+@pytest.mark.parametrize("initialisation", ["scaled_normal", "truncated_normal"])
+@pytest.mark.parametrize("mode", ["added", "concatenated"])
+def test_positions_start_as_small_as_asked_and_all_else_as_it_was(
+    mode: str, initialisation: str
+) -> None:
+    """No rule of linear maps draws them again."""
+    settings = {"position_mode": mode, "initialisation": initialisation}
+    usual, small = (
+        dict(build(spec("tagger", position_std=std, **settings)).named_parameters())
+        for std in (1.0, 0.02)
+    )
+    (table,) = (name for name in usual if name.endswith("position.table"))
+    for name, parameter in usual.items():
+        share = 0.02 if name == table else 1.0
+        torch.testing.assert_close(small[name], share * parameter)
+    assert usual[table].std().item() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("std", [0, -0.5])
+def test_a_deviation_is_above_0(std: float) -> None:
+    with pytest.raises(ModelError, match=f"^vit: position_std={float(std)} is not above 0$"):
+        build(spec("vit", position_std=std))
+
+
+@pytest.mark.parametrize("position", ["none", "sinusoidal", "sinusoidal_2d", *RELATIVE])
+def test_what_is_not_drawn_has_no_deviation(position: str) -> None:
+    with pytest.raises(ModelError, match=f"position_std=0.02 is .*: position='{position}' draws"):
+        build(spec("tagger", position=position, position_std=0.02))
+    build(spec("tagger", position=position, position_std=1))
+
+
 @pytest.mark.parametrize("position", RELATIVE)
 def test_a_relative_position_acts_in_every_mixer_and_not_before(position: str) -> None:
     model = build(spec("tagger", position=position))

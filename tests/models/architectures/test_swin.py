@@ -162,6 +162,7 @@ def test_shifted_windows_carry_a_pixel_across_the_edge_of_a_window() -> None:
         ({"patch": 3}, "swin: patch=3 does not divide an image of 16 x 16 pixels"),
         ({"residual": "reversible"}, "residual='reversible' ends where a map is merged"),
         ({"position_mode": "concatenated"}, "='concatenated' needs has_absolute_position=True"),
+        ({"position_std": 0.02}, "position_std=0.02 needs has_absolute_position=True"),
         ({"depth": 2}, "swin has no knob 'depth'"),
     ],
 )

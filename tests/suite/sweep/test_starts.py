@@ -5,14 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from suite.events import Event, Finished
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
+from suite.probes.probe import started_model
 from suite.provenance import provenance
 from suite.schema import Plan, Resources, Result, Status
 from suite.spec import Ablation, Model, Scale, vary
@@ -20,6 +23,8 @@ from suite.sweep.driver import Display, Options, run
 from suite.sweep.pending import in_layers, pending_work
 from suite.sweep.starts import StartWeights
 from suite.sweep.verify import differences
+from suite.training.checkpoint import Checkpointer
+from suite.training.tensor_io import read_tensors
 from suite.training.weights import FINAL
 from tests.workplace import Workplace
 
@@ -82,18 +87,18 @@ class Killed(BaseException):
     """In the place of a kill."""
 
 
-def _run_until_the_parent_is_done(out: Path) -> Path:
+def _run_until_the_parent_is_done(out: Path, ablation: Ablation = ABLATION) -> Path:
     """The final weights that it leaves behind."""
-    (parent,) = [t for t in plan(ABLATION).trials if t.task == "parity"]
+    (parent,) = {t.start.trial_id for t in plan(ablation).trials if t.start}
 
     class Watching(Display):
         def show(self, event: Event) -> None:
-            if isinstance(event, Finished) and event.trial_id == parent.trial_id:
+            if isinstance(event, Finished) and event.trial_id == parent:
                 raise Killed
 
     with pytest.raises(Killed):
-        run(ABLATION, options=_options(out), display_for=lambda *_: Watching())
-    return out / "checkpoints" / parent.trial_id / FINAL
+        run(ablation, options=_options(out), display_for=lambda *_: Watching())
+    return out / "checkpoints" / parent / FINAL
 
 
 def test_a_parent_runs_first_is_shared_and_its_weights_go_at_the_end(work: Workplace) -> None:
@@ -169,6 +174,55 @@ def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_nu
     assert {trial_id: sha256 for trial_id, (_, sha256) in found.items()} == undisturbed
     assert (found[parent.trial_id][0], found[child.trial_id][0]) == (attempts, 1)
     assert not (killed / "checkpoints").exists()
+
+
+@pytest.mark.usefixtures("_no_store")
+@pytest.mark.parametrize(
+    ("position", "tables"),
+    [("learned", "position.table"), ("learned_2d", "position.row_table, trunk.position.column")],
+)
+def test_a_vision_transformer_begins_at_half_the_resolution_and_keeps_its_positions(
+    position: str, tables: str, tmp_path: Path
+) -> None:
+    small, large = "fashion_mnist_14", "fashion_mnist_images"
+    scale = Scale(**{**SCALE, "steps": 2, "pretraining_steps": 2, "length": 784, "batch": 10})  # type: ignore[arg-type]
+    ablation = ABLATION.model_copy(
+        update={
+            "baseline": Model("vit", mixer="fnet", position=position, patch=2),
+            "axes": (vary("start", ["none", small]),),
+            "tasks": (large,),
+            "scales": {"quick": scale},
+        }
+    )
+    weights = _run_until_the_parent_is_done(tmp_path, ablation)
+    learned = read_tensors(weights / "model.safetensors")
+    (child,) = [t for t in plan(ablation).trials if t.start]
+    assert child.start is not None
+    assert (child.start.task, child.start.subjects[0].grid) == (small, (14, 14))
+    checkpointer = Checkpointer(tmp_path / "checkpoints" / child.trial_id, 1e9)
+    model, (remark,) = _returned(started_model(child, checkpointer))
+    assert f"interpolated (trunk.{tables}" in remark.sentence
+    assert "drawn" not in remark.sentence
+    for name, tensor in model.state_dict().items():
+        before = learned[name]
+        if "position" in name:
+            moved = model.trunk.position.resampled(name.rpartition(".")[2], before)
+            assert len(before) < len(tensor)
+            assert torch.equal(tensor, moved)
+        else:
+            assert torch.equal(tensor, before)
+    outcome = run(ablation, options=_options(tmp_path))
+    assert outcome.counts == {Status.OK: 3}
+
+
+def _returned(generator: Generator[Any, None, Any]) -> tuple[Any, list[Any]]:
+    """What it returns, and what it has yielded before."""
+    yielded = []
+    while True:
+        try:
+            yielded.append(next(generator))
+        except StopIteration as stop:
+            return stop.value, yielded
 
 
 @pytest.mark.cluster

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from models.positions.absolute import LearnedGridPosition, LearnedPosition
 from suite.errors import CheckpointError
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise, train_resuming
-from suite.training.weights import FINAL, keep_weights, take_over, why_no_weights
+from suite.training.weights import FINAL, keep_weights, restore, take_over, why_no_weights
 from tests.suite.toy import FirstToken, Reader, training
 
 TRIAL = "ab" * 16
@@ -27,6 +28,16 @@ class Net(nn.Module):
         self.tied = self.trunk
         self.norm = nn.BatchNorm1d(2)
         self.head = nn.Linear(2, num_classes)
+
+
+class Seeing(nn.Module):
+    """What a model on an image of that grid has: positions, behind one of a class token."""
+
+    def __init__(self, grid: tuple[int, int] | None, length: int, dim: int = 3) -> None:
+        super().__init__()
+        self.trunk = nn.Linear(2, 2)
+        self.position = LearnedPosition(dim=dim, max_length=length, grid=grid)
+        self.twofold = LearnedGridPosition(dim=dim, max_length=length, grid=grid)
 
 
 def _kept(folder: Path, model: nn.Module) -> None:
@@ -46,6 +57,47 @@ def test_what_agrees_by_name_and_shape_is_taken_and_the_rest_stays(tmp_path: Pat
         f"it starts from trial {TRIAL[:8]}: 9 tensors fit, 2 stay as drawn (head.weight, head.bias)"
     )
     assert take_over(Net(), tmp_path, TRIAL).endswith("all 11 tensors fit")
+
+
+def test_positions_of_another_grid_are_interpolated_and_the_class_tokens_stays(
+    tmp_path: Path,
+) -> None:
+    first, second = Seeing((2, 3), 7), Seeing((4, 6), 25)
+    _kept(tmp_path, first)
+    said = take_over(second, tmp_path, TRIAL)
+    moved = second.position.resampled("table", first.position.table)
+    assert moved is not None
+    assert torch.equal(second.position.table, moved)
+    assert torch.equal(second.position.table[0], first.position.table[0])
+    down, across = second.twofold.tables()
+    assert torch.equal(down[[0, -1]], first.twofold.row_table[[0, -1]])
+    assert torch.equal(across[[0, -1]], first.twofold.column_table[[0, -1]])
+    assert said == (
+        f"it starts from trial {TRIAL[:8]}: 2 tensors fit, 3 were interpolated "
+        "(position.table, twofold.row_table, twofold.column_table)"
+    )
+    with pytest.raises(CheckpointError, match=r"no weight that fits position\.table"):
+        restore(Seeing((4, 6), 25), tmp_path, TRIAL)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        (Seeing(None, 7), Seeing(None, 25), "2 stay as drawn (position.table, twofold.column_"),
+        (Seeing((2, 3), 7), Seeing((4, 6), 25, dim=6), "3 stay as drawn (position.table, "),
+        (Seeing((2, 4), 9), Seeing((4, 6), 25), "2 were interpolated (twofold.row_table, "),
+        (Seeing((2, 3), 7).double(), Seeing((4, 6), 25), "3 stay as drawn (position.table, "),
+    ],
+    ids=["no grid", "another width", "another ratio", "another type"],
+)
+def test_a_table_that_does_not_fit_stays_as_drawn(
+    first: Seeing, second: Seeing, left: str, tmp_path: Path
+) -> None:
+    drawn = second.position.table.detach().clone()
+    first.trunk.float()
+    _kept(tmp_path, first)
+    assert left in take_over(second, tmp_path, TRIAL)
+    assert torch.equal(second.position.table, drawn)
 
 
 def test_what_shares_nothing_is_refused(tmp_path: Path) -> None:
