@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -165,6 +166,20 @@ def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) ->
         if "is_late" in each.metadata
     }
     return {name: v for name, v in knobs.items() if name not in idle or v != idle[name]}
+
+
+def whole_numbers(config: Any, key: str, owner: str, separator: str = "-") -> list[int]:
+    """Of a knob that holds several, as ``2-2-6-2``.
+
+    Raises:
+        ModelError: they are not whole numbers of at least 1, joined by the separator.
+    """
+    text: str = getattr(config, key)
+    if not re.fullmatch(rf"[1-9]\d*({separator}[1-9]\d*)*", text, re.ASCII):
+        raise ModelError(
+            f"{owner}: {key}={text!r} are not whole numbers of at least 1, joined by {separator!r}"
+        )
+    return [int(number) for number in text.split(separator)]
 
 
 _REFUSED = object()

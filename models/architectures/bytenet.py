@@ -25,7 +25,6 @@ The step form keeps those inputs of each convolution that its taps will meet aga
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -39,6 +38,7 @@ from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.interface import Answer, InputKind
 from models.mixer import without_padding
+from models.model_spec import whole_numbers
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,7 @@ class ByteNet(Architecture):
         """See `Architecture.check_config`."""
         if config.kernel_size < 1:
             raise ModelError(f"{cls.name}: kernel_size={config.kernel_size} is not at least 1")
-        if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", config.dilations, re.ASCII):
-            raise ModelError(
-                f"{cls.name}: dilations={config.dilations!r} are not whole numbers of at least 1, "
-                "joined by commas"
-            )
+        whole_numbers(config, "dilations", cls.name, separator=",")
         if config.length_ratio <= 0:
             raise ModelError(f"{cls.name}: length_ratio={config.length_ratio} is not above 0")
 
@@ -114,7 +110,7 @@ class ByteNet(Architecture):
             self.head = DilatedMap(spec.dim, spec.output_size)
 
     def _blocks(self, seeds: PartSeeds, *, is_causal: bool) -> nn.ModuleList:
-        dilations = [int(text) for text in self.config.dilations.split(",")]
+        dilations = whole_numbers(self.config, "dilations", self.name, separator=",")
         blocks = nn.ModuleList()
         for layer in range(self.spec.depth):
             dilation = dilations[layer % len(dilations)]

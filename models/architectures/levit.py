@@ -35,7 +35,7 @@ from models.architectures.deit import of_two_heads
 from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.interface import InputKind, Outputs
-from models.model_spec import ModelSpec, config_from_knobs
+from models.model_spec import ModelSpec, config_from_knobs, whole_numbers
 from models.sublayers import Residual, StackConfig
 from models.vision.biased_attention import BiasedAttention, Grid, HardswishMLP, shrunk
 
@@ -81,9 +81,9 @@ class LeViT(Architecture):
     @classmethod
     def check_config(cls, config: Any) -> None:
         """See `Architecture.check_config`."""
-        dims = _numbers(config, "dims")
+        dims = whole_numbers(config, "dims", cls.name)
         for key in ("depths", "heads"):
-            if len(_numbers(config, key)) != len(dims):
+            if len(whole_numbers(config, key, cls.name)) != len(dims):
                 raise ModelError(
                     f"levit: {key}={getattr(config, key)!r} is not of {len(dims)} stages, as "
                     f"dims={config.dims!r} is"
@@ -124,7 +124,9 @@ class LeViT(Architecture):
         """See `Architecture.build`."""
         if self.spec.grid is None:
             raise ModelError("levit: an image of no grid has no rows and columns")
-        dims, depths, heads = (_numbers(self.config, key) for key in ("dims", "depths", "heads"))
+        dims, depths, heads = (
+            whole_numbers(self.config, key, self.name) for key in ("dims", "depths", "heads")
+        )
         with seeds.part("stem"):
             self.stem = LeViTStem(
                 self.spec.input_size, dims[0], self.spec.grid, self.config.halvings
@@ -166,17 +168,8 @@ class LeViT(Architecture):
         """Convolutions, stages and heads, whatever the number of pixels `length`."""
         stages = sum(cast("LeViTStage", stage).flops() for stage in self.stages)
         heads = 1 if self.distillation_head is None else 2
-        dim = _numbers(self.config, "dims")[-1]
+        dim = whole_numbers(self.config, "dims", self.name)[-1]
         return batch * (self.stem.flops() + stages + heads * 2 * dim * self.spec.output_size)
-
-
-def _numbers(config: Any, key: str) -> tuple[int, ...]:
-    """The whole numbers of a knob, one for each stage."""
-    text: str = getattr(config, key)
-    parts = text.split("-")
-    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
-        raise ModelError(f"levit: {key}={text!r} is not whole numbers of at least 1, as '64-96'")
-    return tuple(int(part) for part in parts)
 
 
 class LeViTStem(nn.Module):

@@ -4,8 +4,9 @@ Paper: Jaegle et al. 2021, "Perceiver: General Perception with Iterative Attenti
     (arXiv:2103.03206), section 3.
 Inputs: a token's embedding, or a vector or a pixel as it is, beside the Fourier features of its
     place: sin(f pi p), cos(f pi p) for each of `bands` frequencies f, evenly spaced in 1..mu/2 with
-    mu the places of an axis, and p itself, which runs over -1..1. An image has two such axes. The
-    first version of the paper has logarithmic spaces; its authors' code has these.
+    mu the places of an axis, and p itself, which runs over -1..1. An image has two such axes, its
+    rows and its columns (section 4.1). The first version of the paper has logarithmic spaces; its
+    authors' code has these. They are in the place of any other position.
 Equation: z <- z + O softmax(Q z (K x)^T / sqrt(c)) V x, with one head of the inputs' width c and a
     norm of z and of x inside, then z <- z + MLP(norm(z)): a cross-attend. `depth` blocks of latents
     alone follow. This happens `cross_attends` times. The head reads the mean over latents.
@@ -16,7 +17,8 @@ Cost: linear in the inputs: n m c + depth m^2 d for m latents. What cross-attend
 Departures: any mixer stands in the blocks, since latents have an identity and need no position; the
     paper's is attention with 8 heads. A norm before the head, as in every stack here. Linear maps
     are drawn by `initialisation`, latents from a normal(0, 0.02) cut at 0.04. Of ImageNet's model
-    the sizes are latents=512, dim=1024, cross_attends=8, depth=6, bands=64.
+    the sizes are latents=512, dim=1024, cross_attends=8, depth=6, bands=64. An image may be read
+    patch by patch, whose places are those of the coarser grid; the paper's are pixels.
 Padding: exact; places are counted over the longest sequence, whatever a batch is padded to. Latents
     that see nothing take zeros.
 """
@@ -32,12 +34,14 @@ import torch
 from torch import Tensor, nn
 
 from models.architecture import StackArchitecture
+from models.architectures.vit import of_patches, patches
 from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
 from models.kernels.softmax_attention import fused_attention, whole_sequence
 from models.mixer import Mask, Mixer, without_padding
+from models.model_spec import late_knob
 from models.stack import Block, SubLayer, build_mixers
 from models.sublayers import FeedForward, StackConfig, build_norm, check_stack, normed
 
@@ -67,6 +71,7 @@ class Perceiver(StackArchitecture):
             share: Whose parameters are shared: `paper` is all but the first cross-attend's and its
                 blocks', `all` these too, `none` nobody's.
             input_width: Width of a token's embedding; None is dim. Vectors and pixels have theirs.
+            patch: Side in pixels of the squares that an image is read by; must divide its sides.
         """
 
         initialisation: Initialisation = "scaled_normal"
@@ -75,12 +80,14 @@ class Perceiver(StackArchitecture):
         bands: int = 16
         share: Literal["paper", "all", "none"] = "paper"
         input_width: int | None = None
+        patch: int = late_knob(1)
 
     @classmethod
     def check_config(cls, config: Any) -> None:
         """See `Architecture.check_config`."""
         check_stack(config, owner=cls.name)
-        for key, least in {"latents": 1, "cross_attends": 1, "bands": 0, "input_width": 1}.items():
+        least_of = {"latents": 1, "cross_attends": 1, "bands": 0, "input_width": 1, "patch": 1}
+        for key, least in least_of.items():
             value = getattr(config, key)
             if value is not None and value < least:
                 raise ModelError(f"{cls.name}: {key}={value} is not at least {least}")
@@ -90,11 +97,15 @@ class Perceiver(StackArchitecture):
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
         spec, config = self.spec, self.config
-        is_image = spec.input_kind == "image"
-        if is_image and spec.grid is None:
-            raise ModelError(f"{self.name}: an image of no grid")
+        axes: tuple[int, ...] = (spec.length,)
+        if spec.input_kind == "image":
+            spec = of_patches(spec, config.patch)
+            axes = spec.grid or axes
+        elif config.patch != 1:
+            raise ModelError(
+                f"{self.name}: patch={config.patch} is of images, not of {spec.input_kind}"
+            )
         self.table = self._table(seeds)
-        axes = spec.grid if is_image and spec.grid else (spec.length,)
         self.register_buffer("places", fourier_features(axes, config.bands), persistent=False)
         width = (spec.input_size if self.table is None else self.table.table.embedding_dim) + len(
             self.get_buffer("places")[0]
@@ -148,12 +159,12 @@ class Perceiver(StackArchitecture):
         if self.table is not None:
             x: Tensor = self.table(inputs, mask)
         else:
-            x = without_padding(inputs.flatten(1, -2), mask)
-        if x.shape[1] > self.spec.length:
-            raise ModelError(
-                f"{self.name} takes at most length={self.spec.length}, not {x.shape[1]}"
-            )
-        places = self.get_buffer("places")[: x.shape[1]].to(x.dtype)
+            is_image = self.spec.input_kind == "image"
+            x = without_padding(patches(inputs, self.config.patch) if is_image else inputs, mask)
+        places = self.get_buffer("places")
+        if x.shape[1] > len(places):
+            raise ModelError(f"{self.name} takes at most length={len(places)}, not {x.shape[1]}")
+        places = places[: x.shape[1]].to(x.dtype)
         return torch.cat([x, places.expand(len(x), -1, -1)], dim=-1)
 
     def attend(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -168,6 +179,7 @@ class Perceiver(StackArchitecture):
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Of what is computed once for each stage, of each cross-attend, and of the head."""
+        length //= self.config.patch**2
         once = sum(cast("Stage", each).cross.flops_of_inputs(length) for each in self.stages)
         uses = (self.stage_of(number) for number in range(self.config.cross_attends))
         each_use = sum(stage.flops(self.config.latents, length) for stage in uses)

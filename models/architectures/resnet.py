@@ -18,7 +18,6 @@ Departures: in a bottleneck the 3 x 3 convolution has the stride, not the first 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
@@ -30,7 +29,7 @@ from models.architecture import Architecture, Part
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
-from models.model_spec import ModelSpec
+from models.model_spec import ModelSpec, whole_numbers
 from models.vision.channel_attention import (
     ChannelAttentionConfig,
     build_channel_attention,
@@ -88,19 +87,15 @@ class ResNet(Architecture):
         """See `Architecture.check_config`."""
         check_channel_attention(config, owner=cls.name)
         check_map_attention(config, owner=cls.name)
-        for key in ("blocks", "attention_stages", "channel_attention_stages"):
-            text = getattr(config, key)
-            if text is not None and not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", text, re.ASCII):
-                raise ModelError(
-                    f"{cls.name}: {key}={text!r} are not whole numbers of at least 1, joined by "
-                    "hyphens"
-                )
-        num_stages = len(numbers(config.blocks))
+        num_stages = len(whole_numbers(config, "blocks", cls.name))
         for kind in ("attention", "channel_attention"):
-            named = getattr(config, f"{kind}_stages")
-            if getattr(config, kind) != "none" and named and max(numbers(named)) > num_stages:
+            key = f"{kind}_stages"
+            if (text := getattr(config, key)) is None:
+                continue
+            last = max(whole_numbers(config, key, cls.name))
+            if getattr(config, kind) != "none" and last > num_stages:
                 raise ModelError(
-                    f"{cls.name}: {kind}_stages={named!r} names a stage beyond the {num_stages} of "
+                    f"{cls.name}: {key}={text!r} names a stage beyond the {num_stages} of "
                     f"blocks={config.blocks!r}"
                 )
 
@@ -119,7 +114,8 @@ class ResNet(Architecture):
             self.stem = Stem(self.spec.input_size, self.spec.dim, self.config.stem)
         self.layers = nn.ModuleList()
         channels, grid = self.spec.dim, strided(self.spec.grid, self.stem.stride)
-        for stage, num_blocks in enumerate(numbers(self.config.blocks), start=1):
+        depths = whole_numbers(self.config, "blocks", self.name)
+        for stage, num_blocks in enumerate(depths, start=1):
             for number in range(num_blocks):
                 place = BlockPlace(
                     stage=stage, inputs=channels, width=self.spec.dim * 2 ** (stage - 1), grid=grid,
@@ -133,7 +129,7 @@ class ResNet(Architecture):
 
     def _add(self, place: BlockPlace, seeds: PartSeeds) -> None:
         """A block, and a non-local one before it."""
-        attends = place.stage in numbers(self.config.attention_stages)
+        attends = place.stage in whole_numbers(self.config, "attention_stages", self.name)
         attention = self.config.attention if attends else "none"
         if attention == "non_local" and place.is_last:
             with seeds.part("non_local"):
@@ -161,11 +157,6 @@ class ResNet(Architecture):
             total += layer.flops(grid)
             grid = strided(grid, layer.stride)
         return batch * total
-
-
-def numbers(text: str) -> list[int]:
-    """Of ``2-2-2-2``."""
-    return [int(number) for number in text.split("-")]
 
 
 class Stem(nn.Module):
@@ -281,8 +272,9 @@ class ResidualBlock(nn.Module):
 
 def has_gate(config: ChannelAttentionConfig, stage: int) -> bool:
     """Whether blocks of this stage have attention to channels."""
-    stages = config.channel_attention_stages
-    return config.channel_attention != "none" and (stages is None or stage in numbers(stages))
+    if config.channel_attention == "none" or config.channel_attention_stages is None:
+        return config.channel_attention != "none"
+    return stage in whole_numbers(config, "channel_attention_stages", ResNet.name)
 
 
 def _spatial(

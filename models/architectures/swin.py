@@ -20,7 +20,6 @@ Departures: no position by default, as in the paper; an absolute one, for its Ta
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
@@ -35,7 +34,7 @@ from models.embedding import InputEmbedding, build_position
 from models.errors import ModelError
 from models.initialisation import PartSeeds, linear_map, scaled_normal
 from models.interface import InputKind
-from models.model_spec import ModelSpec
+from models.model_spec import ModelSpec, whole_numbers
 from models.stack import Block, build_mixers
 from models.sublayers import FeedForward, StackConfig, build_norm, normed
 
@@ -86,7 +85,7 @@ class Swin(StackArchitecture):
                 raise ModelError(
                     f"{cls.name}: {key}={getattr(config, key)} is not at least {least}"
                 )
-        depths, heads = (_numbers(cls.name, key, getattr(config, key)) for key in _OF_STAGES)
+        depths, heads = (whole_numbers(config, key, cls.name) for key in _OF_STAGES)
         if len(heads) not in (1, len(depths)):
             raise ModelError(
                 f"{cls.name}: heads={config.heads!r} has {len(heads)} numbers, and "
@@ -113,7 +112,7 @@ class Swin(StackArchitecture):
         placed = replace(spec, position="learned" if config.has_absolute_position else "none")
         self.position = build_position(placed, config.position_mode, config.position_std, seeds)
         self.dropout = nn.Dropout(config.dropout)
-        depths, heads = (_numbers(self.name, key, getattr(config, key)) for key in _OF_STAGES)
+        depths, heads = (whole_numbers(config, key, self.name) for key in _OF_STAGES)
         shares = iter([(block + 1) / sum(depths) for block in range(sum(depths))])
         self.stages = nn.ModuleList()
         for number, depth in enumerate(depths):
@@ -145,13 +144,6 @@ class Swin(StackArchitecture):
         before = self.embedding.flops(num_patches, batch) + self.position.flops(num_patches, batch)
         stages = (cast("WindowStage", stage).flops(batch) for stage in self.stages)
         return sum(stages, before) + batch * 2.0 * self.head.weight.numel()
-
-
-def _numbers(owner: str, key: str, text: str) -> list[int]:
-    """Whole numbers of at least 1 with dashes between."""
-    if not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", text):
-        raise ModelError(f"{owner}: {key}={text!r} is no list of whole numbers, as '2-2-6-2'")
-    return [int(number) for number in text.split("-")]
 
 
 class WindowStage(nn.Module):

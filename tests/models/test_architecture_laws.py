@@ -40,7 +40,8 @@ OF_EXCITATION = (
 )  # fmt: skip
 OF_CBAM = "cbam_squeeze", "cbam_order", "cbam_window"
 OF_MAP_ATTENTION = "attention_stages", "heads", "has_relative_logits"
-KNOBS_THAT_SHOW = {
+KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
+    "patch": {"input_kind": "image"},
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
@@ -196,7 +197,8 @@ def flops_are_counted(name: str) -> None:
 def every_knob_has_an_effect(name: str) -> None:
     """A knob that nothing reads is the commonest fault of this field."""
     for knob in vars(architecture_class(name).Config()):
-        given = {k: v for k, v in KNOBS_THAT_SHOW.get(knob, {}).items() if is_knob(name, k)}
+        shown_by = KNOBS_THAT_SHOW.get(knob, {})
+        given = {k: v for k, v in shown_by.items() if k == "input_kind" or is_knob(name, k)}
         tried = alternatives(name, knob, given)
         assert tried, f"{knob} has no other value"
         for value in tried:

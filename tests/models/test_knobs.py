@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from models import ModelError
-from models.model_spec import config_from_knobs
+from models.model_spec import config_from_knobs, whole_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +63,19 @@ def test_an_unknown_knob_gets_near_names_and_the_list() -> None:
         build(head=3)
     with pytest.raises(ModelError, match="its knobs are heads, rate, kind, is_shared, rank, label"):
         build(zzz=3)
+
+
+def test_a_string_of_whole_numbers_is_read() -> None:
+    assert whole_numbers(build(label="2-12-6"), "label", "swin") == [2, 12, 6]
+    assert whole_numbers(build(label="3"), "label", "swin") == [3]
+    assert whole_numbers(build(label="1,20"), "label", "bytenet", separator=",") == [1, 20]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "2-", "-2", "2--2", "2-0", "02", "2,2", "2 - 2", "1.5", "x", "2\n", "\u0662"]
+)
+def test_another_string_is_no_whole_numbers(text: str) -> None:
+    with pytest.raises(ModelError) as error:
+        whole_numbers(build(label=text), "label", "swin")
+    said = f"swin: label={text!r} are not whole numbers of at least 1, joined by '-'"
+    assert str(error.value) == said

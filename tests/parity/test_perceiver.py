@@ -23,17 +23,18 @@ pytestmark = [
 ]
 
 DIM, LATENTS, LENGTH, HEADS = 16, 5, 9, 4
+SIZES = {"input_kind": "tokens", "input_size": 7, "length": LENGTH}
 MASK = torch.arange(LENGTH) < torch.tensor([[LENGTH], [4], [1]])
 TOKENS = torch.randint(7, (3, LENGTH), generator=torch.Generator().manual_seed(2))
 
 
-def perceiver(**settings: Any) -> Perceiver:
+def perceiver(sizes: dict[str, Any] = SIZES, **settings: Any) -> Perceiver:
     torch.manual_seed(0)
     model = build_model(
         ModelSpec(
             architecture="perceiver", mixer="attention", knobs={"heads": HEADS, "bias": True},
-            dim=DIM, depth=2, length=LENGTH, input_kind="tokens", input_size=7, output_size=3,
-            settings={"latents": LATENTS, "bands": 3, "input_width": 6, **settings},
+            dim=DIM, depth=2, output_size=3, **sizes,
+            settings={"latents": LATENTS, "bands": 3, **settings},
         )
     )  # fmt: skip
     for parameter in model.parameters():
@@ -76,7 +77,7 @@ def take(layer: Any, block: Block) -> None:
 
 @pytest.mark.parametrize("share", ["paper", "all", "none"])
 def test_latents_are_those_of_transformers(share: str) -> None:
-    model = perceiver(share=share)
+    model = perceiver(share=share, input_width=6)
     read = model.read(TOKENS)
     hidden: Tensor = model.latents(len(TOKENS))
     bias = torch.zeros(3, 1, 1, LENGTH).double().masked_fill(~MASK[:, None, None], -1e30)
@@ -87,3 +88,24 @@ def test_latents_are_those_of_transformers(share: str) -> None:
         found = model.attend(read, MASK)
     assert hidden.std() > 0.5
     torch.testing.assert_close(found, model.norm(hidden), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("patch", [1, 2])
+def test_an_image_is_read_as_by_transformers(patch: int) -> None:
+    """Theirs has the coordinates of both axes first, then all sines, then all cosines."""
+    from transformers.models.perceiver.modeling_perceiver import PerceiverImagePreprocessor
+
+    grid, images = (4, 6), torch.randn(3, 4, 6, 2, dtype=torch.float64)
+    sizes: dict[str, Any] = {"input_kind": "image", "input_size": 2, "length": 24, "grid": grid}
+    model = perceiver(sizes, patch=patch)
+    theirs = PerceiverImagePreprocessor(
+        None, prep_type="patches", spatial_downsample=patch, position_encoding_type="fourier",
+        fourier_position_encoding_kwargs={
+            "num_bands": 3, "max_resolution": [side // patch for side in grid]
+        },
+    )  # fmt: skip
+    pixels, places = theirs(images.movedim(3, 1))[0].split([2 * patch**2, 14], dim=2)
+    coordinates, waves = places[..., :2], places[..., 2:].unflatten(2, (2, 2, 3))
+    ordered = torch.cat([waves.transpose(2, 3).flatten(3), coordinates.unsqueeze(3)], dim=3)
+    expected = torch.cat([pixels, ordered.flatten(2)], dim=2)
+    torch.testing.assert_close(model.read(images), expected, rtol=0, atol=1e-5)

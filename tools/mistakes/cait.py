@@ -102,10 +102,17 @@ MUTANTS_OF_CAIT_AND_VOLO: tuple[Mutant, ...] = (
     Mutant(
         "what windows give a place is averaged",
         _OUTLOOK,
-        "        mixed: Tensor = self.output(summed.flatten(2).transpose(1, 2))\n",
-        "        summed = summed / self.places\n"
-        "        mixed: Tensor = self.output(summed.flatten(2).transpose(1, 2))\n",
+        "self.output(self._summed(taken, grid))",
+        "self.output(self._summed(taken, grid) / self.places)",
         "loop or summed",
+        battery=_OF_OUTLOOK,
+    ),
+    Mutant(
+        "what places take is added to the places across",
+        _OUTLOOK,
+        "taken.unbind(dim=3)",
+        "taken.flip(3).unbind(dim=3)",
+        "loop",
         battery=_OF_OUTLOOK,
     ),
     Mutant(

@@ -173,4 +173,12 @@ MUTANTS_OF_RESNET: tuple[Mutant, ...] = (
         "non_local",
         battery=_OF_MAPS,
     ),
+    Mutant(
+        "a stage may have no blocks",
+        "model_spec.py",
+        r'rf"[1-9]\d*({separator}[1-9]\d*)*"',
+        r'rf"\d+({separator}\d+)*"',
+        "no_whole_numbers",
+        battery="test_knobs.py",
+    ),
 )

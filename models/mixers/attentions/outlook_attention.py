@@ -12,12 +12,16 @@ Departures: none; places outside the grid have a value of zero and their share o
     in the code. A sequence that lies on no grid is a grid of one row.
 Padding: exact: padded tokens are like places outside the grid. They have no value and no share in
     a mean, and around them alone there is no window.
-Fast form: windows are unfolded and folded again by torch, which copies each value k^2 times.
+Fast form: the first places of all windows are a slice of the grid, as are the second ones and so
+    on. Values are copied slice by slice, k^2 times, and what places take is added to the same
+    slices. There a head's numbers stay side by side, which `unfold` and `fold` would tear apart.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,15 +82,12 @@ class OutlookAttention(GridMixer):
     def make_parameters(self, config: Config) -> None:
         """Maps to values and to weights, and of what is summed."""
         self.heads, self.places = config.heads, config.window_size**2
-        self.scale = (self.dim // config.heads) ** -0.5
+        self.width, self.reach = self.dim // config.heads, config.window_size // 2
+        self.scale = self.width**-0.5
         self.value = nn.Linear(self.dim, self.dim, bias=config.bias)
         self.weights = nn.Linear(self.dim, self.places**2 * self.heads)
         self.output = nn.Linear(self.dim, self.dim)
         draw_projections(self.value, self.weights, self.output)
-        self.window = {
-            "kernel_size": config.window_size, "padding": config.window_size // 2,
-            "stride": config.stride,
-        }  # fmt: skip
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -95,22 +96,32 @@ class OutlookAttention(GridMixer):
         self.check_inputs(x, mask, context, context_mask)
         grid = self.grid_of(x.shape[1])
         x = without_padding(x, mask)
-        summed = functional.fold(self._taken(x, mask, grid), grid, **self.window)
-        mixed: Tensor = self.output(summed.flatten(2).transpose(1, 2))
+        taken = self._weights(x, mask, grid) @ self._shown(x, mask, grid)
+        mixed: Tensor = self.output(self._summed(taken, grid))
         return mixed
 
-    def _taken(self, x: Tensor, mask: Mask, grid: tuple[int, int]) -> Tensor:
-        """What each place of each window takes, as torch folds it: `[batch, dim k^2, windows]`."""
-        taken = (self._weights(x, mask, grid) @ self._shown(x, mask, grid)).permute(0, 2, 4, 3, 1)
-        return taken.flatten(1, 3)
-
     def _shown(self, x: Tensor, mask: Mask, grid: tuple[int, int]) -> Tensor:
-        """The values of each window, `[batch, windows, heads, places, width]`, side by side."""
-        unfolded = functional.unfold(
-            _image(without_padding(self.value(x), mask), grid), **self.window
-        )  # [batch, dim * places, windows]
-        shape = len(x), self.heads, self.dim // self.heads, self.places, unfolded.shape[2]
-        return unfolded.view(shape).permute(0, 4, 1, 3, 2).contiguous()
+        """The values of each window, `[batch, windows, heads, places, width]`."""
+        values = without_padding(self.value(x), mask).view(len(x), *grid, self.heads, self.width)
+        padded = functional.pad(values, (0, 0, 0, 0, *[self.reach] * 4))
+        return torch.stack(list(self._slices(padded)), dim=4).flatten(1, 2)
+
+    def _summed(self, taken: Tensor, grid: tuple[int, int]) -> Tensor:
+        """What each token has taken in all windows, `[batch, time, dim]`."""
+        rows, columns = (side + 2 * self.reach for side in grid)
+        padded = taken.new_zeros(len(taken), rows, columns, self.heads, self.width)
+        # A slice is cut when it is its turn: one of before the first sum would know no gradient.
+        for place, share in zip(self._slices(padded), taken.unbind(dim=3), strict=True):
+            place += share.view(place.shape)
+        inside = slice(self.reach, -self.reach)
+        return padded[:, inside, inside].flatten(1, 2).flatten(2)
+
+    def _slices(self, padded: Tensor) -> Iterator[Tensor]:
+        """Where all windows have their first place on a padded grid, their second, and so on."""
+        rows, columns = (side - 2 * self.reach for side in padded.shape[1:3])
+        stride = self.config.stride
+        for down, across in itertools.product(range(self.config.window_size), repeat=2):
+            yield padded[:, down : down + rows : stride, across : across + columns : stride]
 
     def _weights(self, x: Tensor, mask: Mask, grid: tuple[int, int]) -> Tensor:
         """Of each window by its centre, `[batch, windows, heads, places, places]`."""
@@ -134,8 +145,8 @@ class OutlookAttention(GridMixer):
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """Window by window, place by place: what each place takes is added to its token."""
         rows, columns = self.grid_of(len(x))
-        side, reach, real = self.config.stride, self.config.window_size // 2, set(seen)
-        values, width = self.value(x), self.dim // self.config.heads
+        side, reach, real = self.config.stride, self.reach, set(seen)
+        values, width = self.value(x), self.width
         sums = [torch.zeros_like(token) for token in x]
         for row in range(0, rows, side):
             for column in range(0, columns, side):

@@ -148,7 +148,7 @@ def test_it_trains_under_autocast() -> None:
     ("settings", "message"),
     [
         ({"dim": 5}, "bytenet: dim=5 is odd, and blocks halve it"),
-        ({"dilations": "1,0"}, "bytenet: dilations='1,0' are not whole numbers of at least 1"),
+        ({"dilations": "1,0"}, "dilations='1,0' are not whole numbers of at least 1, joined"),
         ({"kernel_size": 0}, "bytenet: kernel_size=0 is not at least 1"),
         ({"length_ratio": 0}, r"bytenet: length_ratio=0.0 is not above 0"),
     ],

@@ -235,9 +235,9 @@ def test_it_reads_the_images_of_our_tasks(side: int, halvings: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"dims": "8-x-16"}, "levit: dims='8-x-16' is not whole numbers of at least 1, as '64-96'"),
-        ({"dims": "8-0-16"}, "dims='8-0-16' is not whole numbers of at least 1"),
-        ({"depths": ""}, "depths='' is not whole numbers"),
+        ({"dims": "8-x-16"}, "levit: dims='8-x-16' are not whole numbers of at least 1, joined"),
+        ({"dims": "8-0-16"}, "dims='8-0-16' are not whole numbers"),
+        ({"depths": ""}, "depths='' are not whole numbers"),
         ({"depths": "1-2"}, "depths='1-2' is not of 3 stages, as dims='8-12-16' is"),
         ({"heads": "1-2-3-4"}, "heads='1-2-3-4' is not of 3 stages"),
         ({"halvings": 0}, "halvings=0 is not a number of at least 1"),

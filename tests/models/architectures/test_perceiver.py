@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from models import ModelError, build_shapes, mixer_class
 from models.architectures.perceiver import CrossAttend, Perceiver, Stage, fourier_features
@@ -74,14 +76,14 @@ def test_it_is_the_papers_loop(share: str) -> None:
 
 
 def test_features_of_places_are_written_out() -> None:
-    """Rows -1, 0, 1 and columns -1, 1; frequencies 1 and half the places of an axis."""
-    found = fourier_features((3, 2), bands=2)
+    """Rows -1, 0, 1 and columns -1, 1; frequencies from 1 to half the places of an axis."""
+    found = fourier_features((3, 2), bands=3)
     expected = []
     for row in (-1, 0, 1):
         for column in (-1, 1):
             each = []
             for p, highest in ((row, 1.5), (column, 1.0)):
-                angles = [math.pi * p, math.pi * p * highest]
+                angles = [math.pi * p * f for f in (1, (1 + highest) / 2, highest)]
                 each += [*map(math.sin, angles), *map(math.cos, angles), p]
             expected.append(each)
     torch.testing.assert_close(found, torch.tensor(expected), rtol=0, atol=1e-6)
@@ -125,14 +127,36 @@ def test_other_mixers_stand_among_the_latents(mixer: str) -> None:
     assert model(inputs(SPEC, length=9), MASK).isfinite().all()
 
 
-def test_an_image_is_its_pixels_beside_their_rows_and_columns() -> None:
-    image = spec("perceiver", **{**SMALL, "input_kind": "image", "length": 6, "grid": (3, 2)})
-    model, pixels = build(replace(image, input_size=2)), torch.randn(2, 3, 2, 2)
-    read = model.read(pixels)
-    assert read.shape == (2, 6, 2 + 2 * (2 * 3 + 1))
-    assert torch.equal(read[0, 3, :2], pixels[0, 1, 1])
-    torch.testing.assert_close(read[0, 3, [8, 15]], torch.tensor([0.0, 1.0]))
-    assert model(pixels).shape == (2, image.output_size)
+def of_image(grid: tuple[int, int], **changes: Any) -> Perceiver:
+    sizes = {"input_kind": "image", "input_size": 2, "grid": grid, "length": math.prod(grid)}
+    return double(**sizes, **changes)
+
+
+@pytest.mark.parametrize(("patch", "grid"), [(1, (3, 2)), (2, (6, 4))])
+def test_an_image_is_its_pixels_beside_their_rows_and_columns(
+    patch: int, grid: tuple[int, int]
+) -> None:
+    """Or three rows and two columns of patches, whose pixels are read row by row."""
+    model, images = of_image(grid, patch=patch), torch.randn(2, *grid, 2).double()
+    expected = []
+    for row in range(3):
+        for column in range(2):
+            inside = [(patch * row + i, patch * column + j) for i, j in np.ndindex(patch, patch)]
+            pixels = [images[:, i, j] for i, j in inside]
+            place = fourier_features((3, 2), bands=3)[2 * row + column].double()
+            expected.append(torch.cat([*pixels, place.expand(2, -1)], dim=1))
+    read = model.read(images)
+    assert torch.equal(read, torch.stack(expected, dim=1))
+    found = torch.stack([by_loop(model, each) for each in read])
+    torch.testing.assert_close(model(images), found, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("patch", [1, 2])
+def test_flops_of_an_image_are_those_of_its_patches(patch: int) -> None:
+    model, counter = of_image((6, 4), patch=patch), FlopCounterMode(display=False)
+    with sdpa_kernel(SDPBackend.MATH), counter, torch.no_grad():
+        model(torch.randn(3, 6, 4, 2).double())
+    assert model.flops(24, batch=3) == counter.get_total_flops()
 
 
 @pytest.mark.parametrize(
@@ -143,7 +167,10 @@ def test_an_image_is_its_pixels_beside_their_rows_and_columns() -> None:
         ({"bands": -1}, "perceiver: bands=-1 is not at least 0"),
         ({"residual": "reversible"}, "perceiver: residual='reversible' knows no cross-attends"),
         ({"input_width": 4, "input_kind": "vectors"}, "input_width=4 is of tokens, and vectors is"),
-        ({"input_kind": "image", "grid": None}, "perceiver: an image of no grid"),
+        ({"patch": 0}, "perceiver: patch=0 is not at least 1"),
+        ({"patch": 2}, "perceiver: patch=2 is of images, not of tokens"),
+        ({"input_kind": "image", "grid": None}, "perceiver: patch=1 does not divide an image of"),
+        ({"input_kind": "image", "patch": 7}, "patch=7 does not divide an image of 24 x 32 pixels"),
         ({"position": "learned"}, "perceiver has no knob 'position'"),
     ],
 )

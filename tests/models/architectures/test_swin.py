@@ -152,9 +152,9 @@ def test_shifted_windows_carry_a_pixel_across_the_edge_of_a_window() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"depths": "2-0"}, "depths='2-0' is no list of whole numbers, as '2-2-6-2'"),
-        ({"heads": "2,4"}, "heads='2,4' is no list of whole numbers"),
-        ({"depths": ""}, "depths='' is no list"),
+        ({"depths": "2-0"}, "swin: depths='2-0' are not whole numbers of at least 1, joined"),
+        ({"heads": "2,4"}, "heads='2,4' are not whole numbers"),
+        ({"depths": ""}, "depths='' are not whole numbers"),
         ({"heads": "2-4"}, "heads='2-4' has 2 numbers, and depths='2-2-2' has 3; give one or as"),
         ({"heads": "3"}, "heads=3 does not divide dim=8"),
         ({"window": 1}, "swin: window=1 is not at least 2"),
