@@ -21,10 +21,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.architectures.vit import ViT, patches
+from models.architectures.vit import ViT
 from models.initialisation import PartSeeds
 from models.interface import DISTILLATION, Outputs
 from models.model_spec import ModelSpec
+from models.vision.patches import patches
 
 
 def of_two_heads(own: Tensor, taught: Tensor, *, is_training: bool) -> Tensor | Outputs:

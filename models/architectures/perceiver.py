@@ -34,7 +34,6 @@ import torch
 from torch import Tensor, nn
 
 from models.architecture import StackArchitecture
-from models.architectures.vit import of_patches, patches
 from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, scaled_normal
@@ -44,6 +43,7 @@ from models.mixer import Mask, Mixer, without_padding
 from models.model_spec import late_knob
 from models.stack import Block, SubLayer, build_mixers
 from models.sublayers import FeedForward, StackConfig, build_norm, check_stack, normed
+from models.vision.patches import of_patches, patches
 
 Prepared = tuple[Tensor, Tensor, Mask]  # keys, values, and which of them are real
 

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.architecture import StackArchitecture
-from models.architectures.vit import of_patches, patches
 from models.embedding import InputEmbedding, build_position
 from models.errors import ModelError
 from models.initialisation import PartSeeds, linear_map, scaled_normal
@@ -37,6 +36,7 @@ from models.interface import InputKind
 from models.model_spec import ModelSpec, whole_numbers
 from models.stack import Block, build_mixers
 from models.sublayers import FeedForward, StackConfig, build_norm, normed
+from models.vision.patches import of_patches, patches
 
 _MIXER = "window_attention"
 _OF_STAGES = ("depths", "heads")

@@ -11,7 +11,7 @@ queries, keys and values have biases (`bias=True`), and its patches are 16 pixel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -20,6 +20,7 @@ from models.architectures.classifier import Classifier, Pooling
 from models.errors import ModelError
 from models.interface import InputKind
 from models.model_spec import ModelSpec
+from models.vision.patches import of_patches, patches
 
 
 class ViT(Classifier):
@@ -65,30 +66,3 @@ class ViT(Classifier):
     def flops(self, length: int, batch: int = 1) -> float:
         """Those of a classifier of patches, whatever the number of pixels `length`."""
         return super().flops(self.of_tokens().length, batch)
-
-
-def of_patches(spec: ModelSpec, patch: int) -> ModelSpec:
-    """The spec of a model that reads patches, as vectors of their pixels on a coarser grid.
-
-    Raises:
-        ModelError: they do not fill the image.
-    """
-    grid = spec.grid
-    if grid is None or any(side % patch for side in grid):
-        said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
-        raise ModelError(f"{spec.architecture}: patch={patch} does not divide an image of {said}")
-    return replace(
-        spec, input_kind="vectors", input_size=patch**2 * spec.input_size,
-        length=grid[0] * grid[1] // patch**2, grid=(grid[0] // patch, grid[1] // patch),
-    )  # fmt: skip
-
-
-def patches(image: Tensor, side: int) -> Tensor:
-    """`[batch, rows, columns, channels]` -> `[batch, patches, side * side * channels]`.
-
-    Row by row; within a patch likewise, channels last.
-    """
-    batch, rows, columns, channels = image.shape
-    down, across = rows // side, columns // side
-    cut = image.reshape(batch, down, side, across, side, channels).transpose(2, 3)
-    return cut.reshape(batch, down * across, side * side * channels)

@@ -29,13 +29,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.architectures.cait import CaiT
-from models.architectures.vit import patches
 from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.interface import Outputs
 from models.model_spec import ModelSpec
 from models.stack import Block, build_mixers
 from models.sublayers import FeedForward
+from models.vision.patches import patches
 
 _SHRINKING = 2  # by which the outlookers' grid is finer than that of attention
 _STEM_STRIDE = 2

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelError, ModelSpec, build_model, build_shapes
-from models.architectures.vit import patches
 from models.model_spec import Knob
+from models.vision.patches import patches
 
 SPEC = ModelSpec(
     architecture="cait", mixer="talking_heads", knobs={"heads": 2, "bias": True},

@@ -13,8 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models import Architecture, ModelSpec, build_model
 from models.architectures.deit import DeiT
-from models.architectures.vit import patches
 from models.interface import Outputs
+from models.vision.patches import patches
 
 SPEC = ModelSpec(
     architecture="deit", mixer="attention", knobs={"heads": 2}, position="learned", dim=8, depth=2,

@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from models import ModelError, ModelSpec, build_model, build_shapes
-from models.architectures.vit import patches
+from models.vision.patches import patches
 
 SPEC = ModelSpec(
     architecture="vit", mixer="conv", position="learned", dim=8, depth=2, length=48,
