@@ -53,6 +53,8 @@ def titles(pairing: Pairing) -> str:
 
 @pytest.fixture(scope="module")
 def report() -> Iterator[Report]:
+    for path in filter(None, (DOCUMENT, LATER)):  # before minutes of measuring
+        assert Path(path).is_file(), f"{path}, where the tables are to be written, is no file"
     num_threads = torch.get_num_threads()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     report = Report(here())
