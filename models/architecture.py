@@ -162,11 +162,6 @@ class Architecture(nn.Module, ABC):
         return False
 
     @classmethod
-    def needs_teacher(cls, spec: ModelSpec) -> bool:
-        """Whether a part of what it answers learns from a teacher alone."""
-        return False
-
-    @classmethod
     def has_flops_formula(cls) -> bool:
         """Whether it defines `flops`."""
         return cls.flops is not Architecture.flops

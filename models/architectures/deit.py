@@ -6,7 +6,8 @@ of its own; it goes through the same blocks, and a second head reads what become
 In training the two answer apart: the class head from the targets, the other one from the teacher,
 as `auxiliary["distillation"]`. In evaluation the logits are the mean of both heads'. At
 `distillation_weight=0.5` hard distillation is equation 3: half of the cross-entropy of the class
-head with the target, half of the other one's with the teacher's argmax.
+head with the target, half of the other one's with the teacher's argmax. Without a teacher both
+heads learn the targets: the paper's control, a second class token, which gains nothing (section 4).
 With `pooling="mean"` there are no tokens, and both heads read the mean over the patches, as in
 LeViT (Graham et al. 2021, arXiv:2104.01136, section 4.2).
 Cost: one token and one head more than ViT.
@@ -24,7 +25,6 @@ from torch import Tensor, nn
 from models.architectures.vit import ViT
 from models.initialisation import PartSeeds
 from models.interface import DISTILLATION, Outputs
-from models.model_spec import ModelSpec
 from models.vision.patches import patches
 
 
@@ -48,11 +48,6 @@ class DeiT(ViT):
     @dataclass(frozen=True, kw_only=True)
     class Config(ViT.Config):
         """Knobs of a vision transformer; `pooling` is of both heads, see the module's note."""
-
-    @classmethod
-    def needs_teacher(cls, spec: ModelSpec) -> bool:
-        """Always: the second head learns nothing else."""
-        return True
 
     @property
     def tokens_before(self) -> tuple[str, ...]:

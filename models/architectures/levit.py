@@ -35,7 +35,7 @@ from models.architectures.deit import of_two_heads
 from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.interface import InputKind, Outputs
-from models.model_spec import ModelSpec, config_from_knobs, whole_numbers
+from models.model_spec import ModelSpec, whole_numbers
 from models.sublayers import Residual, StackConfig
 from models.vision.biased_attention import BiasedAttention, Grid, HardswishMLP, shrunk
 
@@ -64,7 +64,7 @@ class LeViT(Architecture):
                 the same at every depth.
             has_attention_bias: Whether scores have B.
             has_attention_activation: Whether values pass Hardswish before the output map.
-            has_distillation_head: Whether there is a second head, which needs a teacher.
+            has_distillation_head: Whether there is a second head, which learns from a teacher.
         """
 
         dims: str = "64-96-128"
@@ -106,12 +106,6 @@ class LeViT(Architecture):
             raise ModelError(
                 f"levit: stochastic_depth={config.stochastic_depth} is not at least 0 and below 1"
             )
-
-    @classmethod
-    def needs_teacher(cls, spec: ModelSpec) -> bool:
-        """With a second head, which learns nothing else."""
-        config = config_from_knobs(cls.Config, spec.settings, owner=spec.architecture)
-        return bool(config.has_distillation_head)
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:

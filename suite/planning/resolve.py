@@ -125,16 +125,11 @@ def as_trained(subject: Subject) -> Subject:
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
-    """Why it cannot be trained in the parts, or with or without the teacher, that is asked for."""
+    """Why it cannot be trained in the parts, or with the teacher, that is asked for."""
     num_parts = scale.workers * scale.accumulation
     architecture = load_architecture(spec.architecture)
     if scale.distillation != NO_DISTILLATION and architecture.learns_by_score(spec):
         return "estimator='reinforce' learns from the task's own loss alone, without distillation"
-    if scale.distillation == NO_DISTILLATION and architecture.needs_teacher(spec):
-        return (
-            "one of its two heads learns from a teacher alone, and counts when it is scored; set "
-            "distillation='hard' or 'soft'"
-        )
     return architecture.why_whole(spec, num_parts=num_parts, are_parameters_divided=scale.zero == 3)
 
 

@@ -277,14 +277,17 @@ class Scale(Recipe):
 
 
 _AT_SMOKE = {"steps": 20, "batch": 8, "num_evaluations": 1}
+_OF_PARENTS = ("pretraining_steps", "teacher_steps")
 _LENGTHS_AT_SMOKE = 2  # of each list of a scale
 
 
-def _smaller(scale: Scale, axes: Sequence[Axis]) -> Scale:
+def _smaller(scale: Scale, recipe: Recipe, axes: Sequence[Axis]) -> Scale:
     """What smoke is where an ablation does not say: the same models, hardly trained."""
     own = scale.model_dump(exclude_unset=True, exclude={"seeds"})
     lists = {name: own[name][:_LENGTHS_AT_SMOKE] for name in SWEEPS & own.keys() - {"dims_length"}}
     small = {name: min(most, getattr(scale, name)) for name, most in _AT_SMOKE.items()}
+    parents = {name: own.get(name, getattr(recipe, name)) for name in _OF_PARENTS}
+    small |= {name: min(n, _AT_SMOKE["steps"]) for name, n in parents.items() if n is not None}
     varied = [value for axis in axes if axis.name == "warmup_steps" for value in axis.values]
     small["steps"] = max([small["steps"], own.get("warmup_steps", 0), *varied])
     return Scale(**{**own, **lists, **small})
@@ -300,10 +303,14 @@ def _at_quick(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 def _hardly_trained(axis: Axis) -> Axis:
     """Of numbers of steps so few that the most are those of smoke; any other axis as it is."""
-    if axis.name != "steps":
+    if axis.name not in ("steps", *_OF_PARENTS):
         return axis
-    numbers = [value for value in axis.values if isinstance(value, int)]
-    return vary("steps", [max(1, n * _AT_SMOKE["steps"] // max(numbers)) for n in numbers])
+    most = max((value for value in axis.values if isinstance(value, int)), default=1)
+    few = _AT_SMOKE["steps"]
+    return vary(
+        axis.name,
+        [max(1, n * few // most) if isinstance(n, int) else n for n in axis.values],
+    )
 
 
 class Ablation(FrozenSpec):
@@ -356,7 +363,7 @@ class Ablation(FrozenSpec):
             update["claim"] = None
             update["axes"] = tuple(map(_hardly_trained, update.get("axes", self.axes)))
             if "quick" in self.scales:
-                small = _smaller(self.scales["quick"], update.get("axes", self.axes))
+                small = _smaller(self.scales["quick"], self.recipe, update.get("axes", self.axes))
                 update["scales"] = {SMOKE: small, **self.scales}
         own = {**self.scales, **update.get("scales", {})}.get(scale)
         if own is not None and own.tasks:

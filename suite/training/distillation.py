@@ -8,7 +8,8 @@ logits z and the teacher's t, at the targets that are scored, D is the mean over
     hard    cross-entropy of softmax(z) with the class argmax(t) (Touvron et al. 2021, equation 3)
 
 A model that returns `auxiliary["distillation"]`, as the logits of a distillation token, learns from
-the teacher by these, and by its own `logits` from the targets. Label smoothing is of L alone.
+the teacher by these, and by its own `logits` from the targets. Without a teacher both learn from
+the targets, in equal shares. Label smoothing is of L alone.
 """
 
 from __future__ import annotations
@@ -18,11 +19,21 @@ from torch.nn import functional
 
 from models.interface import DISTILLATION, Outputs
 from suite.schema import Training
-from suite.tasks.task import Batch
+from suite.tasks.task import Batch, Task
 
 
 class TeacherMisfit(ValueError):
     """A teacher whose logits are not of the student's shape: one sentence."""
+
+
+def without_teacher(
+    loss: Tensor, outputs: Outputs, batch: Batch, task: Task, training: Training
+) -> Tensor:
+    """The loss, where no second answer waits for a teacher; else the mean of both answers' own."""
+    second = outputs.auxiliary.get(DISTILLATION)
+    if second is None:
+        return loss
+    return (loss + task.loss(Outputs(second), batch, training.label_smoothing)) / 2
 
 
 def with_teacher(

@@ -114,11 +114,13 @@ def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
 def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
     """Alone, each axis must give at least two different trials on some task.
 
-    The mixers that are varied stay, since the baseline may hold knobs of theirs. A search moves
-    what is written by a model, not its training.
+    The mixers that are varied stay, since the baseline may hold knobs of theirs, and so does how
+    they are distilled, since a teacher has to teach. A search moves what is written by a model, not
+    its training.
     """
     ablation = find(name).ablation.at_scale(scale)
-    mixers = tuple(axis for axis in ablation.axes if axis.name == "mixer")
+    kept = {"mixer", "distillation"}
+    mixers = tuple(axis for axis in ablation.axes if axis.name in kept)
 
     def num_trials(*axes: Axis, probe: str = "quality") -> int:
         update = {"axes": axes, "claim": None, "probes": tuple(dict.fromkeys(("quality", probe)))}

@@ -221,6 +221,16 @@ def test_smoke_has_room_for_the_warm_up_that_is_asked_for() -> None:
     assert varied.at_scale("smoke").scale("smoke").steps == 70
 
 
+def test_at_smoke_what_is_trained_before_is_hardly_trained_too() -> None:
+    steps = {"pretraining_steps": 3_000, "teacher_steps": 2_000}
+    for place in ({"recipe": Recipe(**steps)}, {"scales": {"quick": Scale(**SCALE, **steps)}}):
+        small = ablation(**place)().at_scale("smoke").scale("smoke")
+        assert (small.pretraining_steps, small.teacher_steps) == (20, 20)
+    varied = ablation(axes=[vary("teacher_steps", [None, 500, 1_000])])().at_scale("smoke")
+    assert [*varied.axes[0].values] == [None, 10, 20]
+    assert ablation()().at_scale("smoke").scale("smoke").teacher_steps is None
+
+
 def test_a_file_may_say_what_smoke_is() -> None:
     own = Scale(**{**SCALE, "steps": 3})
     made = ablation(scales={"smoke": own})().at_scale("smoke")

@@ -21,7 +21,7 @@ from models.model_spec import ModelSpec
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.distillation import with_teacher
+from suite.training.distillation import with_teacher, without_teacher
 from suite.training.engines.engine import (
     evaluate,
     in_evaluation_mode,
@@ -177,6 +177,7 @@ class LocalEngine:
 
             loss = with_score(loss, outputs, batch, task, self._eager, self._training)
         if self._teacher is None:
+            loss = without_teacher(loss, outputs, batch, task, self._training)
             return loss, outputs.logits
         with torch.no_grad():
             taught = self._outputs(self._teacher, batch)

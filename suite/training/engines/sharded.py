@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.distillation import with_teacher
+from suite.training.distillation import with_teacher, without_teacher
 from suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
@@ -141,7 +141,7 @@ class ShardedEngine:
 
             loss = with_score(loss, outputs, batch, task, self.model.module, self._training)
         if self._teacher is None:
-            return loss * weight
+            return without_teacher(loss, outputs, batch, task, self._training) * weight
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
         with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=is_bf16):
             taught = batch.through(self._teacher)

@@ -12,7 +12,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from models import Architecture, ModelSpec, build_model
-from models.architectures.deit import DeiT
 from models.interface import Outputs
 from models.vision.patches import patches
 
@@ -87,10 +86,6 @@ def test_flops_are_those_that_torch_counts(pooling: str) -> None:
     with sdpa_kernel(SDPBackend.MATH), counter, torch.no_grad():
         model(IMAGES)
     assert model.flops(48, batch=3) == counter.get_total_flops()
-
-
-def test_it_needs_a_teacher() -> None:
-    assert DeiT.needs_teacher(SPEC)
 
 
 def test_truncated_normal_is_of_both_heads() -> None:

@@ -259,9 +259,6 @@ def test_an_image_without_a_grid_is_refused() -> None:
 
 
 def test_it_says_what_its_training_needs() -> None:
-    whole = replace(SPEC, settings={**SIZES, "has_distillation_head": False})
-    assert LeViT.needs_teacher(SPEC)
-    assert not LeViT.needs_teacher(whole)
     for num_parts, said in ((1, ""), (3, "would be cut into 3")):
         why = LeViT.why_whole(SPEC, num_parts=num_parts, are_parameters_divided=True)
         assert why.endswith(said)

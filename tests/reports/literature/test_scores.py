@@ -146,7 +146,7 @@ def test_every_variant_is_one_of_its_ablation() -> None:
     assert named <= shipped().keys()
     for name in named:
         ablation = find(name).ablation
-        scale = ablation.scales["standard"]
+        scale = ablation.scale("standard")
         knobs = with_defaults(ablation, scale)
         _, variants = variants_of(Baseline(ablation=ablation, scale=scale, knobs=knobs))
         labels = {"baseline", *(variant.label for variant in variants)}

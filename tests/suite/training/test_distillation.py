@@ -191,6 +191,35 @@ def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
     assert torch.equal(teacher.norm.get_buffer("running_mean"), Normed().norm.running_mean)
 
 
+class Smoothed(FirstToken):
+    """Of which the loss is a task's own."""
+
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        return functional.cross_entropy(
+            outputs.logits, batch.targets, label_smoothing=label_smoothing
+        )
+
+
+@pytest.mark.parametrize("name", TWO_HEADS)
+def test_without_a_teacher_both_heads_learn_the_targets(name: str) -> None:
+    model = _two_heads(name)
+    images = torch.randn(6, 8, 8, 1, generator=torch.Generator().manual_seed(1))
+    targets = torch.tensor([0, 1, 2, 3, 3, 0])
+    own, auxiliary = model(images)
+    losses = [
+        functional.cross_entropy(logits, targets, label_smoothing=0.1)
+        for logits in (own, auxiliary["distillation"])
+    ]
+    engine = LocalEngine(model, training(9, label_smoothing=0.1, clip_norm=None), "cpu")
+    wanted = torch.autograd.grad(
+        losses[1] / 2, list(model.get_submodule("distillation_head").parameters())
+    )
+    loss = engine.step(Batch(inputs={"inputs": images}, targets=targets), Smoothed())
+    assert loss.item() == pytest.approx(sum(losses).item() / 2, rel=1e-5)  # type: ignore[union-attr]
+    found = [p.grad for p in model.get_submodule("distillation_head").parameters()]
+    torch.testing.assert_close(found, list(wanted))
+
+
 REVERSAL = Reversal(5)
 RECIPES: list[dict[str, Any]] = [
     {"distillation": "soft"}, {"distillation": "hard", "precision": "bf16"},
