@@ -290,14 +290,16 @@ MUTANTS_OF_MIXERS: tuple[Mutant, ...] = (
         "mixers/sparse/lsh_attention.py",
         "return int(self.config.rounds if self.training or read is None else read)",
         "return int(self.config.rounds)",
-        "lsh_attention",
+        "test",
+        "mixers/sparse/test_lsh_attention.py",
     ),
     Mutant(
         "without rounds tokens still meet in chunks",
         "mixers/sparse/lsh_attention.py",
         "min(self.config.chunk, length) if self.rounds else length",
         "min(self.config.chunk, length)",
-        "lsh_attention",
+        "test",
+        "mixers/sparse/test_lsh_attention.py",
     ),
     Mutant(
         "a causal token sees the next",
