@@ -45,8 +45,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_000, search_steps=500, batch=32, num_evaluations=4,
-            seeds=3, lengths=[1024, 2048, 4096],
+            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=4, seeds=3,
+            lengths=[1024, 2048, 4096],
         ),
         "standard": Scale(
             dim=128, depth=4, length=1024, steps=2_400, batch=32, warmup_steps=240, seeds=3,
