@@ -176,8 +176,9 @@ class LocalEngine:
             from suite.training.score_function import with_score
 
             loss = with_score(loss, outputs, batch, task, self._eager, self._training)
+            if self._teacher is None:
+                loss = without_teacher(loss, outputs, batch, task, self._training)
         if self._teacher is None:
-            loss = without_teacher(loss, outputs, batch, task, self._training)
             return loss, outputs.logits
         with torch.no_grad():
             taught = self._outputs(self._teacher, batch)

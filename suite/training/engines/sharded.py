@@ -140,8 +140,10 @@ class ShardedEngine:
             from suite.training.score_function import with_score
 
             loss = with_score(loss, outputs, batch, task, self.model.module, self._training)
+            if self._teacher is None:
+                loss = without_teacher(loss, outputs, batch, task, self._training)
         if self._teacher is None:
-            return without_teacher(loss, outputs, batch, task, self._training) * weight
+            return loss * weight
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
         with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=is_bf16):
             taught = batch.through(self._teacher)
