@@ -57,9 +57,9 @@ class Model(FrozenSpec):
         dim: int | None = None,
         depth: int | None = None,
         runtime: str = "eager",
-        label: str | None = None,
         **knobs: Knob,
     ) -> None:
+        label = knobs.pop("label", None)  # no knob
         parts: dict[str, object] = {
             "architecture": architecture, "mixer": mixer, "preset": preset, "position": position,
             "dim": dim, "depth": depth,

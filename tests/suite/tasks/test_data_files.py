@@ -12,7 +12,7 @@ import pytest
 
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.bases import translation
-from suite.tasks.images import corrupted
+from suite.tasks.images import corrupted, halved
 from suite.tasks.images.digits_images import DigitsImages
 from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.images.openmoji import OpenmojiGroups
@@ -57,6 +57,8 @@ REMEMBERED = [
     retrieval.read_chapters,
     retrieval.long_chapters,
     corrupted.corrupted,
+    halved.FashionMnistHalved.data,
+    halved.OpenmojiHalved.data,
     retrieval._same_book,
 ]
 ON_SHIPPED_FILES = [
