@@ -9,6 +9,10 @@ in another order.
 
 Expected: noise hurts the convolution more, permuted patches hurt all; attacks help against noise.
 
+Found at quick, five seeds, 3,000 steps: not tested, since the vision transformer (0.594 over all
+parts, of clean images 0.849) is not safely above logistic regression (0.588); a longer training is
+needed. With noise it has 0.78, 0.83 if trained on attacks, and the residual network 0.44 of 0.88.
+
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
 """
 
