@@ -28,6 +28,7 @@ from reports.stats.log_means import (
     LogMeans,
     leading_term,
     log_means,
+    on_any_processor,
     term_names,
     terms_of,
 )
@@ -110,7 +111,7 @@ def slope_over(growth: Growth | None, variant: str, places: Sequence[int]) -> fl
     means = growth_means(growth, variant)
     if not set(places) <= set(means.places):
         return None
-    return float(_slope_weights(means, places) @ means.means)
+    return on_any_processor(float(_slope_weights(means, places) @ means.means))
 
 
 def growth_means(growth: Growth, variant: str) -> LogMeans:

@@ -81,10 +81,12 @@ class LogMeans:
         """
         point, n = float(weights @ self.means), int(self.counts[weights != 0].sum())
         if not self.freedom:
-            return Estimate(n=n, point=point)
+            return Estimate(n=n, point=on_any_processor(point))
         error = self.spread * math.sqrt(float(np.sum(weights**2 / self.counts)))
         half = self.quantile * error
-        return Estimate(n=n, point=point, low=point - half, high=point + half)
+        ends = point, point - half, point + half
+        point, low, high = map(on_any_processor, ends)
+        return Estimate(n=n, point=point, low=low, high=high)
 
     def redraws(self) -> Array:
         """`[draw, place]`: means as they might have come out, by a residual bootstrap.
@@ -117,6 +119,15 @@ class LogMeans:
         """At each place, of each process from the mean."""
         both = zip(self.samples.values(), self.means, strict=True)
         return [[x - mean for x in some] for some, mean in both]
+
+
+def on_any_processor(value: float) -> float:
+    """The number to 12 digits.
+
+    The last ones of NumPy's logarithms and products depend on the processor's vector instructions,
+    and pages must be the same everywhere.
+    """
+    return float(f"{value:.12g}")
 
 
 def log_means(values: Mapping[int, Sequence[float]]) -> LogMeans:
