@@ -38,7 +38,7 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
     scales={
         "quick": Scale(
-            dim=64, depth=3, length=784, steps=3_000, search_steps=1_500, batch=32,
+            dim=64, depth=3, length=784, steps=2_600, search_steps=1_300, batch=32,
             teacher_steps=2_000, teacher_learning_rate=0.002, num_evaluations=5, seeds=5,
         ),
         "standard": Scale(

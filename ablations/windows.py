@@ -8,6 +8,10 @@ the shift alone; in the second all is one window.
 
 Expected: without the bias less is right; the shift gains little, since the second stage sees all.
 
+Found at quick, six seeds: open. The bias adds 0.3 points (-0.3 to 0.8), the shift 0.3 (-0.1 to
+0.8), an absolute position beside the bias 0.4 (-0.3 to 1.0); none is told apart from nothing. All
+are 1.5 points over logistic regression. Differences as large as the paper's 1.2 points would show.
+
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
