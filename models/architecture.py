@@ -214,6 +214,10 @@ class Architecture(nn.Module, ABC):
         """Rows and columns of its tokens, where they are patches of an image; else None."""
         return None
 
+    def source_grid(self) -> tuple[int, int] | None:
+        """Rows and columns of its source, as `attention_weights` has them, where it is an image."""
+        return None
+
     def flops(self, length: int, batch: int = 1, *others: Any, **named: Any) -> float:
         """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
 

@@ -19,6 +19,7 @@ INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
 CONTEXT = "context"  # that of a second stream, which some have
 DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
+PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]`
 # With one row of outputs a token; the others have one a sequence.
 PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "sequence"})
 # Where no output may depend on a later token of the inputs.

@@ -105,6 +105,10 @@ ARCHITECTURES: dict[str, str] = {
     "attentive_seq2seq": "models.architectures.attentive_seq2seq:AttentiveSeq2Seq",
     "conv_seq2seq": "models.architectures.conv_seq2seq:ConvSeq2Seq",
     "bytenet": "models.architectures.bytenet:ByteNet",
+    # an image and words in, words or an answer out
+    "captioner": "models.architectures.multimodal.captioner:Captioner",
+    "show_attend_tell": "models.architectures.multimodal.show_attend_tell:ShowAttendTell",
+    "question_answerer": "models.architectures.multimodal.question_answerer:QuestionAnswerer",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     "resnet": "models.architectures.resnet:ResNet",

@@ -282,12 +282,15 @@ def column_rows(
     )
 
 
-_SPELT = {"bleu": "BLEU", "chrf": "chrF"}
+_SPELT = {"bleu": "BLEU", "chrf": "chrF", "cider_d": "CIDEr-D", "rouge_l": "ROUGE-L"}
 
 
 def readable(name: str) -> str:
     """A metric's or task's name without underscores."""
-    return " ".join(_SPELT.get(word, word) for word in name.split("_"))
+    found = f"_{name}_"
+    for words, spelt in _SPELT.items():
+        found = found.replace(f"_{words}_", f"_{spelt}_")
+    return found[1:-1].replace("_", " ")
 
 
 def capitalized(text: str) -> str:

@@ -23,7 +23,7 @@ import struct
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,15 +80,15 @@ class Emoji:
         return self.subgroup, " ".join(_VARYING.sub(" ", name).replace("-", " ").split())
 
 
-def emoji_in(test_file: str) -> list[Emoji]:
-    """Those without skin tone, in the order of the file."""
+def emoji_in(test_file: str, *, has_skin_tones: bool = False) -> list[Emoji]:
+    """Those without skin tone, or all, in the order of the file."""
     found, group, subgroup = [], "", ""
     for line in test_file.splitlines():
         if line.startswith("# group: "):
             group = line.removeprefix("# group: ")
         elif line.startswith("# subgroup: "):
             subgroup = line.removeprefix("# subgroup: ")
-        elif (match := _LINE.fullmatch(line)) and "skin tone" not in line:
+        elif (match := _LINE.fullmatch(line)) and (has_skin_tones or "skin tone" not in line):
             text = "".join(chr(int(code, 16)) for code in match[1].split())
             number = GROUPS.index(group)
             found.append(Emoji(text=text, name=match[2], group=number, subgroup=subgroup))
@@ -169,11 +169,16 @@ def test_file() -> str:
         return member(debian_archive(package), "usr/share/unicode/emoji/emoji-test.txt").decode()
 
 
-def content_of(package: Path) -> bytes:
-    emoji = emoji_in(test_file())
+def drawings(package: Path, texts: Iterable[str]) -> NDArray[np.uint8]:
+    """`[texts, 32, 32, 3]`."""
     with zipfile.ZipFile(package) as archive:
         font = ImageFont.truetype(io.BytesIO(archive.read(FONT)), FONT_SIZE)
-    pixels = np.stack([drawn(font, each.text) for each in emoji])
+    return np.stack([drawn(font, text) for text in texts])
+
+
+def content_of(package: Path) -> bytes:
+    emoji = emoji_in(test_file())
+    pixels = drawings(package, [each.text for each in emoji])
     labels = np.array([each.group for each in emoji], dtype=np.uint8)
     indices = split(emoji, families(emoji, pixels)).values()
     return b"".join(idx(pixels[chosen]) + idx(labels[chosen]) for chosen in indices)

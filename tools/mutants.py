@@ -24,6 +24,7 @@ from mistakes.architectures import MUTANTS_OF_ARCHITECTURES
 from mistakes.arena import MUTANTS_OF_ARENA
 from mistakes.attentions import MUTANTS_OF_ATTENTIONS
 from mistakes.cait import MUTANTS_OF_CAIT_AND_VOLO
+from mistakes.captions import MUTANTS_OF_CAPTIONS
 from mistakes.choices import MUTANTS_OF_CHOICES
 from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
 from mistakes.filters import MUTANTS_OF_FILTERS
@@ -49,6 +50,7 @@ MUTANTS = (
     + MUTANTS_OF_RECIPES
     + MUTANTS_OF_LATENTS
     + MUTANTS_OF_CHOICES
+    + MUTANTS_OF_CAPTIONS
 )
 _OF_MIXERS = "test_every_mixer.py"
 # What the tests of a room need.

@@ -110,15 +110,11 @@ class Translator(StackArchitecture):
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
-        spec, source = self.spec, self.spec.others["context"]
+        spec = self.spec
         self.check_tie()
         with seeds.part("embedding"):
             self.embedding = TokenEmbedding(spec.input_size, spec.dim)
-        if self.config.tied != "all":
-            with seeds.part("source_embedding"):
-                self.source_embedding = TokenEmbedding(source.size, spec.dim)
-        encoder = replace(spec, length=source.length)
-        self.encoder = Trunk(encoder, self.config, seeds.within("encoder"), is_causal=False)
+        self.build_encoder(seeds)
         pattern = self.config.decoder_mixer or spec.mixer
         decoder = replace(spec, mixer=pattern, knobs=self._knobs_of(pattern))
         self.decoder = Trunk(
@@ -129,6 +125,20 @@ class Translator(StackArchitecture):
             with seeds.part("head"):
                 self.head = nn.Linear(spec.dim, spec.output_size, bias=False)
                 scaled_normal(self.head)
+
+    def build_encoder(self, seeds: PartSeeds) -> None:
+        """Make what reads the source."""
+        source = self.spec.others["context"]
+        if self.config.tied != "all":
+            with seeds.part("source_embedding"):
+                self.source_embedding = TokenEmbedding(source.size, self.spec.dim)
+        spec = replace(self.spec, length=source.length)
+        self.encoder: Any = Trunk(spec, self.config, seeds.within("encoder"), is_causal=False)
+
+    @property
+    def longest_source(self) -> int:
+        """Vectors of the longest source."""
+        return self.spec.others["context"].length
 
     def check_tie(self) -> None:
         """Refuse vocabularies that cannot have one matrix.
@@ -157,7 +167,7 @@ class Translator(StackArchitecture):
         knobs = self._knobs_of(name)
         if self.config.context_heads is not None:
             knobs["heads"] = self.config.context_heads
-        lengths = self.spec.length, self.spec.others["context"].length
+        lengths = self.spec.length, self.longest_source
         dim = self.spec.dim
         return construct_mixer(
             name, dim=dim, max_length=max(lengths), is_causal=False,
@@ -189,7 +199,7 @@ class Translator(StackArchitecture):
         """
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
-        encoded = self._encoded(context, context_mask)
+        encoded = self.encoded(context, context_mask)
         target = self.embedding(inputs, mask)
         return self._logits(self.decoder(target, mask, encoded, context_mask))
 
@@ -216,7 +226,7 @@ class Translator(StackArchitecture):
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> tuple[State, ...]:
         """What each layer of the decoder needs of the source, computed once; see `forward`."""
-        return self.decoder.prepare(self._encoded(context, context_mask), context_mask)
+        return self.decoder.prepare(self.encoded(context, context_mask), context_mask)
 
     def initial_state(self, batch: int, encoded: tuple[State, ...]) -> DecodingState:
         """The state before the first token of each target.
@@ -239,7 +249,8 @@ class Translator(StackArchitecture):
         after = replace(state, num_tokens=state.num_tokens + 1, layers=layers)
         return self._logits(hidden), after
 
-    def _encoded(self, context: Tensor, context_mask: Tensor | None) -> Tensor:
+    def encoded(self, context: Tensor, context_mask: Tensor | None) -> Tensor:
+        """The vectors of a source, `[batch, time2, dim]`."""
         embedding = self.embedding if self.config.tied == "all" else self.source_embedding
         encoded: Tensor = self.encoder(embedding(context, context_mask), context_mask)
         return encoded
@@ -250,15 +261,16 @@ class Translator(StackArchitecture):
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Encoder, decoder and output matrix; the longest source unless its length is given."""
-        longest = self.spec.others["context"].length
-        source = longest if context_length is None else context_length
+        source = self.longest_source if context_length is None else context_length
+        encoder: float = self.encoder.flops(source, batch)
+        return encoder + self.flops_of_decoder(length, batch, source)
+
+    def flops_of_decoder(self, length: int, batch: int, source: int) -> float:
+        """Of its blocks and of the output matrix, over so many vectors of a source."""
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
-        encoder = self.encoder.flops(source, batch)
-        return encoder + self.decoder.flops(length, batch, source) + head
+        return self.decoder.flops(length, batch, source) + head
 
     def state_bytes(self, length: int, context_length: int | None = None) -> int:
         """What the mixers of the decoder keep, and what they prepare of the source."""
-        longest = self.spec.others["context"].length
-        return self.decoder.state_bytes(
-            length, longest if context_length is None else context_length
-        )
+        source = self.longest_source if context_length is None else context_length
+        return self.decoder.state_bytes(length, source)

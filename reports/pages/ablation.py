@@ -15,6 +15,7 @@ from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
+from reports.pages.captions import captions_section
 from reports.pages.costs import costs_section
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
@@ -304,6 +305,11 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
     return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
+def _has_captions(about: About) -> bool:
+    of_variants = (some for task in about.specimens.values() for some in task.values())
+    return any(each.kind == "captioned_images" for some in of_variants for each in some)
+
+
 def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
     about = sweep.about
@@ -317,7 +323,8 @@ def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
     if about.specimens:
         seen = pictures_section(about, picture)
-        yield from filter(None, (seen, translations_section(about), specimens_section(about)))
+        told = captions_section(about, picture) if _has_captions(about) else None
+        yield from filter(None, (seen, told, translations_section(about), specimens_section(about)))
     if about.costs:
         yield costs_section(about)
     if len(about.editions_with_results) > 1:

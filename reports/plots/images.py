@@ -68,7 +68,7 @@ def looks_figure(
     """The images on top, and below them a row a variant: where it looks, laid over each.
 
     Args:
-        images: With values from 0 to 1.
+        images: With values from 0 to 1; their words, if there are any, stand over them.
         looks: At least one, with a map of each image.
         name: Of its file, distinct within a report.
         title: As it stands under the figure.
@@ -84,20 +84,24 @@ def looks_figure(
         for along, way in enumerate(ways):
             shades = _shades([each.maps[way] for each in looks if way in each.maps])
             for place in range(len(images.values)):
-                parts.append(_again(f"{prefix}-plain-{place}", layout.place(along, 0, place)))
+                here = layout.place(along, 0, place)
+                parts.append(_again(f"{prefix}-plain-{place}", here))
+                if images.words:
+                    word = label(images.words[place], round(17 * layout.side))
+                    write_at(figure, here[0], here[1] - 0.03, word, vertical="bottom", size=6.5)
                 for down, each in enumerate(looks, 1):
                     if way in each.maps:
                         here = layout.place(along, down, place)
                         parts.append(_again(f"{prefix}-grey-{place}", here))
                         parts.append(embedded(_laid_over(each.maps[way][place], shades), here))
             left = layout.place(along, 0, 0)[0]
-            _write_at(figure, left, _TOP - 0.07, way, vertical="bottom")
+            write_at(figure, left, _TOP - 0.07, way, vertical="bottom")
             parts.append(draw_scale(figure, shades, left=left, width=1.1))
         for down, text in enumerate(("the image", *(each.title for each in looks))):
             top, tall = layout.place(0, down, 0)[1::2]
-            _write_at(figure, 0.02, top + tall / 2, label(text, 20), vertical="center")
+            write_at(figure, 0.02, top + tall / 2, label(text, 20), vertical="center")
         svg = to_svg(figure, name=prefix, title=title, description=said)
-    return _drawing(svg, parts, name, title, caption)
+    return drawing_of(svg, parts, name, title, caption)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +124,19 @@ class _Layout:
         return self.side * self.images.grid[0] / self.images.grid[1]
 
     @property
+    def top(self) -> float:
+        """What stands over the images, with a line for their words."""
+        return _TOP + (_LINE if self.images.words else 0.0)
+
+    @property
     def height(self) -> float:
         """Of the whole figure."""
-        return _TOP + self.num_rows * (self.tall + _GAP) + _BOTTOM
+        return self.top + self.num_rows * (self.tall + _GAP) + _BOTTOM
 
     def place(self, block: int, row: int, column: int) -> Place:
         """Of one image."""
         start = _LEFT + block * (len(self.images.values) * (self.side + _GAP) + _BETWEEN)
-        left, top = start + column * (self.side + _GAP), _TOP + row * (self.tall + _GAP)
+        left, top = start + column * (self.side + _GAP), self.top + row * (self.tall + _GAP)
         return left, top, self.side, self.tall
 
 
@@ -165,11 +174,11 @@ def mosaics_figure(
             here = left + along * (wide + _APART), above + down * each_down
             own = wide * image.height / image.width
             parts.append(embedded(image, (*here, wide, own)))
-            _write_at(figure, here[0], here[1] - 0.06, text, vertical="bottom")
+            write_at(figure, here[0], here[1] - 0.06, text, vertical="bottom")
         if shades:
             parts.append(draw_scale(figure, shades, left=left))
         svg = to_svg(figure, name=prefix, title=title, description=said)
-    return _drawing(svg, parts, name, title, caption)
+    return drawing_of(svg, parts, name, title, caption)
 
 
 def _over(mosaic: Mosaic, width: int) -> str:
@@ -181,18 +190,21 @@ def _prefix(name: str) -> str:
     return f"i{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def _drawing(svg: str, parts: Sequence[str], name: str, title: str, caption: str) -> Drawing:
+def drawing_of(svg: str, parts: Sequence[str], name: str, title: str, caption: str) -> Drawing:
+    """A figure with parts drawn over it."""
     whole = svg[: svg.rindex("</svg>")] + "".join(parts) + "</svg>\n"
     return Drawing(name=name, title=title, caption=caption, svg=whole)
 
 
-def _write_at(figure: Figure, left: float, top: float, text: str, *, vertical: str) -> None:
+def write_at(
+    figure: Figure, left: float, top: float, text: str, *, vertical: str, size: float = 8
+) -> None:
     """Text at a place in inches from the upper left corner."""
     width, height = figure.get_size_inches()
-    figure.text(left / width, 1 - top / height, text, fontsize=8, color=INK, va=vertical)
+    figure.text(left / width, 1 - top / height, text, fontsize=size, color=INK, va=vertical)
 
 
-def _image(levels: Values) -> Image.Image:
+def image_of(levels: Values) -> Image.Image:
     """Of `[rows, columns, channels]` from 0 to 255: one channel is grey, three are colours."""
     bytes_ = np.rint(levels).astype(np.uint8)
     return Image.fromarray(bytes_[..., 0] if bytes_.shape[-1] == 1 else bytes_)
@@ -203,7 +215,7 @@ def _defined(images: Pictures, prefix: str) -> str:
     greys = images.values.mean(axis=-1, keepdims=True) * (_BRIGHTEST - _GREYEST) + _GREYEST
     unit = (0.0, 0.0, 1 / 72, 1 / 72)
     found = (
-        embedded(_image(levels), unit, f"{prefix}-{kind}-{place}")
+        embedded(image_of(levels), unit, f"{prefix}-{kind}-{place}")
         for kind, all_levels in {"plain": 255 * images.values, "grey": greys}.items()
         for place, levels in enumerate(all_levels)
     )
@@ -257,6 +269,6 @@ def _mosaic(mosaic: Mosaic, shades: Shades | None) -> Image.Image:
 
 def _shaded(values: Values, shades: Shades | None) -> Image.Image:
     if shades is None:
-        return _image(127.5 * (values + 1))
+        return image_of(127.5 * (values + 1))
     colours = shades.map(np.clip(shades.norm(values[..., 0]), 0.0, 1.0))[..., :3]
-    return _image(255 * colours)
+    return image_of(255 * colours)

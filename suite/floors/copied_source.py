@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.floors.floor import Floor
-from suite.floors.splits import held_out_batches, sources
+from suite.floors.splits import context_of, held_out_batches, sources
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import Task
 
@@ -20,7 +20,8 @@ class CopiedSource(Floor):
         """See `Floor.suits`."""
         if task.asks_for != "sequence" or not isinstance(task.metric, SequenceMetric):
             return False
-        return task.other_inputs(task.lengths[1])["context"].size == task.output_size
+        source = context_of(task)
+        return source is not None and (source.kind, source.size) == ("tokens", task.output_size)
 
     def score(self, task: Task) -> float:
         """There is nothing to learn."""

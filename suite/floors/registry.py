@@ -29,6 +29,9 @@ FLOORS: dict[str, str] = {
     "copied_source": "suite.floors.copied_source:CopiedSource",
     "word_by_word": "suite.floors.word_by_word:WordByWord",
     "likeliest_sequence": "suite.floors.likeliest_sequence:LikeliestSequence",
+    # of pictures and words
+    "nearest_caption": "suite.floors.nearest_caption:NearestCaption",
+    "question_alone": "suite.floors.question_alone:QuestionAlone",
     # of numbers
     "mean": "suite.floors.nadaraya_watson:Mean",
     "nadaraya_watson": "suite.floors.nadaraya_watson:NadarayaWatson",

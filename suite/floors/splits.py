@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from models.interface import INPUTS
+from models.interface import CONTEXT, INPUTS, Input
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 
 NUM_DRAWN = 4_096  # examples, of a task that draws them
@@ -33,10 +34,10 @@ def held_out_batches(task: Task, split: Split) -> Iterator[Batch]:
     yield from task.held_out(split, _rows(task))
 
 
-def numbers_of(batches: Iterable[Batch]) -> NDArray[np.float32]:
-    """`[examples, numbers]`: all numbers of each input as one long vector."""
+def numbers_of(batches: Iterable[Batch], name: str = INPUTS) -> NDArray[np.float32]:
+    """`[examples, numbers]`: all numbers of each input of that name as one long vector."""
     found: NDArray[np.float32] = np.concatenate(
-        [batch.inputs[INPUTS].flatten(1).numpy() for batch in batches]
+        [batch.inputs[name].flatten(1).numpy() for batch in batches]
     )
     return found
 
@@ -50,12 +51,25 @@ def answer_counts(task: Task, batches: Iterable[Batch]) -> NDArray[np.int64]:
     return counts
 
 
+def context_of(task: type[Task]) -> Input | None:
+    """The second stream that a task gives; None where it gives none."""
+    return task.other_inputs(task.fixed_length or task.lengths[1]).get(CONTEXT)
+
+
 def sources(batch: Batch) -> Iterator[NDArray[np.int64]]:
     """The symbols of each source, without padding."""
-    source = batch.inputs["context"]
-    mask = batch.inputs.get("context_mask", source == source)
-    for row, is_real in zip(source.numpy(), mask.numpy(), strict=True):
-        yield row[is_real]
+    yield from _real(batch.inputs[CONTEXT], batch.inputs.get("context_mask"))
+
+
+def texts(batch: Batch) -> Iterator[NDArray[np.int64]]:
+    """The symbols of each first input, without padding."""
+    yield from _real(batch.inputs[INPUTS], batch.inputs.get("mask"))
+
+
+def _real(symbols: Tensor, mask: Tensor | None) -> Iterator[NDArray[np.int64]]:
+    is_real = symbols == symbols if mask is None else mask
+    for row, real in zip(symbols.numpy(), is_real.numpy(), strict=True):
+        yield row[real]
 
 
 def asked_sequences(batch: Batch, end: int | None) -> Iterator[NDArray[np.int64]]:

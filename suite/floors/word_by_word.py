@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.floors.floor import Floor
-from suite.floors.splits import asked_sequences, held_out_batches, sources, training_batches
+from suite.floors.splits import (
+    asked_sequences,
+    context_of,
+    held_out_batches,
+    sources,
+    training_batches,
+)
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import Task
 
@@ -27,7 +33,9 @@ class WordByWord(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return task.asks_for == "sequence" and isinstance(task.metric, SequenceMetric)
+        is_written = task.asks_for == "sequence" and isinstance(task.metric, SequenceMetric)
+        source = context_of(task)
+        return is_written and source is not None and source.kind == "tokens"
 
     def score(self, task: Task) -> float:
         """From the training examples; the validation split is not read."""

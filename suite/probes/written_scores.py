@@ -9,6 +9,7 @@ that are cut there.
     written_bleu         with the 95 % interval of a bootstrap over sentences; see `interval_of`
     written_chrf         chrF2, and
     written_exact_match  the share of sentences that are the reference, symbol by symbol
+    written_NAME         each metric of the task's `also_scored`, with such an interval too
     length_ratio         words written over words of the references, as sacrebleu counts them
     bits_per_word        of all symbols that are asked for, having read the right ones before, over
                          the words of the references, which stand between spaces: models are
@@ -46,7 +47,13 @@ from suite.probes.specimens.translations import translations
 from suite.schema import NUM_SENTENCES, WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.metrics import Bits
 from suite.tasks.registry import build_task
-from suite.tasks.sequence_metrics import Bleu, ChrF, SacrebleuMetric, Symbols
+from suite.tasks.sequence_metrics import (
+    Bleu,
+    ChrF,
+    SacrebleuMetric,
+    SequenceMetric,
+    Symbols,
+)
 from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode, writes, written
@@ -66,7 +73,7 @@ _BITS = MetricSpec(name="bits_per_word", unit="bit", better="lower")
 _FORCED = MetricSpec(name="teacher_forced_bleu", unit="BLEU", better="higher")
 _GAP = MetricSpec(name="exposure_gap", unit="BLEU", better="lower")
 
-Statistics = NDArray[np.int64]
+Statistics = NDArray[np.float64]  # in which whole numbers up to 2**53 stay whole
 
 
 class Sentence(NamedTuple):
@@ -96,11 +103,12 @@ class WrittenScores(TrainedModelProbe):
     is_at_beam = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """BLEU and the number of sentences also of each part of the task."""
+        """BLEU and the number of sentences also of each part of the task; last the task's own."""
         assert task is not None, f"{self.name} is no sweep"
         places = ("", *task(length).parts())
         in_parts = (replace(spec, at=at) for at in places for spec in (_BLEU, _SENTENCES))
-        return (*in_parts, _CHRF, _EXACT, _RATIO, _UNFINISHED, _BITS, _FORCED, _GAP)
+        of_task = map(_spec_of, task.also_scored)
+        return (*in_parts, _CHRF, _EXACT, _RATIO, _UNFINISHED, _BITS, _FORCED, _GAP, *of_task)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It must write."""
@@ -140,7 +148,14 @@ class WrittenScores(TrainedModelProbe):
                 found = written(model, batch, search, metric.end)
                 sentences += _sentences(task, metric, batch, forced, found)
         yield from scores(metric, sentences, bits, task.parts())
+        for each in task.also_scored:
+            yield with_interval(each, sentences)
         yield from specimens_of(model, task, trial.seed, (partial(translations, search=search),))
+
+
+def _spec_of(metric: SequenceMetric) -> MetricSpec:
+    """As one of what is written."""
+    return MetricSpec(name=f"written_{metric.name}", unit=metric.unit, better=metric.better)
 
 
 def _search_of(metric: SacrebleuMetric, trial: Trial) -> Decoder:
@@ -200,12 +215,30 @@ def scores(
     yield measurement(_GAP, forced - _score(bleu, found))
 
 
-def _statistics(metric: SacrebleuMetric, sentences: Sequence[Sentence]) -> Statistics:
-    """`[sentences, k]`, as sacrebleu adds them up."""
-    return np.array([metric.counts(each.written, each.asked) for each in sentences], dtype=np.int64)
+def with_interval(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Measurement:
+    """A further metric of what is written, with its interval over sentences.
+
+    Args:
+        metric: Of a task's `also_scored`.
+        sentences: One or more.
+    """
+    statistics = _statistics(metric, sentences)
+
+    def values(sums: Statistics) -> NDArray[np.float64]:
+        return np.array([metric.value(each) for each in torch.from_numpy(sums)])
+
+    low, high = interval_of(statistics, values)
+    value = _score(metric, statistics)
+    return measurement(_spec_of(metric), value, spread_low=low, spread_high=high)
 
 
-def _score(metric: SacrebleuMetric, statistics: Statistics) -> float:
+def _statistics(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Statistics:
+    """`[sentences, k]`, which add up."""
+    counts = [metric.counts(each.written, each.asked) for each in sentences]
+    return np.array(counts, dtype=np.float64)
+
+
+def _score(metric: SequenceMetric, statistics: Statistics) -> float:
     """Of a corpus of these sentences."""
     return metric.value(torch.from_numpy(statistics.sum(axis=0)))
 

@@ -42,7 +42,7 @@ _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
 _OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a task is scored by
     {
         "written_bleu", "written_chrf", "written_exact_match", "bits_per_word",
-        "teacher_forced_bleu", "exposure_gap",
+        "teacher_forced_bleu", "exposure_gap", "written_cider_d", "written_rouge_l",
     }
 )  # fmt: skip
 _SCORES_OF_TEXT = frozenset({"bleu", "chrf"})

@@ -10,6 +10,7 @@ from suite.schema.training import without_idle
 SpecimenKind = Literal[
     "attention", "positions", "text", "alignment", "translation",
     "images", "patch_attention", "grid_positions", "filters",
+    "captioned_images", "caption", "word_attention",
 ]  # fmt: skip
 _LATE = ("row_words", "column_words", "source", "reference", "score", "picture")
 
@@ -24,7 +25,8 @@ class Specimen:
         levels: Its values row by row, one byte each, as base64: 0 means `low`, 255 `high`.
         row_words, column_words: What each row and each column stands for; empty where unknown. The
             first piece of a word begins with a space, where a vocabulary has pieces.
-        source, reference: Of a translation: what was read, and what was asked for.
+        source, reference: Of a translation: what was read, and what was asked for; of a caption the
+            second.
         score: Of a translation, its sentence chrF; None where there is none.
         picture: Rows, columns and channels, where each row of the matrix is a picture: row by row,
             channels last.

@@ -332,8 +332,8 @@ class Ablation(FrozenSpec):
             ``first_with_each`` sets the first axis and one other: each of its values meets what
             the baseline has, and what each other axis sets.
         opens_with: What a vision model's page shows above its figure of scores, where the question
-            is about it: ``attention`` over the image, similarities of ``positions``, or first
-            ``filters``. Where no model has it, nothing.
+            is about it: ``attention`` over the image, similarities of ``positions``, first
+            ``filters``, or where the ``words`` of a caption look. Where no model has it, nothing.
     """
 
     question: Text
@@ -348,7 +348,7 @@ class Ablation(FrozenSpec):
     teacher: Model | None = None
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
-    opens_with: Literal["", "attention", "positions", "filters"] = ""
+    opens_with: Literal["", "attention", "positions", "filters", "words"] = ""
 
     def at_scale(self, scale: str) -> Ablation:
         """The same question with the values that its axes take there; at smoke without a claim.

@@ -28,11 +28,15 @@ class Batch:
             axis, `[..., classes]`, floats: probabilities, all `UNSCORED` where nothing is asked.
         part: `[batch]` integers: which of `Task.parts` each example is of, where the inputs do not
             show it; no model is given it.
+        boxes: `[batch, time, 4]` integers, of tasks whose targets name objects of a picture: where
+            the object is that each target's word names, as top, left, bottom and right in pixels,
+            of which the last two are just outside; -1 where it names none. No model is given them.
     """
 
     inputs: Mapping[str, Tensor]
     targets: Tensor
     part: Tensor | None = None
+    boxes: Tensor | None = None
 
     def through(self, model: Callable[..., Tensor | Outputs]) -> Outputs:
         """The outputs of the model, which is called with ``**inputs``.
@@ -59,7 +63,8 @@ class Batch:
         """The batch with each of its tensors changed."""
         inputs = {name: change(tensor) for name, tensor in self.inputs.items()}
         part = None if self.part is None else change(self.part)
-        return Batch(inputs=inputs, targets=change(self.targets), part=part)
+        boxes = None if self.boxes is None else change(self.boxes)
+        return Batch(inputs=inputs, targets=change(self.targets), part=part, boxes=boxes)
 
     def is_scored(self, logits: Tensor) -> Tensor:
         """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
@@ -95,9 +100,15 @@ def joined(batches: Sequence[Batch]) -> Batch:
     inputs = {
         name: torch.cat([each.inputs[name] for each in batches]) for name in batches[0].inputs
     }
-    parts = [each.part for each in batches if each.part is not None]
-    assert len(parts) in (0, len(batches)), "batches of one split are alike"
     return Batch(
         inputs=inputs, targets=torch.cat([each.targets for each in batches]),
-        part=torch.cat(parts) if parts else None,
+        part=_joined([each.part for each in batches]),
+        boxes=_joined([each.boxes for each in batches]),
     )  # fmt: skip
+
+
+def _joined(tensors: Sequence[Tensor | None]) -> Tensor | None:
+    """All of them, or None where there are none."""
+    found = [tensor for tensor in tensors if tensor is not None]
+    assert len(found) in (0, len(tensors)), "batches of one split are alike"
+    return torch.cat(found) if found else None

@@ -3,7 +3,8 @@
 The digest is checked before a byte is decompressed, so what the decompressor and the parsers see
 is what shipped. Files are xz over plain bytes, never a pickle. Each task keeps what it parsed for
 the life of the process, so a file is read and checked once. Files that `bakeoff data fetch` brings
-lie in a folder of their own; generated data have no file, and so nothing that could be damaged.
+lie in a folder of their own; generated data have no file, unless they are composed of what is in
+one, and so nothing that could be damaged.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def refuse_damaged(source: DataSource) -> None:
     Raises:
         TaskError: if there are files, and one is missing, unreadable or another one.
     """
-    for each in source.files if source.file else ():
-        read_verified(each)
+    for each in source.files:
+        if each.file:
+            read_verified(each)
 
 
 def read_verified(source: DataSource) -> bytes:

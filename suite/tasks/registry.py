@@ -58,6 +58,10 @@ TASKS: dict[str, str] = {
     "bible_en_fr": "suite.tasks.sequence_to_sequence.bible:BibleEnFr",
     "multi30k_en_de": "suite.tasks.sequence_to_sequence.multi30k:Multi30kEnDe",
     "multi30k_de_en": "suite.tasks.sequence_to_sequence.multi30k:Multi30kDeEn",
+    # pictures and words
+    "emoji_scenes": "suite.tasks.emoji.emoji_scenes:EmojiScenes",
+    "emoji_names": "suite.tasks.emoji.emoji_names:EmojiNames",
+    "emoji_questions": "suite.tasks.emoji.emoji_questions:EmojiQuestions",
     # generated: a source to be rewritten
     "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",

@@ -22,6 +22,7 @@ from suite.tasks.batch import UNSCORED as UNSCORED
 from suite.tasks.batch import Batch as Batch
 from suite.tasks.metrics import Accuracy
 from suite.tasks.metrics import Metric as Metric
+from suite.tasks.sequence_metrics import SequenceMetric
 
 Split = Literal["validation", "test"]
 
@@ -35,7 +36,8 @@ class DataSource:
         file: Its name in the folder of shipped data, or in that of fetched data; empty where data
             are generated.
         is_fetched: Whether `bakeoff data fetch` brings the file, since it does not ship.
-        beside: Further files of the set, each as a set of one.
+        beside: Further files of the set, or those that generated data are composed of, each as a
+            set of one.
     """
 
     name: str
@@ -74,12 +76,14 @@ class Task(ABC):
     architecture: ClassVar[str]  # that it takes where a model names none
     asks_for: ClassVar[Answer]
     metric: ClassVar[Metric] = Accuracy()
+    also_scored: ClassVar[tuple[SequenceMetric, ...]] = ()  # of what a model writes, once trained
     lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
     is_padded: ClassVar[bool] = False  # its sequences differ in length: batches have a mask
     # How a page names an axis of `parts` and its places: {"words": "words", "words=10": "1 to 10"}
     part_titles: ClassVar[Mapping[str, str]] = {}
+    has_boxes: ClassVar[bool] = False  # batches say where what a target names is in the picture
     answers_are_shown: ClassVar[bool] = False  # an example's input holds all that it is asked for
     reads_answers: ClassVar[bool] = False  # an input is what the place before it was asked for
     source: ClassVar[DataSource]

@@ -160,7 +160,9 @@ class _Ran:
         model = build_model(spec).train()
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
-        inputs = {name: _drawn(one) for name, one in spec.inputs.items()}
+        # Two images, since a batch norm has no deviation of one.
+        num_rows = 2 if any(one.grid for one in spec.inputs.values()) else 1
+        inputs = {name: _drawn(one, num_rows) for name, one in spec.inputs.items()}
         with torch.no_grad(), OperationNames() as noted:
             found = [model(**inputs) for _ in range(3)]
         logits = [each.logits if isinstance(each, Outputs) else each for each in found]
@@ -170,13 +172,13 @@ class _Ran:
             self.read: Tensor = model.eval()(**inputs)
 
 
-def _drawn(one: Input) -> Tensor:
+def _drawn(one: Input, num_rows: int) -> Tensor:
     drawn, length = torch.Generator().manual_seed(2), min(one.length, MOST_TOKENS)
     if one.kind == "tokens":
-        return torch.randint(one.size, (1, length), generator=drawn)
-    if one.grid is not None:  # two images, since a batch norm has no deviation of one
-        return torch.randn(2, *one.grid, one.size, generator=drawn)
-    return torch.randn(1, length, one.size, generator=drawn)
+        return torch.randint(one.size, (num_rows, length), generator=drawn)
+    if one.grid is not None:
+        return torch.randn(num_rows, *one.grid, one.size, generator=drawn)
+    return torch.randn(num_rows, length, one.size, generator=drawn)
 
 
 def test_an_axis_that_changes_nothing_would_be_seen() -> None:

@@ -73,6 +73,7 @@ def test_what_declares_nothing_may_be_asked_for_anything_but_a_sequence_without_
 def test_only_what_has_steps_and_answers_with_next_symbols_or_a_sequence_can_write() -> None:
     assert {name for name in ARCHITECTURES if architecture_class(name).can_write()} == {
         "language_model", "translator", "seq2seq", "attentive_seq2seq", "conv_seq2seq", "bytenet",
+        "captioner", "show_attend_tell",
     }  # fmt: skip
     assert Stepping.can_write()
     assert not Bare.can_write()

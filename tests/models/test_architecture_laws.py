@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models import ARCHITECTURES, Architecture, ModelSpec, PartSeeds, architecture_class, generate
 from models.decoding import Decoder, beam_search
-from models.interface import CONTEXT
+from models.interface import CONTEXT, INPUTS
 from tests.models.small_models import (
     BATCH,
     SYMBOLS,
@@ -38,10 +38,12 @@ OF_EXCITATION = (
     "ratio", "has_excitation_bias", "se_squeeze", "excitation", "channel_attention_place",
     "channel_attention_stages",
 )  # fmt: skip
+OF_CNN = "blocks", "stem", "encoder_width"  # beside words
 OF_CBAM = "cbam_squeeze", "cbam_order", "cbam_window"
 OF_MAP_ATTENTION = "attention_stages", "heads", "has_relative_logits"
 KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
     "patch": {"input_kind": "image"},
+    **{knob: {"encoder": "cnn"} for knob in OF_CNN},
     "residual": {"norm_placement": "pre"},  # post-norm undoes scales
     "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
     "window": {"reach": "local_p"},
@@ -63,8 +65,11 @@ KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
 
 
 def padded_sources(model_spec: ModelSpec) -> dict[str, Tensor]:
-    """Sources of which the second is short, and the masks that say so."""
-    found = sources(model_spec)
+    """Sources of which the second is short, and the masks that say so; images are whole."""
+    found = {
+        name: each.double() if each.is_floating_point() else each
+        for name, each in sources(model_spec).items()
+    }
     for name, each in model_spec.others.items():
         if each.kind != "image":
             mask = torch.arange(each.length) < torch.tensor(
@@ -173,8 +178,11 @@ def each_step_has_its_own_weights(name: str) -> None:
     with torch.no_grad():
         weights = model.attention_weights(read, **given)
         first = model.attention_weights(read[:, :2], **given)
-    real = given["context_mask"].unsqueeze(1).expand_as(weights)
-    assert weights.shape == (BATCH, TOKENS, model.spec.others["context"].length)
+    grid, longest = model.source_grid(), model.spec.others[CONTEXT].length
+    num_places = longest if grid is None else grid[0] * grid[1]
+    real = given.get("context_mask", torch.ones(BATCH, num_places).bool()).unsqueeze(1)
+    real = real.expand_as(weights)
+    assert weights.shape == (BATCH, TOKENS, num_places)
     assert (weights >= 0).all()
     assert not weights[~real].any()
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(BATCH, TOKENS).double())
@@ -198,7 +206,7 @@ def every_knob_has_an_effect(name: str) -> None:
     """A knob that nothing reads is the commonest fault of this field."""
     for knob in vars(architecture_class(name).Config()):
         shown_by = KNOBS_THAT_SHOW.get(knob, {})
-        given = {k: v for k, v in shown_by.items() if k == "input_kind" or is_knob(name, k)}
+        given = {k: v for k, v in shown_by.items() if is_knob(name, k) or is_image(name, k)}
         tried = alternatives(name, knob, given)
         assert tried, f"{knob} has no other value"
         for value in tried:
@@ -218,6 +226,11 @@ def after_a_step(model: Architecture) -> Architecture:
     outputs(model).square().mean().backward()
     torch.optim.SGD(model.parameters(), lr=1.0).step()
     return model
+
+
+def is_image(name: str, key: str) -> bool:
+    """Whether the first input may be said to be an image."""
+    return key == "input_kind" and "image" in architecture_class(name).reads[INPUTS]
 
 
 def is_knob(name: str, knob: str) -> bool:

@@ -29,7 +29,7 @@ THEIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "resnet50_cbam": ("resnet50", {"block_args": {"attn_layer": "cbam"}}),
 }
 RENAMED = (
-    (r"^stem\.conv\.", "conv1."), (r"^stem\.norm\.", "bn1."), (r"^head\.", "fc."),
+    (r"^trunk\.stem\.conv\.", "conv1."), (r"^trunk\.stem\.norm\.", "bn1."), (r"^head\.", "fc."),
     (r"\.shortcut\.", ".downsample."), (r"\.convs\.0\.", ".conv1."), (r"\.convs\.1\.", ".conv2."),
     (r"\.convs\.2\.", ".conv3."), (r"\.norms\.0\.", ".bn1."), (r"\.norms\.1\.", ".bn2."),
     (r"\.norms\.2\.", ".bn3."), (r"channel_attention\.", "se."), (r"contract\.", "fc1."),
@@ -53,7 +53,7 @@ def load(theirs: nn.Module, ours: nn.Module, blocks: list[str]) -> None:
     """Our parameters and buffers, under their names and in their shapes."""
     shapes, found = theirs.state_dict(), {}
     for name, value in ours.state_dict().items():
-        name = re.sub(r"^layers\.(\d+)", lambda match: blocks[int(match[1])], name)
+        name = re.sub(r"^trunk\.layers\.(\d+)", lambda match: blocks[int(match[1])], name)
         for old, new in RENAMED:
             name = re.sub(old, new, name)
         found[name] = value.reshape(shapes[name].shape)
@@ -80,7 +80,7 @@ def test_logits_and_gradients_are_those_of_timm(name: str, is_training: bool) ->
     gradients = [
         torch.autograd.grad(logits.square().sum(), [model_first, model_last])
         for logits, model_first, model_last in (
-            (found, ours.stem.conv.weight, ours.layers[-1].convs[0].weight),
+            (found, ours.trunk.stem.conv.weight, ours.trunk.layers[-1].convs[0].weight),
             (expected, theirs.conv1.weight, theirs.layer4[-1].conv1.weight),
         )
     ]

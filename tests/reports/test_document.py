@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reports.document import Column, Entry, Mark, Row, Table
+from reports.document import Column, Entry, Mark, Row, Table, readable
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.export.templating import html_templates
 from reports.stats.intervals import Estimate
@@ -44,3 +44,10 @@ def test_every_format_has_the_signs_and_the_legend() -> None:
         assert text.count("It did not settle.") == (2 if text is html else 1)
         assert UNUSED.meaning not in text
     assert '1.0,,,1,"bent, noisy"' in csv
+
+
+def test_metrics_are_spelt_as_their_papers_spell_them() -> None:
+    names = ("written_bleu", "cider_d", "written_rouge_l", "cider_data", "exact_match", "")
+    assert [readable(name) for name in names] == [
+        "written BLEU", "CIDEr-D", "written ROUGE-L", "cider data", "exact match", ""
+    ]  # fmt: skip

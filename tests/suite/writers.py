@@ -36,7 +36,7 @@ class GruPair(nn.Module):
     ) -> Outputs:
         encoded = self.encode(context, context_mask)
         read = self.decoder(self.embedding(inputs), encoded.transpose(0, 1).contiguous())[0]
-        return Outputs(self.head(read), {"penalty": encoded.square().mean()})
+        return Outputs(self.head(read), {"size": encoded.square().mean()})
 
     def initial_state(self, batch: int, encoded: Tensor) -> Tensor:
         assert len(encoded) == batch
@@ -81,7 +81,7 @@ class Penalised(Reversal):
     """Reversal whose loss reads what the model returns beside logits."""
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        penalty = outputs.auxiliary["penalty"]
+        penalty = outputs.auxiliary["size"]
         return super().loss(outputs, batch, label_smoothing) + penalty
 
 

@@ -8,7 +8,7 @@ _CHANNELS = "vision/channel_attention.py"
 _OF_CHANNELS = "vision/test_channel_attention.py"
 _MAPS = "vision/map_attention.py"
 _OF_MAPS = "vision/test_map_attention.py"
-_RESIDUAL = "architectures/resnet.py"
+_RESIDUAL = "vision/residual_network.py"
 _OF_RESIDUAL = "architectures/test_resnet.py"
 
 MUTANTS_OF_RESNET: tuple[Mutant, ...] = (

@@ -54,10 +54,10 @@ def images(model: Architecture, task: Task) -> list[Specimen]:
         title, low, high = OWN_RANGE, shown.amin((1, 2, 3)), shown.amax((1, 2, 3))
         span = (high - low).clamp(min=1e-9)
         shown = (shown - low[:, None, None, None]) / span[:, None, None, None]
-    return [_pictures("images", title, _smaller(shown, MOST_SIDE), low=0.0)]
+    return [pictures_specimen("images", title, smaller(shown, MOST_SIDE), low=0.0)]
 
 
-def _smaller(pictures: Tensor, most: int) -> Tensor:
+def smaller(pictures: Tensor, most: int) -> Tensor:
     """`[pictures, rows, columns, channels]` of sides of at most so many pixels, by means."""
     by = -(-max(pictures.shape[1:3]) // most)
     if by == 1:
@@ -65,8 +65,8 @@ def _smaller(pictures: Tensor, most: int) -> Tensor:
     return functional.avg_pool2d(pictures.movedim(-1, 1), by, ceil_mode=True).movedim(1, -1)
 
 
-def _pictures(kind: str, title: str, pictures: Tensor, **words: object) -> Specimen:
-    """Of `[pictures, rows, columns, channels]`."""
+def pictures_specimen(kind: str, title: str, pictures: Tensor, **words: object) -> Specimen:
+    """Of `[pictures, rows, columns, channels]`; see `matrix_specimen`."""
     return matrix_specimen(
         kind, title, pictures.flatten(1), picture=tuple(pictures.shape[1:]), **words  # type: ignore[arg-type]
     )  # fmt: skip
@@ -106,7 +106,7 @@ def patch_attention(model: Architecture, task: Task) -> list[Specimen]:
         if len({tuple(each.shape) for each in layers}) == 1 and _can_roll(model, layers):
             found[ROLLOUT].append(_read(rollout(layers), model, grid))
     return [
-        _pictures("patch_attention", title, torch.stack(maps), low=0.0)
+        pictures_specimen("patch_attention", title, torch.stack(maps), low=0.0)
         for title, maps in found.items()
         if maps
     ]
@@ -177,7 +177,7 @@ def position_grids(model: Architecture, task: Task) -> list[Specimen]:
             if vectors is not None:
                 unit = functional.normalize(vectors[num_before:].double(), dim=-1)
                 cosines = (unit[chosen] @ unit.T).reshape(len(chosen), *grid, 1)
-                found.append(_pictures("grid_positions", "cosine similarity", cosines))
+                found.append(pictures_specimen("grid_positions", "cosine similarity", cosines))
     return found
 
 
@@ -212,7 +212,7 @@ def _components(filters: Tensor) -> Specimen:
     _, spread, components = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=False)
     shares = spread.square() / spread.square().sum().clamp(min=1e-12)
     shown = components[:NUM_FILTERS].reshape(-1, *filters.shape[1:])
-    return _pictures(
+    return pictures_specimen(
         "filters", COMPONENTS, _to_one(shown, signed=False), low=-1.0,
         row_words=tuple(f"{100 * share:.0f} %" for share in shares[: len(shown)].tolist()),
     )  # fmt: skip
@@ -220,12 +220,12 @@ def _components(filters: Tensor) -> Specimen:
 
 def _largest(filters: Tensor) -> Specimen:
     order = filters.flatten(1).norm(dim=1).argsort(descending=True, stable=True)
-    return _pictures("filters", KERNELS, _to_one(filters[order[:NUM_FILTERS]]), low=-1.0)
+    return pictures_specimen("filters", KERNELS, _to_one(filters[order[:NUM_FILTERS]]), low=-1.0)
 
 
 def _to_one(filters: Tensor, *, signed: bool = True) -> Tensor:
     """Each divided by its largest value, or by the size of that."""
-    filters = _smaller(filters, MOST_OF_FILTER)
+    filters = smaller(filters, MOST_OF_FILTER)
     flat = filters.flatten(1)
     largest = flat.gather(1, flat.abs().argmax(dim=1, keepdim=True))
     largest = largest.abs() if signed else largest

@@ -243,7 +243,11 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 def pictures(model: Architecture, task: Task) -> list[Specimen]:
-    """Those of `suite.probes.specimens.images`; nothing where no image is read."""
+    """Of images, see `suite.probes.specimens.images`; of captions, the file `captions` there."""
+    if any(each.kind == "image" for each in task.other_inputs(task.length).values()):
+        from suite.probes.specimens.captions import captions
+
+        return captions(model, task)
     if task.input_kind != "image":
         return []
     from suite.probes.specimens import images

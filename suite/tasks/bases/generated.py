@@ -5,7 +5,8 @@ and no epoch ends. The held-out splits are drawn once from streams that no train
 (`HELD_OUT_SEED`), and are therefore the same for every seed. They could share an example with
 training by chance only: where so few examples are possible that this matters, a task says so.
 
-There is no file to check. What identifies the data is their definition: the digest of its text
+Where examples are drawn, there is no file to check; where they are composed of what is in one, it
+stands beside the definition. What identifies the data is their definition: the digest of its text
 takes the place of that of a file, so a changed definition changes the ids of trials too.
 """
 
@@ -24,7 +25,13 @@ from suite.tasks.task import Batch, DataSource, Split, Task
 
 
 def definition_source(
-    *, name: str, title: str, origin: str, definition: dict[str, object], version: int
+    *,
+    name: str,
+    title: str,
+    origin: str,
+    definition: dict[str, object],
+    version: int,
+    beside: tuple[DataSource, ...] = (),
 ) -> DataSource:
     """The data source of a generated task.
 
@@ -34,14 +41,16 @@ def definition_source(
         origin: The paper.
         definition: All that fixes the law of the examples, in plain values.
         version: Of the task.
+        beside: The data files that the examples are composed of, if any.
     """
     text = json.dumps(
         {"name": name, "version": version, "definition": definition},
         sort_keys=True, separators=(",", ":"), allow_nan=False,
     )  # fmt: skip
     return DataSource(
-        name=name, title=title, licence="generated", origin=origin,
-        sha256=hashlib.sha256(text.encode()).hexdigest(), file="",
+        name=name, title=title, origin=origin,
+        licence="; ".join(["generated", *(each.licence for each in beside)]),
+        sha256=hashlib.sha256(text.encode()).hexdigest(), file="", beside=beside,
     )  # fmt: skip
 
 
@@ -57,6 +66,10 @@ class GeneratedTask(Task):
     def kinds(self) -> Sequence[int]:
         """What kinds of examples there are: a training batch is of one, a split of all alike."""
         return (0,)
+
+    def held_out_kinds(self, split: Split) -> Sequence[int]:
+        """Those of a held-out split."""
+        return self.kinds()
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Of a kind that is drawn first, all alike."""
@@ -76,6 +89,6 @@ def _whole_split(
     kind_of_task: type[GeneratedTask], length: int, split: Split, num_examples: int
 ) -> Batch:
     task = kind_of_task(length)
-    stream, kinds = held_out_stream(split), task.kinds()
+    stream, kinds = held_out_stream(split), task.held_out_kinds(split)
     count = num_examples // len(kinds)
     return joined([task.draw(stream, count, kind) for kind in kinds])

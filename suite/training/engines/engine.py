@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from models.decoding import Decoded, Decoder, generate
-from models.interface import INPUTS
+from models.interface import INPUTS, PENALTY, Outputs
+from suite.schema import Training
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
+from suite.training.distillation import with_teacher, without_teacher
 from suite.training.tensor_io import Tensors, refuse_non_tensors
 
 
@@ -137,6 +139,50 @@ def weight_of(part: Batch, batch: Batch, num_parts: int) -> float:
     num_scored = int((batch.targets != UNSCORED).sum())
     own = int((part.targets != UNSCORED).sum())
     return own * num_parts / num_scored if num_scored else 1.0
+
+
+def learned_loss(
+    outputs: Outputs,
+    taught: Outputs | None,
+    batch: Batch,
+    task: Task,
+    model: nn.Module,
+    training: Training,
+) -> Tensor:
+    """The mean loss of a part of a batch: the task's own, and what model and recipe add to it.
+
+    Args:
+        outputs: Of the model in training, in float32.
+        taught: Of its teacher; None where it has none.
+        batch: The part.
+        task: Whose loss it is.
+        model: Keeps what some losses read besides, as an average cost.
+        training: With label smoothing and distillation.
+    """
+    loss = task.loss(outputs, batch, training.label_smoothing)
+    if outputs.auxiliary:
+        loss = _with_auxiliary(loss, outputs, batch, task, model, training)
+        if taught is None:
+            loss = without_teacher(loss, outputs, batch, task, training)
+    return loss if taught is None else with_teacher(loss, outputs, taught, batch, training)
+
+
+def _with_auxiliary(
+    loss: Tensor, outputs: Outputs, batch: Batch, task: Task, model: nn.Module, training: Training
+) -> Tensor:
+    """What the model samples learns from its cost; its penalty is added.
+
+    The penalty is the mean over examples, each weighted by its scored targets, as losses are: so
+    the parts of a batch add up.
+    """
+    from suite.training.score_function import with_score
+
+    loss = with_score(loss, outputs, batch, task, model, training)
+    if PENALTY not in outputs.auxiliary:
+        return loss
+    is_scored = batch.is_scored(outputs.logits).reshape(len(outputs.logits), -1)
+    shares = is_scored.sum(dim=1) / is_scored.sum().clamp(min=1)
+    return loss + (outputs.auxiliary[PENALTY] * shares).sum()
 
 
 def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:

@@ -21,10 +21,10 @@ from models.model_spec import ModelSpec
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.distillation import with_teacher, without_teacher
 from suite.training.engines.engine import (
     evaluate,
     in_evaluation_mode,
+    learned_loss,
     part_of,
     shares_of,
     weights_of,
@@ -170,19 +170,12 @@ class LocalEngine:
 
     def _loss(self, batch: Batch, task: Task) -> tuple[Tensor, Tensor]:
         """Mean loss of a part of the batch, and the model's logits; both in float32."""
-        outputs = batch.through(self.model)
-        loss = task.loss(outputs, batch, self._training.label_smoothing)
-        if outputs.auxiliary:
-            from suite.training.score_function import with_score
-
-            loss = with_score(loss, outputs, batch, task, self._eager, self._training)
-            if self._teacher is None:
-                loss = without_teacher(loss, outputs, batch, task, self._training)
-        if self._teacher is None:
-            return loss, outputs.logits
-        with torch.no_grad():
-            taught = self._outputs(self._teacher, batch)
-        return with_teacher(loss, outputs, taught, batch, self._training), outputs.logits
+        outputs, taught = batch.through(self.model), None
+        if self._teacher is not None:
+            with torch.no_grad():
+                taught = self._outputs(self._teacher, batch)
+        loss = learned_loss(outputs, taught, batch, task, self._eager, self._training)
+        return loss, outputs.logits
 
     def _outputs(self, model: nn.Module, batch: Batch) -> Outputs:
         """Of a model that is run eagerly, in float32."""

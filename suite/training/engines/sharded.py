@@ -29,14 +29,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from models.interface import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.distillation import with_teacher, without_teacher
 from suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
     judged,
+    learned_loss,
     part_of,
     weight_of,
     weights_of,
@@ -135,20 +136,16 @@ class ShardedEngine:
         outputs = batch.through(self.model).map(Tensor.float)
         if not weight:  # a backward pass all the same, in which other workers take part
             return outputs.logits.sum() * 0.0
-        loss = task.loss(outputs, batch, self._training.label_smoothing)
-        if outputs.auxiliary:
-            from suite.training.score_function import with_score
+        taught, module = self._taught(batch), self.model.module
+        return learned_loss(outputs, taught, batch, task, module, self._training) * weight
 
-            loss = with_score(loss, outputs, batch, task, self.model.module, self._training)
-            if self._teacher is None:
-                loss = without_teacher(loss, outputs, batch, task, self._training)
+    def _taught(self, batch: Batch) -> Outputs | None:
+        """What the teacher answers, in float32; None where there is none."""
         if self._teacher is None:
-            return loss * weight
+            return None
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
         with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=is_bf16):
-            taught = batch.through(self._teacher)
-        taught = taught.map(Tensor.float)
-        return with_teacher(loss, outputs, taught, batch, self._training) * weight
+            return batch.through(self._teacher).map(Tensor.float)
 
     def _with_own_answers(self, batch: Batch) -> Batch:
         """See `suite.training.sampling`; the draw is of the whole batch."""

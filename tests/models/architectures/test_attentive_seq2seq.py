@@ -16,6 +16,7 @@ from models.architectures.attentive_seq2seq import AttentiveSeq2Seq
 from models.kernels import alignment
 from models.kernels.gated_unit import GatedUnit
 from tests.models.small_models import spec
+from tests.processor import needs_bf16_lstm
 
 DIM, TARGET, SOURCE = 4, 6, 5
 TARGETS = torch.randint(11, (3, TARGET), generator=torch.Generator().manual_seed(1))
@@ -323,6 +324,7 @@ def test_windows_hold_the_places_around_the_centre() -> None:
     assert not short[:, 3:].any()
 
 
+@needs_bf16_lstm
 @pytest.mark.parametrize("settings", [{}, {"form": "luong"}, FEEDING], ids=str)
 def test_it_runs_under_autocast(settings: dict[str, Any]) -> None:
     model = build(**settings).float()

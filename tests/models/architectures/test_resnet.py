@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, cross_entropy, max_pool2d
 
 from models import ModelError, ModelSpec, architecture_class, build_model, build_shapes
-from models.architectures.resnet import ResidualBlock, ResNet
+from models.architectures.resnet import ResNet
 from models.vision.map_attention import AugmentedConvolution, NonLocal
+from models.vision.residual_network import ResidualBlock
 from tests.models.full_size import full_size
 
 SPEC = ModelSpec(
@@ -89,10 +90,10 @@ def test_it_is_the_paper_written_out(
     with torch.no_grad():
         maps = x.permute(0, 3, 1, 2)
         side, stride = (7, 2) if stem == "7x7" else (3, 1)
-        maps = conv2d(maps, model.stem.conv.weight, stride=stride, padding=side // 2)
-        maps = normed(model.stem.norm, maps).clamp(min=0)
+        maps = conv2d(maps, model.trunk.stem.conv.weight, stride=stride, padding=side // 2)
+        maps = normed(model.trunk.stem.norm, maps).clamp(min=0)
         maps = max_pool2d(maps, 3, stride=2, padding=1) if stem == "7x7" else maps
-        for block, stride in zip(model.layers, [1, 2, 1], strict=True):
+        for block, stride in zip(model.trunk.layers, [1, 2, 1], strict=True):
             maps = block_by_hand(block, maps, kind, place, stride)
         head = model.head
         expected = maps.flatten(2).sum(dim=2) / maps[0, 0].numel() @ head.weight.T + head.bias
@@ -105,8 +106,8 @@ def test_each_stage_doubles_the_width_and_halves_the_map() -> None:
     for block, expansion in [("basic", 1), ("bottleneck", 4)]:
         spec = replace(SPEC, grid=(28, 28), length=784, settings={"block": block})
         model = cast("ResNet", build_model(spec))
-        maps, sizes = model.stem(torch.randn(2, 3, 28, 28)), []
-        for layer in model.layers:
+        maps, sizes = model.trunk.stem(torch.randn(2, 3, 28, 28)), []
+        for layer in model.trunk.layers:
             maps = layer(maps)
             sizes.append(list(maps.shape[1:]))
         stages = [(8, 28), (16, 14), (32, 7), (64, 4)]
@@ -117,12 +118,12 @@ def test_each_stage_doubles_the_width_and_halves_the_map() -> None:
 @pytest.mark.parametrize("block", ["basic", "bottleneck"])
 def test_attention_stands_in_the_stages_that_are_named(block: str, attention: str) -> None:
     model = moved(built(block=block, attention=attention, attention_stages="2"))
-    kinds = [type(layer) for layer in model.layers]
+    kinds = [type(layer) for layer in model.trunk.layers]
     if attention == "non_local":
         assert kinds == [ResidualBlock, ResidualBlock, NonLocal, ResidualBlock]
     else:
         assert kinds == [ResidualBlock] * 3
-        for number, layer in enumerate(cast("Any", layer) for layer in model.layers):
+        for number, layer in enumerate(cast("Any", layer) for layer in model.trunk.layers):
             convs = [isinstance(conv, nn.Conv2d) for conv in layer.convs]
             first = 1 if block == "bottleneck" else 0
             assert [i for i, is_conv in enumerate(convs) if not is_conv] == (
@@ -138,13 +139,13 @@ def test_attention_stands_in_the_stages_that_are_named(block: str, attention: st
 def test_gates_stand_in_the_stages_that_are_named() -> None:
     for stages, expected in [(None, [1, 1, 1]), ("1", [1, 0, 0]), ("2", [0, 1, 1])]:
         model = built(channel_attention="se", channel_attention_stages=stages)
-        found = [cast("Any", layer).channel_attention is not None for layer in model.layers]
+        found = [cast("Any", layer).channel_attention is not None for layer in model.trunk.layers]
         assert found == expected
 
 
 def test_augmented_channels_are_a_share_of_the_outputs() -> None:
     model = built(attention="augmented", attention_stages="1-2", attention_share=0.5)
-    for layer, width in zip(model.layers, [8, 16, 16], strict=True):
+    for layer, width in zip(model.trunk.layers, [8, 16, 16], strict=True):
         first = cast("AugmentedConvolution", cast("ResidualBlock", layer).convs[0])
         assert first.conv.out_channels == width // 2
 
@@ -168,7 +169,10 @@ def test_convolutions_are_drawn_by_their_outputs() -> None:
     """normal(0, 2 / (k^2 outputs)): He et al. 2015, equation 14."""
     torch.manual_seed(0)
     model = cast("Any", build_model(replace(SPEC, dim=64)))
-    first, shortcut = model.layers[1].convs[0].weight, model.layers[1].shortcut[0].weight
+    first, shortcut = (
+        model.trunk.layers[1].convs[0].weight,
+        model.trunk.layers[1].shortcut[0].weight,
+    )
     assert first.std().item() == pytest.approx((2 / (9 * 128)) ** 0.5, rel=0.02)
     assert shortcut.std().item() == pytest.approx((2 / 128) ** 0.5, rel=0.03)
 
@@ -176,8 +180,8 @@ def test_convolutions_are_drawn_by_their_outputs() -> None:
 def test_with_zero_gains_a_block_starts_as_its_shortcut() -> None:
     model = built(zero_init_residual=True)
     x = torch.rand(2, 8, 9, 7)
-    assert torch.equal(model.layers[0](x), x)
-    assert not torch.equal(built().layers[0](x), x)
+    assert torch.equal(model.trunk.layers[0](x), x)
+    assert not torch.equal(built().trunk.layers[0](x), x)
 
 
 @pytest.mark.parametrize(

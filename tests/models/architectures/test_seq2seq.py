@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from models import Input, ModelError, ModelSpec, build_model, build_shapes
 from models.architectures.seq2seq import ChoGRULayer, Seq2Seq, SourceSummary
+from tests.processor import needs_bf16_lstm
 
 DIM, DEPTH, SYMBOLS, SOURCE, TARGET = 6, 2, 7, 5, 4
 CHO = {
@@ -238,6 +239,7 @@ def test_all_is_drawn_within_the_range_and_nothing_twice(settings: dict[str, Any
     assert build(**settings, uniform_range=None).embedding.weight.abs().max() > 1
 
 
+@needs_bf16_lstm
 @each_setting
 def test_it_runs_in_bfloat16(settings: dict[str, Any]) -> None:
     model = build(**settings).float()

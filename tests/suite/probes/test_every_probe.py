@@ -21,7 +21,9 @@ from tests.suite.probes.conftest import said_after_training
 
 ROOT = Path(__file__).parents[3]
 # What the tables of scores show, and what compares alignments, of a task with words.
-SCORING = {"quality", "floors", "score_by_position", "written_scores", "alignment_error"}
+SCORING = {
+    "quality", "floors", "score_by_position", "written_scores", "alignment_error", "localisation",
+}  # fmt: skip
 STEPS = 3
 QUICK = Scale(
     dim=8, depth=1, length=32, steps=STEPS, batch=250, test_lengths=[64], lengths=[16],
@@ -119,7 +121,8 @@ def test_what_scores_may_be_named_in_few_files() -> None:
     elsewhere = {f for f in found if not f.startswith(("suite/tasks/", "suite/floors/"))}
     assert elsewhere == {
         "suite/execution/run_task.py",
-        "suite/probes/alignment_error.py",
+        "suite/probes/attention/alignment_error.py",
+        "suite/probes/attention/localisation.py",
         "suite/probes/quality.py",
         "suite/probes/score_by_position.py",
         "suite/probes/written_scores.py",

@@ -18,11 +18,12 @@ from suite.errors import CheckpointError, Diverged
 from suite.planning.plan import plan
 from suite.probes import written_scores
 from suite.probes.probe import probe
-from suite.probes.written_scores import Sentence, bleu_of, interval_of, scores
-from suite.schema import Measurement, Plan, Trial
+from suite.probes.written_scores import Sentence, bleu_of, interval_of, scores, with_interval
+from suite.schema import Measurement, Plan, Trial, rests_on
 from suite.spec import Model, vary
 from suite.tasks import registry
-from suite.tasks.sequence_metrics import Bleu
+from suite.tasks.caption_metrics import CiderD, RougeL
+from suite.tasks.sequence_metrics import Bleu, ChrF
 from suite.tasks.sequence_to_sequence.bible import BibleEnDe
 from suite.tasks.sequence_to_sequence.digits import END, ZERO, Reversal
 from suite.tasks.task import UNSCORED, Batch, Split
@@ -58,7 +59,8 @@ class Spelt(Reversal):
 
 @pytest.fixture(autouse=True)
 def _spelt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.TASKS, Spelt.name, f"{Spelt.__module__}:Spelt")
+    for kind in ("Spelt", "Captioned"):
+        monkeypatch.setitem(registry.TASKS, kind.lower(), f"{Spelt.__module__}:{kind}")
 
 
 def planned(**changes: Any) -> Plan:
@@ -173,6 +175,59 @@ def test_a_perfect_model_has_no_gap() -> None:
     assert (values["written_chrf"], values["length_ratio"]) == (100, 1)
     assert (values["bits_per_word"], values["num_sentences"]) == (2, 2)
     assert found["written_bleu"].spread_low == found["written_bleu"].spread_high
+
+
+class Captioned(Spelt):
+    """It is also scored as captions are."""
+
+    name = "captioned"
+    also_scored = (CiderD(end=END, references=lambda: DOCUMENTS), RougeL(end=END))
+
+
+DOCUMENTS = ("3 4", "5 6 7", "3 8")
+
+
+def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Path) -> None:
+    """Under its own unit; and a claim on it has the gate of the task's score."""
+    trial = next(t for t in planned(tasks=["captioned"]).trials if t.probe == "written_scores")
+    found = found_by(trial, tmp_path)
+    of, length = probe("written_scores"), trial.length
+    before = [(s.name, s.at) for s in of.metrics(Spelt, length) if s.at != "words=99"]
+    assert list(found) == [*before, ("written_cider_d", ""), ("written_rouge_l", "")]
+    announced = of.metrics(Captioned, length)
+    assert announced[: len(announced) - 2] == of.metrics(Spelt, length)
+    for spec, metric in zip(announced[-2:], Captioned.also_scored, strict=True):
+        measured = found[spec.name, ""]
+        assert (spec.unit, spec.better) == (metric.unit, metric.better)
+        assert (measured.unit, measured.better) == (metric.unit, metric.better)
+        assert measured.spread_low <= measured.value <= measured.spread_high
+        assert rests_on(spec.name, Captioned.metric.name)
+
+
+def test_a_further_metric_is_that_of_the_written_sentences() -> None:
+    """Two of three right, whatever the answers to right symbols: the mean and its percentiles."""
+    right = Sentence([3, 4], [3, 4], [9, 9], True, frozenset())
+    wrong = Sentence([5, 6], [7], [5, 6], True, frozenset())
+    found = with_interval(RougeL(end=END), [right, right, wrong])
+    assert found.value == pytest.approx(2 / 3)
+    drawn = np.random.default_rng(written_scores._SEED).integers(3, size=(1_000, 3))
+    expected = np.percentile((drawn < 2).mean(axis=1), [2.5, 97.5])
+    assert [found.spread_low, found.spread_high] == pytest.approx(expected.tolist())
+
+
+def test_a_further_metric_may_be_of_a_corpus() -> None:
+    """As chrF, whose value is no mean."""
+    pair = Sentence([3, 4, 5], [3, 4], [], True, frozenset())
+    found = with_interval(ChrF(end=END), [pair, pair._replace(written=[6])])
+    sums = sum(np.array(ChrF().counts(w, [3, 4, 5])) for w in ([3, 4], [6]))
+    assert found.value == ChrF().value(torch.from_numpy(sums))
+
+
+def test_what_shipped_tasks_are_also_scored_by_has_a_gate() -> None:
+    for name in registry.TASKS:
+        task = registry.task_class(name)
+        for metric in task.also_scored:
+            assert rests_on(f"written_{metric.name}", task.metric.name), name
 
 
 def random_statistics(count: int, seed: int = 0) -> np.ndarray:

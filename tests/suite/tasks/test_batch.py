@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -92,6 +94,19 @@ def test_batches_are_joined_and_divided_again() -> None:
     assert torch.equal(again.targets, whole.targets)
     for name, tensor in whole.inputs.items():
         assert torch.equal(again.inputs[name], tensor)
+
+
+def test_boxes_go_with_their_examples() -> None:
+    boxes = torch.arange(4 * 3 * 4).reshape(4, 3, 4)
+    whole = replace(batch_of(), boxes=boxes)
+    rows = [whole.rows(slice(1)), whole.rows(slice(1, None))]
+    again = joined(rows).boxes
+    assert again is not None
+    assert torch.equal(again, boxes)
+    assert rows[0].boxes is not None
+    assert rows[0].boxes.shape == (1, 3, 4)
+    assert whole.only(torch.ones(4, dtype=torch.bool)).boxes is boxes
+    assert joined([batch_of(), batch_of()]).boxes is None
 
 
 def test_a_batch_that_is_on_the_device_is_itself() -> None:

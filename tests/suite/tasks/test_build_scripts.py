@@ -25,6 +25,7 @@ from suite.tasks import (
     wikipedia_bytes,
     wordnet_glosses,
 )
+from suite.tasks.emoji import atlas
 from suite.tasks.images import digits_images, fashion_mnist, openmoji
 from suite.tasks.registry import data_sources
 from suite.tasks.task import DataSource
@@ -228,6 +229,19 @@ def test_near_images_and_near_mirror_images_are_in_one_family(tools: None) -> No
     pixels[1], pixels[2, :, :16], pixels[3, :, 16:] = 10, 200, 205
     emoji = [script.Emoji(text="", name=f"x{i}", group=0, subgroup="") for i in range(4)]
     assert script.families(emoji, pixels) == [[0, 1], [2, 3]]
+
+
+def test_names_are_plain_and_closed_to_common_words(tools: None) -> None:
+    script = _script(atlas.SOURCE)
+    assert script.plain("Kiss: woman, man, dark skin tone") == "kiss woman man dark skin tone"
+    common = ["a b", "b a", "a", "a b c", "b", "a b b", "a d", "b d"]
+    assert script.of_common_words([*common, "d a e", "d e"]) == ["a b", "b a", "a", "b", "a b b"]
+
+
+def test_of_equal_pictures_the_first_is_kept(tools: None) -> None:
+    pixels = np.zeros((4, 2, 2, 3), dtype=np.uint8)
+    pixels[0], pixels[2] = 9, 9
+    assert _script(atlas.SOURCE).first_of_each(pixels).tolist() == [0, 1]
 
 
 def test_families_stay_whole_and_each_split_gets_its_share(tools: None) -> None:

@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
-from suite.tasks.bases import translation
-from suite.tasks.images import corrupted, halved
+from suite.tasks.emoji import atlas
 from suite.tasks.images.digits_images import DigitsImages
 from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.images.openmoji import OpenmojiGroups
-from suite.tasks.long_range import retrieval
 from suite.tasks.movie_reviews import MovieReviews
-from suite.tasks.sequence_to_sequence import bible
-from suite.tasks.shakespeare_characters import ShakespeareCharacters, ShakespeareTragedies
+from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import DataSource, Task, TaskError
 from suite.tasks.wikipedia_bytes import WikipediaBytes
 from suite.tasks.wordnet_glosses import WordnetGlosses
@@ -42,25 +39,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-REMEMBERED = [
-    ShakespeareCharacters.read,
-    ShakespeareTragedies.read,
-    FashionMnistPatches.data,
-    OpenmojiGroups.data,
-    DigitsImages.data,
-    shakespeare_plays.acts,
-    WikipediaBytes.read,
-    MovieReviews.data,
-    WordnetGlosses.data,
-    bible._pairs,
-    translation._padded,
-    retrieval.read_chapters,
-    retrieval.long_chapters,
-    corrupted.corrupted,
-    halved.FashionMnistHalved.data,
-    halved.OpenmojiHalved.data,
-    retrieval._same_book,
-]
 ON_SHIPPED_FILES = [
     name
     for name in registry.TASKS
@@ -69,8 +47,13 @@ ON_SHIPPED_FILES = [
 
 
 def _forget() -> None:
-    for remembered in REMEMBERED:
-        remembered.cache_clear()
+    """Clear each cache of the tasks, so that files are read again whatever ran before."""
+    for module in [held for name, held in sys.modules.items() if name.startswith("suite.tasks")]:
+        classes = [each for each in vars(module).values() if isinstance(each, type)]
+        for owner in [module, *classes]:
+            for name in vars(owner):
+                if clear := getattr(getattr(owner, name, None), "cache_clear", None):
+                    clear()
 
 
 @pytest.fixture
@@ -209,3 +192,15 @@ def test_a_play_without_its_five_acts_is_refused(
 
 def test_generated_data_have_nothing_that_could_be_damaged() -> None:
     data_files.refuse_damaged(registry.task_class("parity").source)
+
+
+def test_scenes_are_refused_where_the_file_that_they_are_composed_of_is_damaged(
+    folder: Path,
+) -> None:
+    task = registry.build_task("emoji_scenes", 19)
+    (folder / atlas.SOURCE.file).write_bytes(b"no emoji")
+    with pytest.raises(TaskError, match="is not the one that shipped"):
+        data_files.refuse_damaged(task.source)
+    with pytest.raises(TaskError, match="is not the one that shipped"):
+        task.training_batch(0, 2, seed=0)
+    assert task.source.digest != replace(task.source, beside=()).digest

@@ -15,8 +15,8 @@ from models import Architecture, Input, ModelSpec, build_model
 from suite import Ablation, Model, Scale, vary
 from suite.floors.ibm_model_1 import Links
 from suite.planning.plan import plan
-from suite.probes import alignment_error
-from suite.probes.alignment_error import (
+from suite.probes.attention import alignment_error
+from suite.probes.attention.alignment_error import (
     AlignmentError,
     diagonal,
     entropy,
@@ -29,9 +29,11 @@ from suite.probes.alignment_error import (
 from suite.schema import Measurement, Training, Trial
 from suite.tasks import registry
 from suite.tasks.batch import joined
+from suite.tasks.emoji.emoji_scenes import EmojiScenes
 from suite.tasks.sequence_to_sequence.bible import BibleEnDe
 from suite.tasks.sequence_to_sequence.digits import END, PADDING, START, Reversal
 from suite.tasks.task import UNSCORED, Batch, Split
+from tests.suite.floors.tiny_pictures import TinyCaptions
 from tests.suite.probes.conftest import said_after_training
 
 LENGTH = 7  # six digits, all different, and the end
@@ -213,8 +215,10 @@ def test_models_without_weights_and_tasks_without_words_are_refused() -> None:
     assert of.why_not(blind_mixer, None) == ("context_mixer='gru' gives no attention weights")
     assert of.why_not_on(BibleEnDe) == ""
     assert "tokens of reversal are no words" in of.why_not_on(Reversal)
+    assert "to those of a source, and tiny_captions has not both" in of.why_not_on(TinyCaptions)
     has_no_source = registry.task_class("parity")
     assert "to those of a source, and parity has not both" in of.why_not_on(has_no_source)
+    assert "and emoji_scenes has not both" in of.why_not_on(EmojiScenes)
 
 
 def test_planning_refuses_with_the_reason() -> None:

@@ -67,7 +67,8 @@ class AlignmentError(TrainedModelProbe):
 
     def why_not_on(self, task: type[Task]) -> str:
         """There must be words on both sides."""
-        if CONTEXT not in task.interface(task.lengths[1]).inputs or end_of(task) is None:
+        source = task.interface(task.lengths[1]).inputs.get(CONTEXT)
+        if source is None or source.kind != "tokens" or end_of(task) is None:
             return f"it links words of a target to those of a source, and {task.name} has not both"
         if not task.has_words():
             return f"it links words, and the tokens of {task.name} are no words"

@@ -1,0 +1,1 @@
+"""Architectures that read an image beside words."""

@@ -1,0 +1,141 @@
+"""An image as one vector for each of its places, for what attends to them.
+
+    vit    square patches, mapped linearly to dim, then the position and blocks of the stack
+           (Dosovitskiy et al. 2020, arXiv:2010.11929, equation 1)
+    cnn    the last map of a residual network (He et al. 2016, arXiv:1512.03385), each place mapped
+           linearly to dim, then the position, and blocks if any are asked for
+
+Both end in the norm of a stack. Where a map is read without blocks over it, a place knows what its
+convolutions see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.initialisation import PartSeeds
+from models.interface import Input
+from models.model_spec import ModelSpec
+from models.stack import Trunk
+from models.vision import residual_network
+from models.vision.map_convolution import Grid
+from models.vision.patches import of_patches, patches
+from models.vision.residual_network import ResidualConfig, ResidualTrunk, check_residual
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageEncoderConfig:
+    """Knobs of what reads an image beside words.
+
+    Attributes:
+        encoder: See the module's note.
+        patch: Side of a patch of a `vit` in pixels; must divide the sides of the image.
+        blocks: Of each stage of a `cnn`, joined by hyphens.
+        stem: Of a `cnn`: `7x7` makes the map a quarter as high and wide, `3x3` leaves it.
+        encoder_width: Channels of the first stage of a `cnn`.
+        encoder_depth: Blocks of the stack over patches or map; None is the model's depth for a
+            `vit`, and 0 for a `cnn`.
+    """
+
+    encoder: Literal["vit", "cnn"] = "vit"
+    patch: int = 8
+    blocks: str = "1-1"
+    stem: Literal["3x3", "7x7"] = "7x7"
+    encoder_width: int = 16
+    encoder_depth: int | None = None
+
+    @property
+    def residual_network(self) -> ResidualConfig:
+        """Of a `cnn`."""
+        return ResidualConfig(blocks=self.blocks, stem=self.stem)
+
+
+_OF = {"vit": ("patch",), "cnn": ("blocks", "stem", "encoder_width")}
+
+
+def check_image_encoder(config: ImageEncoderConfig, owner: str) -> None:
+    """Refuse knobs that no encoder can have, and those of the other kind.
+
+    Raises:
+        ModelError: as ``captioner: patch=4 is of encoder='vit'``.
+    """
+    for key, least in {"patch": 1, "encoder_width": 1, "encoder_depth": 0}.items():
+        value = getattr(config, key)
+        if value is not None and value < least:
+            raise ModelError(f"{owner}: {key}={value} is not at least {least}")
+    for kind, keys in _OF.items():
+        for key in keys if kind != config.encoder else ():
+            if (value := getattr(config, key)) != getattr(ImageEncoderConfig, key):
+                raise ModelError(f"{owner}: {key}={value!r} is of encoder={kind!r}")
+    check_residual(config.residual_network, owner)
+
+
+class ImageEncoder(nn.Module):
+    """`[batch, rows, columns, channels]` -> `[batch, places, dim]`, row by row.
+
+    Args:
+        spec: Of the model: its width, depth, mixer and position.
+        image: What is read.
+        config: Knobs of the stack and of the encoder.
+        seeds: Of the encoder.
+
+    Attributes:
+        grid: Rows and columns of the places.
+
+    Raises:
+        ModelError: patches that do not fill the image, and what the stack refuses.
+    """
+
+    def __init__(self, spec: ModelSpec, image: Input, config: Any, seeds: PartSeeds) -> None:
+        super().__init__()
+        assert image.grid is not None, "an image has rows and columns"
+        self.cut: Any = None
+        self.network: ResidualTrunk | None = None
+        if config.encoder == "vit":
+            of_image = replace(
+                spec, input_kind="image", input_size=image.size, length=image.length,
+                grid=image.grid,
+            )  # fmt: skip
+            read = of_patches(of_image, config.patch)
+            self.cut, width, grid = partial(patches, side=config.patch), read.input_size, read.grid
+        else:
+            self.network = ResidualTrunk(
+                image.size, config.encoder_width, image.grid, config.residual_network,
+                seeds.within("network"), owner=spec.architecture,
+            )  # fmt: skip
+            width, grid = self.network.outputs, self.network.grid
+        assert grid is not None, "patches lie on a grid"
+        self.grid: Grid = grid
+        with seeds.part("map"):
+            self.map = nn.Linear(width, spec.dim)
+        usual = spec.depth if config.encoder == "vit" else 0
+        depth = usual if config.encoder_depth is None else config.encoder_depth
+        stack = replace(spec, length=self.num_places, grid=grid, depth=depth, input_kind="vectors")
+        self.trunk = Trunk(stack, config, seeds, is_causal=False)
+
+    @property
+    def num_places(self) -> int:
+        """Vectors of an image."""
+        return self.grid[0] * self.grid[1]
+
+    def forward(self, image: Tensor) -> Tensor:
+        """See the class."""
+        read = self.cut(image) if self.network is None else self.network.places(image)
+        encoded: Tensor = self.trunk(self.map(read))
+        return encoded
+
+    def flops(self, batch: int = 1) -> float:
+        """Of all; of a convolution zeros beyond the edges are multiplied too."""
+        network = 0.0 if self.network is None else batch * self.network.flops()
+        maps = 2.0 * batch * self.num_places * self.map.weight.numel()
+        return network + maps + self.trunk.flops(self.num_places, batch)
+
+
+def why_not_in_parts(config: ImageEncoderConfig, num_parts: int) -> str:
+    """Why a batch of images cannot be cut into so many; see `Architecture.why_whole`."""
+    return residual_network.why_not_in_parts(num_parts) if config.encoder == "cnn" else ""

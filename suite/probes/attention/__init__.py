@@ -1,0 +1,1 @@
+"""Probes that compare where a trained model looks with what is there."""

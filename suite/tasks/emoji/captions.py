@@ -1,0 +1,148 @@
+"""What tasks share whose words are whole symbols, and what those share that ask for a caption.
+
+symbols   0 fills, 1 begins and 2 ends a caption, as in `suite.tasks.bases.subwords`; then the
+          words, by the alphabet
+context   the picture, `[rows, columns, 3]`, in colour
+inputs    1, then the words of the caption; fillers behind them
+target    at each place the next word, after the last one 2; nothing is asked at fillers
+score     BLEU of what the model writes by itself, by greedy search
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.decoding import Decoder
+from models.interface import CONTEXT, INPUTS, Input
+from suite.tasks.bases.subwords import END, PADDING, START
+from suite.tasks.caption_metrics import CiderD, RougeL, captions
+from suite.tasks.data_order import Whole
+from suite.tasks.sequence_metrics import Bleu
+from suite.tasks.task import UNSCORED, Task
+
+_SPECIAL = ("", "", "")
+
+
+class Words:
+    """A vocabulary of whole words.
+
+    Args:
+        texts: Words with one space between them, among which are all that there are.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        found = sorted({word for text in texts for word in text.split()})
+        self._words = (*_SPECIAL, *found)
+        self._symbols = {word: symbol for symbol, word in enumerate(found, len(_SPECIAL))}
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def encoded(self, text: str) -> list[int]:
+        """The symbols of a text of known words."""
+        return [self._symbols[word] for word in text.split()]
+
+    def decoded(self, symbols: Sequence[int]) -> str:
+        """The text of symbols; those that fill, begin or end are none."""
+        return " ".join(word for word, _ in self.words(symbols))
+
+    def words(self, symbols: Sequence[int]) -> list[tuple[str, range]]:
+        """The words of such a text, each with the place of its symbol."""
+        words = (self._words[symbol] for symbol in symbols)
+        return [(word, range(place, place + 1)) for place, word in enumerate(words) if word]
+
+
+class PictureTask(Task):
+    """A picture and words, which are symbols.
+
+    Attributes:
+        picture: Rows and columns.
+    """
+
+    is_padded = True
+    token_name = "words"
+    picture: ClassVar[tuple[int, int]]
+
+    @classmethod
+    @abstractmethod
+    def vocabulary(cls) -> Words:
+        """The words, as many as `input_size` says with the special symbols.
+
+        Raises:
+            TaskError: if the data file is missing, altered or malformed.
+        """
+
+    @classmethod
+    def other_inputs(cls, length: int) -> dict[str, Input]:
+        """The picture."""
+        rows, columns = cls.picture
+        return {CONTEXT: Input(kind="image", size=3, length=rows * columns, grid=cls.picture)}
+
+    @classmethod
+    def written(cls, symbols: Sequence[int]) -> str:
+        """The text of symbols."""
+        return cls.vocabulary().decoded(symbols)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return self.written(tokens)
+
+    def words(self, tokens: Sequence[int]) -> list[tuple[str, range]]:
+        """See `Task.words`."""
+        return self.vocabulary().words(tokens)
+
+
+class CaptionTask(PictureTask):
+    """Write what is in the picture."""
+
+    architecture = "captioner"
+    asks_for = "sequence"
+    reads_answers = True
+    floors = ("likeliest_sequence", "nearest_caption")
+
+    def __init_subclass__(cls) -> None:
+        """Each task has metrics of its own, since its symbols are other texts."""
+        assert cls.fixed_length is not None, "a caption has a last place"
+        cls.metric = Bleu(decoder=Decoder(max_length=cls.fixed_length), end=END, text=cls.written)
+        cls.also_scored = (
+            CiderD(end=END, text=cls.written, references=cls.references),
+            RougeL(end=END, text=cls.written),
+        )
+
+    @classmethod
+    def references(cls) -> list[str]:
+        """The captions of the test split, by which CIDEr-D weighs words."""
+        assert cls.fixed_length is not None, "see `__init_subclass__`"
+        return captions(cls(cls.fixed_length))
+
+
+def with_article(name: str) -> str:
+    """As "a dog", "an orange book"."""
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Whole:
+    """`[rows, longest]`, PADDING behind the last symbol of each."""
+    longest = max(map(len, rows))
+    return np.array([[*row, *[PADDING] * (longest - len(row))] for row in rows])
+
+
+def captioned(targets: Whole, pictures: NDArray[np.float32]) -> tuple[dict[str, Tensor], Tensor]:
+    """What a model is given and asked for.
+
+    Args:
+        targets: `[captions, time]`, the words of each and its end, filled behind.
+        pictures: `[captions, rows, columns, 3]`.
+    """
+    asked = torch.from_numpy(targets)
+    inputs = torch.cat([torch.full_like(asked[:, :1], START), asked[:, :-1]], dim=1)
+    inputs = inputs.masked_fill(inputs == END, PADDING)
+    given = {INPUTS: inputs, "mask": inputs != PADDING, CONTEXT: torch.from_numpy(pictures)}
+    return given, asked.masked_fill(asked == PADDING, UNSCORED)

@@ -1,0 +1,135 @@
+"""Name an emoji: real pictures with the names that Unicode gives them.
+
+    picture   2,093 emoji, 32 x 32 pixels, no two alike
+    caption   the name, one to eleven of 214 words, each of which is in four names or more: "woman
+              farmer medium skin tone", "couple with heart man man dark skin tone light skin tone"
+    symbols   and the score: see `suite.tasks.emoji.captions`; by number of words: ``words=5``
+    splits    by the SHA-256 of the name: of twenty parts one is for validation, three are for test
+
+    split        images
+    training     1,684
+    validation   114
+    test         295
+
+Most are people: of a work or a sport, a gender and a skin tone. So what is held out are
+compositions of known words, as a farmer who was seen as a man and with another skin tone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from suite.tasks.bases.subwords import END, PADDING
+from suite.tasks.data_order import Whole, shuffled_indices
+from suite.tasks.emoji.atlas import SIDE, SOURCE, atlas, scaled
+from suite.tasks.emoji.captions import CaptionTask, Words, captioned
+from suite.tasks.task import Batch, Split
+
+NUM_PARTS, VALIDATION_PARTS, TEST_PARTS = 20, (0,), (1, 2, 3)
+NUM_SYMBOLS = 217
+MOST_WORDS = (3, 5, 7, 11)  # up to which each part goes
+
+
+@dataclass(frozen=True)
+class NamedImages:
+    """The emoji of a split.
+
+    Attributes:
+        images: `[images, 32, 32, 3]`, as a model reads them.
+        names: `[images, time]`, the words of each and its end, filled behind.
+    """
+
+    images: NDArray[np.float32]
+    names: Whole
+
+    def batch(self, chosen: slice | Whole) -> Batch:
+        """Some of them."""
+        inputs, targets = captioned(self.names[chosen].copy(), self.images[chosen].copy())
+        return Batch(inputs=inputs, targets=targets)
+
+
+class EmojiNames(CaptionTask):
+    """Write the name of an emoji."""
+
+    name = "emoji_names"
+    source = SOURCE
+    fixed_length = MOST_WORDS[-1] + 1
+    picture = (SIDE, SIDE)
+    input_size = NUM_SYMBOLS
+    output_size = NUM_SYMBOLS
+    pixel_mean = (0.8314, 0.8207, 0.7925)
+    pixel_standard_deviation = (0.2894, 0.3014, 0.3409)
+    part_titles: ClassVar[dict[str, str]] = {
+        "words": "words of the name",
+        **{f"words={most}": f"{fewer + 1} to {most}" for fewer, most in pairwise((0, *MOST_WORDS))},
+    }
+
+    @classmethod
+    def vocabulary(cls) -> Words:
+        """See `PictureTask.vocabulary`."""
+        return _vocabulary()
+
+    def num_training_examples(self) -> int:
+        """The emoji for training."""
+        return len(_split("training").names)
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """Without replacement within an epoch; every epoch in an order of its own."""
+        count = self.num_training_examples()
+        chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
+        return _split("training").batch(chosen)
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """The split's emoji in Unicode's order."""
+        found = _split(split)
+        for first in range(0, len(found.names), batch):
+            yield found.batch(slice(first, first + batch))
+
+    def parts(self) -> tuple[str, ...]:
+        """Numbers of words up to which a part goes."""
+        return tuple(f"words={most}" for most in MOST_WORDS)
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the number of words, with the symbol before them one more."""
+        num_words = batch.inputs["mask"].sum(dim=1, keepdim=True) - 1
+        return {
+            f"words={most}": ((fewer < num_words) & (num_words <= most)).expand(batch.targets.shape)
+            for fewer, most in pairwise((0, *MOST_WORDS))
+        }
+
+
+def split_of(name: str) -> str:
+    """To which split a name belongs."""
+    part = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % NUM_PARTS
+    if part in TEST_PARTS:
+        return "test"
+    return "validation" if part in VALIDATION_PARTS else "training"
+
+
+@cache
+def _vocabulary() -> Words:
+    words = Words(atlas().names)
+    assert len(words) == NUM_SYMBOLS, "the vocabulary is part of the task"
+    return words
+
+
+@cache
+def _split(split: str) -> NamedImages:
+    held, words = atlas(), _vocabulary()
+    chosen = [place for place, name in enumerate(held.names) if split_of(name) == split]
+    names = np.full((len(chosen), EmojiNames.fixed_length), PADDING, dtype=np.int64)
+    for row, place in enumerate(chosen):
+        symbols = [*words.encoded(held.names[place]), END]
+        names[row, : len(symbols)] = symbols
+    task = EmojiNames
+    images = scaled(held.images[chosen], task.pixel_mean, task.pixel_standard_deviation)
+    return NamedImages(images, names)

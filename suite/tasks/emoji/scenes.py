@@ -1,0 +1,165 @@
+"""Draw scenes: some objects on a white canvas, none over another, and how they lie to each other.
+
+A scene has up to four objects of 16 x 16 pixels, the 2 x 2 means of those in the file, on 48 x 48.
+They are placed one after the other, each at the first of 16 uniform draws at which it covers no
+earlier one. Where there is none, or the scene does not suit what is asked, all are placed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.tasks.data_order import RandomStream, Whole
+from suite.tasks.emoji.atlas import SIDE, atlas, scaled
+
+CANVAS, GLYPH = 48, 16  # pixels of a side
+FEWEST, MOST = 2, 4  # objects
+MARGIN = 3  # pixels by which a relation must hold
+RELATIONS = ("left of", "right of", "above", "below")
+LEFT, RIGHT, ABOVE, BELOW = range(len(RELATIONS))
+NOTHING = -1  # in place of an object or a relation
+# Over training scenes of `emoji_scenes`.
+PIXEL_MEAN = (0.9499, 0.9434, 0.9210)
+PIXEL_STANDARD_DEVIATION = (0.1486, 0.1638, 0.2230)
+_NUM_SPOTS = 16  # that are tried for an object
+_TRIES = 4  # draws at once, for each scene that is not found yet
+_FIRST, _SECOND = np.triu_indices(MOST, 1)  # of each pair of objects
+Truths = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenes:
+    """Some scenes.
+
+    Attributes:
+        objects: `[scenes, MOST]`, NOTHING behind the last one.
+        places: `[scenes, MOST, 2]`, top and left.
+    """
+
+    objects: Whole
+    places: Whole
+
+    def painted(self) -> NDArray[np.float32]:
+        """`[scenes, CANVAS, CANVAS, 3]`, as a model reads them."""
+        glyphs, canvas = _glyphs(), np.repeat(_empty_canvas(), len(self.objects), axis=0)
+        for scene, number in np.argwhere(self.objects != NOTHING).tolist():  # faster than indices
+            top, left = self.places[scene, number].tolist()
+            glyph = glyphs[self.objects[scene, number]]
+            canvas[scene, top : top + GLYPH, left : left + GLYPH] = glyph
+        return canvas
+
+    def boxes(self) -> Whole:
+        """`[scenes, MOST, 4]`: top, left, bottom, right of each object, all -1 where none is."""
+        boxes = np.concatenate([self.places, self.places + GLYPH], axis=-1)
+        return np.where((self.objects == NOTHING)[..., None], -1, boxes)
+
+
+_STATISTICS = (PIXEL_MEAN, PIXEL_STANDARD_DEVIATION)
+
+
+@cache
+def _empty_canvas() -> NDArray[np.float32]:
+    return scaled(np.full((1, CANVAS, CANVAS, 3), 255, dtype=np.uint8), *_STATISTICS)
+
+
+@cache
+def _glyphs() -> NDArray[np.float32]:
+    """`[objects, GLYPH, GLYPH, 3]`, as a model reads them."""
+    times = SIDE // GLYPH
+    squares = atlas().glyphs.reshape(-1, GLYPH, times, GLYPH, times, 3)
+    return scaled(squares.mean(axis=(2, 4), dtype=np.float32), *_STATISTICS)
+
+
+def draw_until(
+    shape: tuple[int, ...],
+    draw: Callable[[int], Whole],
+    is_wanted: Callable[[Whole, Whole], Truths],
+) -> Whole:
+    """For each scene the first of its draws that is wanted.
+
+    Args:
+        shape: `[scenes, ...]`, of what is found.
+        draw: Makes so many draws, `[draws, ...]`.
+        is_wanted: `[scenes, tries]`, of draws `[scenes, tries, ...]` and the scenes' numbers.
+    """
+    left, found = np.arange(shape[0]), np.empty(shape, dtype=np.int64)
+    while left.size:
+        drawn = draw(left.size * _TRIES).reshape(left.size, _TRIES, *shape[1:])
+        wanted = is_wanted(drawn, left)
+        is_found, first = wanted.any(axis=1), wanted.argmax(axis=1)
+        found[left[is_found]] = drawn[is_found, first[is_found]]
+        left = left[~is_found]
+    return found
+
+
+def draw_places(
+    stream: RandomStream, counts: Whole, is_wanted: Callable[[Whole, Whole], Truths]
+) -> Whole:
+    """`[scenes, MOST, 2]`, top and left; of no meaning behind the last object.
+
+    Args:
+        stream: What is drawn from.
+        counts: `[scenes]`, objects.
+        is_wanted: Of draws `[scenes, tries, MOST, 2]` and the scenes' numbers `[scenes]`.
+    """
+
+    def suits(places: Whole, scenes: Whole) -> Truths:
+        found: Truths = is_apart(places, counts[scenes]) & is_wanted(places, scenes)
+        return found
+
+    return draw_until((len(counts), MOST, 2), lambda draws: _placed(stream, draws), suits)
+
+
+def _placed(stream: RandomStream, draws: int) -> Whole:
+    """`[draws, MOST, 2]`: each object where it covers no earlier one, if such a spot was drawn."""
+    spots = stream.integers(MOST, draws, _NUM_SPOTS, 2, low=0, high=CANVAS - GLYPH + 1)
+    found = spots[:, :, 0].copy()
+    for number in range(1, MOST):
+        offsets = np.abs(spots[number] - found[:number, :, None])
+        is_free = (offsets >= GLYPH).any(axis=-1).all(axis=0)
+        found[number] = spots[number, np.arange(draws), is_free.argmax(axis=1)]
+    return found.swapaxes(0, 1)
+
+
+def is_apart(places: Whole, counts: Whole) -> Truths:
+    """`[scenes, tries]`: whether no two objects share a pixel."""
+    offsets = np.abs(places[..., _FIRST, :] - places[..., _SECOND, :])
+    found: Truths = ((offsets >= GLYPH).any(axis=-1) | ~pairs_in(counts)[:, None]).all(axis=-1)
+    return found
+
+
+def pairs_in(counts: Whole) -> Truths:
+    """`[scenes, pairs]`: which pairs of objects there are in so many objects."""
+    found: Truths = counts[:, None] > _SECOND
+    return found
+
+
+def pairs_of(table: Whole, objects: Whole) -> Whole:
+    """`[..., pairs]`: what a table says of each pair of the objects `[..., MOST]`."""
+    found: Whole = table[objects[..., _FIRST], objects[..., _SECOND]]
+    return found
+
+
+def relations(offsets: Whole) -> Whole:
+    """`[...]`: how one object lies to another.
+
+    Left or right of it where the distance across is larger than that down, else above or below it.
+
+    Args:
+        offsets: `[..., 2]`, down and across, of the one from the other.
+    """
+    down, across = offsets[..., 0], offsets[..., 1]
+    sideways = np.where(across < 0, LEFT, RIGHT)
+    return np.where(np.abs(across) > np.abs(down), sideways, np.where(down < 0, ABOVE, BELOW))
+
+
+def is_clear(offsets: Whole) -> Truths:
+    """`[...]`: whether the distances across and down differ enough for everybody to agree."""
+    down, across = np.moveaxis(np.abs(offsets), -1, 0)
+    found: Truths = np.abs(down - across) >= MARGIN
+    return found

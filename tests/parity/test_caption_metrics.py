@@ -1,0 +1,72 @@
+"""Our CIDEr-D and ROUGE-L are those of pycocoevalcap, whose class `Cider` computes CIDEr-D.
+
+Its tokeniser, METEOR and SPICE, which need Java, are not used. Needs the public packages of the
+extra `bench`: `make parity-test` installs them and runs it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from suite.tasks.caption_metrics import CaptionMetric, CiderD, RougeL
+
+pytestmark = pytest.mark.parity
+
+WORDS = ["a", "a", "an", "red", "green", "dog", "cat", "key", "left", "of", "above", "house"]
+Pairs = list[tuple[str, str]]
+
+
+def drawn(seed: int, most: int, least: int = 1, count: int = 300) -> Pairs:
+    """What is written, which keeps some of the reference's words, beside that reference."""
+    chance = random.Random(seed)
+    pairs = []
+    for _ in range(count):
+        asked = chance.choices(WORDS, k=chance.randint(1, most))
+        kept = [word for word in asked if chance.random() < 0.7]
+        added = chance.choices([*WORDS, "unseen"], k=chance.randint(least, 3))
+        pairs.append((" ".join(kept + added if chance.random() < 0.5 else added + kept), asked))
+    return [(written, " ".join(asked)) for written, asked in pairs]
+
+
+CORPORA = {
+    "captions": drawn(0, most=12),
+    "names": drawn(1, most=3),
+    "some empty": [*drawn(2, most=2, least=0), ("", "a dog")],
+    "long": drawn(3, most=60, count=40),
+    "all alike": [("a red dog on a mat", "a red dog on a mat")] * 5,
+    "one": [("a red dog", "a red dog")],
+}
+
+
+def _held_against(theirs: Any, ours: CaptionMetric, pairs: Pairs) -> None:
+    names = range(len(pairs))
+    mean, each = theirs.compute_score(
+        {name: [pairs[name][1]] for name in names}, {name: [pairs[name][0]] for name in names}
+    )
+    found = [ours.score(written.split(), asked.split()) for written, asked in pairs]
+    assert found == pytest.approx(each.tolist(), abs=1e-9)
+    assert sum(found) / len(found) == pytest.approx(mean, abs=1e-9)
+
+
+def _cider(pairs: Pairs) -> tuple[Any, CaptionMetric]:
+    from pycocoevalcap.cider.cider import Cider
+
+    return Cider(), CiderD(references=lambda: [asked for _, asked in pairs])
+
+
+def _rouge(pairs: Pairs) -> tuple[Any, CaptionMetric]:
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    return Rouge(), RougeL()
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("metric", [_cider, _rouge])
+def test_every_sentence_has_the_same_score(
+    metric: Callable[[Pairs], tuple[Any, CaptionMetric]], corpus: str
+) -> None:
+    _held_against(*metric(CORPORA[corpus]), CORPORA[corpus])

@@ -1,0 +1,24 @@
+"""What the processor of this machine can do, where a kernel of torch asks for more than AVX2."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+
+
+@cache
+def has_bf16_lstm() -> bool:
+    """Whether oneDNN has a recurrent kernel in bfloat16 here, which it writes for AVX-512 only."""
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.nn.LSTM(8, 8)(torch.zeros(2, 2, 8))
+    except RuntimeError:
+        return False
+    return True
+
+
+needs_bf16_lstm = pytest.mark.skipif(
+    not has_bf16_lstm(), reason="this processor has no LSTM in bfloat16"
+)
