@@ -20,7 +20,8 @@ from torch import nn
 _MOST_NAMED = 4
 # What torch itself changes when its compiler is imported, as the first optimiser does.
 _COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_compile.py"))
-_VARIABLES_OF_COMPILER = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
+_OF_COMPILER = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
+_OF_SCIKIT_LEARN = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")  # set as it is imported
 _HOLDERS: Mapping[str, Any] = {
     "torch": torch, "torch.nn.functional": nn.functional, "torch.nn.init": nn.init,
     "torch.Tensor": torch.Tensor, "torch.nn.Module": nn.Module,
@@ -117,7 +118,7 @@ class GlobalState:
         now = dict(os.environ)
         names = sorted({*now, *self.environment})
         changed = [name for name in names if now.get(name) != self.environment.get(name)]
-        return [name for name in changed if not name.startswith(_VARIABLES_OF_COMPILER)]
+        return [name for name in changed if not name.startswith(_OF_COMPILER + _OF_SCIKIT_LEARN)]
 
     def _handlers(self) -> list[int]:
         return [n for n, before in self.handlers.items() if signal.getsignal(n) != before]

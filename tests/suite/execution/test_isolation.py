@@ -1,6 +1,8 @@
 """No trial changes another one: user code has its own processes, shared ones are guarded."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,3 +103,17 @@ def test_what_a_trial_in_this_process_changes_is_undone_and_said(
     assert torch.get_default_dtype() is torch.float32
     assert "LEFT" not in os.environ
     assert torch.nn.functional.cross_entropy is not len
+
+
+def test_the_floors_that_scikit_learn_fits_change_nothing_that_others_share() -> None:
+    program = (
+        "from suite.execution.global_state import GlobalState\n"
+        "before = GlobalState()\n"
+        "from sklearn.linear_model import LogisticRegression\n"
+        "print(before.changes())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "KMP_"}
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "\n"
