@@ -50,7 +50,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             dim=64, depth=3, length=784, steps=3_000, search_steps=1_500, batch=36,
-            num_evaluations=5, seeds=6,
+            num_evaluations=5, seeds=5,
         ),
         "standard": Scale(
             dim=192, depth=6, length=784, steps=10_000, batch=96, warmup_steps=400,

@@ -4,16 +4,16 @@ Bai et al. 2022 (HAT, arXiv:2204.00993): vision transformers take less from high
 convolutions do; trained on images that are moved to where their loss is larger, by a few steps of a
 grey level, they have more right on ImageNet and on its corrupted sets. Hendrycks and Dietterich
 2019 (arXiv:1903.12261) measure networks by corruptions that they were not trained on. Here: clothes
-of 28 x 28 pixels, trained on clean ones, tested clean and with six corruptions, among them patches
-in another order.
+of 28 x 28 pixels, tested clean and with six corruptions, among them patches in another order. All
+are trained with RandAugment, as HAT's models are; it moves images and changes their contrast, so
+that noise, blur, a covered part and patches in another order are what no training has shown.
 
 Expected: noise hurts the convolution more, permuted patches hurt all; attacks help against noise.
 
-Found at quick, five seeds, 3,000 steps: not tested, since the vision transformer (0.594 over all
-parts, of clean images 0.849) is not safely above logistic regression (0.588); a longer training is
-needed. With noise it has 0.78, 0.83 if trained on attacks, and the residual network 0.44 of 0.88.
+Run first without RandAugment, it was not tested: over all parts the vision transformer had 0.594
+after 3,000 steps and 0.585 after 6,000 (one training), no more than logistic regression (0.588).
 
-Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
@@ -42,10 +42,10 @@ ABLATION = Ablation(
         source="Bai et al. 2022, arXiv:2204.00993",
         published="more right on ImageNet and on its corrupted sets",
     ),
-    recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
+    recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True, randaugment=9.0),
     scales={
         "quick": Scale(
-            length=784, steps=3_000, search_steps=1_500, batch=32, num_evaluations=5, seeds=5,
+            length=784, steps=3_000, search_steps=1_500, batch=32, num_evaluations=5, seeds=6,
         ),
         "standard": Scale(
             length=784, steps=10_000, batch=64, warmup_steps=400, precision="bf16", gpus=0.125,
