@@ -113,6 +113,12 @@ class AxisSeries:
         return all(map(self.title_of, self.places))
 
     @property
+    def has_kinds(self) -> bool:
+        """Whether places are kinds in no order: the task names all, and no name has a number."""
+        names = "".join(map(self.title_of, self.places))
+        return self.has_named_places and not any(map(str.isdigit, names))
+
+    @property
     def is_of_groups(self) -> bool:
         """Whether a line is a group of variants."""
         return self.row_title != "variant"

@@ -1,12 +1,14 @@
 """Draws a metric along a number: a line a variant or group, and around it the 95 % interval.
 
-An axis is logarithmic where its numbers span much.
+An axis is logarithmic where its numbers span much. Kinds in no order are not joined: their points
+stand side by side.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from matplotlib.ticker import LogLocator
 
@@ -26,6 +28,13 @@ _STYLE = LineStyle(
     line={"linewidth": 1.6, "zorder": 3}, baseline={"linewidth": 2.8, "zorder": 4},
     has_markers=True, band={"alpha": 0.12, "zorder": 1.5},
 )  # fmt: skip
+_STYLE_OF_KINDS = LineStyle(
+    line={"linestyle": "none", "zorder": 3},
+    baseline={"linestyle": "none", "zorder": 4, "markersize": 7},
+    has_markers=True, bars={"zorder": 2},
+)  # fmt: skip
+_SIDE_BY_SIDE = 0.6  # of the distance between two kinds, what all points of one take at most
+_APART = 0.14  # of that distance, between two points
 _AXIS_NAMES = {
     LENGTH: "length (tokens)", "distance": "distance (tokens)", "dim": "width",
     "key_dim": "d_k (width of queries and keys)", "pairs": "pairs to recall",
@@ -58,9 +67,21 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
             name=figure_name(series),
             title=f"{title.partition(' (tokens)')[0]} on {series.task}{part}",
             caption=_caption(series, lines), description=_describe(series, lines), height=4.2,
-            x=_x_axis(series, lines), y=_y_axis(series, lines), style=_STYLE, lines=lines,
+            x=_x_axis(series, lines), y=_y_axis(series, lines),
+            style=_STYLE_OF_KINDS if series.has_kinds else _STYLE,
+            lines=_side_by_side(lines) if series.has_kinds else lines,
         )
     )  # fmt: skip
+
+
+def _side_by_side(lines: Sequence[ChartLine]) -> list[ChartLine]:
+    """Moved apart a little, so that no point hides another."""
+    apart = min(_APART, _SIDE_BY_SIDE / len(lines))
+    moved = [apart * (index - (len(lines) - 1) / 2) for index in range(len(lines))]
+    return [
+        replace(line, estimates={place + by: e for place, e in line.estimates.items()})
+        for line, by in zip(lines, moved, strict=True)
+    ]
 
 
 def readable_metric(metric: str, axis: str) -> str:
@@ -153,15 +174,19 @@ def _describe(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
 
 
 def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
-    has_bands = any(line.intervals for line in lines)
+    has_intervals, are_kinds = any(line.intervals for line in lines), series.has_kinds
     has_baseline = any(line.is_baseline for line in lines)
     num_all, num_drawable = len(series.lines), sum(bool(line.points) for line in series.lines)
     return caption({
-        "Points are means over seeds.": not has_bands,
+        "Points are means over seeds.": not has_intervals,
+        "Points are means over seeds, bars their 95 % intervals.": has_intervals and are_kinds,
         "Points are means over seeds, bands their 95 % intervals, cut where they are wide.":
-            has_bands,
-        "The baseline is on the thick line.": has_baseline and series.is_of_groups,
-        "The thick line is the baseline.": has_baseline and not series.is_of_groups,
+            has_intervals and not are_kinds,
+        "The large points are of the baseline.": has_baseline and are_kinds,
+        "The baseline is on the thick line.":
+            has_baseline and series.is_of_groups and not are_kinds,
+        "The thick line is the baseline.":
+            has_baseline and not series.is_of_groups and not are_kinds,
         "A line that leaves at the bottom has come to nothing that float32 can hold.":
             any(is_log_of_zero(series, y) for line in lines for y in line.points.values()),
         f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.":

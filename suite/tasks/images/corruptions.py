@@ -100,7 +100,7 @@ CORRUPTIONS: dict[str, Corruption] = {  # by the names of a page, in the order o
     "noise": noise,
     "blur": blur,
     "shift": shift,
-    "occlusion": occlusion,
+    "covered": occlusion,
     "patches": permuted_patches,
     "contrast": contrast,
 }
