@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 InputKind = Literal["tokens", "vectors", "image"]
-Answer = Literal["class", "number", "symbols", "next_symbols", "sequence", "pair"]
+Answer = Literal["class", "number", "symbols", "next_symbols", "sequence", "pair", "choice"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
 CONTEXT = "context"  # that of a second stream, which some have
 DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
 PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]`
+# Those of a model that compares images and texts, for a loss over all of a batch: the vector of
+# each image, `[batch, size]`, those of its texts, `[batch, candidates, size]`, and what their
+# products are multiplied by, `[batch]`.
+IMAGE_VECTOR, TEXT_VECTOR, SCALE = "image_vector", "text_vector", "scale"
 # With one row of outputs a token; the others have one a sequence.
 PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "sequence"})
 # Where no output may depend on a later token of the inputs.
@@ -52,9 +56,11 @@ class Interface:
         inputs: By the parameters of the model's `forward`: ``inputs``, and for a second stream
             ``context``. The masks of padded ones are ``mask`` and ``context_mask``.
         asks_for: A ``class`` or a ``number`` for each sequence; a ``class`` of a ``pair`` of
-            sequences, whose inputs have an axis of two after the batch; one of the ``symbols`` for
-            each token; the ``next_symbols``, where each token is answered from itself and earlier
-            ones; or a ``sequence`` that the model writes, which in training is read like those.
+            sequences, whose inputs have an axis of two after the batch; the ``choice`` of one of
+            several sequences, whose inputs have an axis of candidates there, with one logit each;
+            one of the ``symbols`` for each token; the ``next_symbols``, where each token is
+            answered from itself and earlier ones; or a ``sequence`` that the model writes, which in
+            training is read like those.
         output_size: Logits or numbers of one answer.
         is_padded: Whether sequences differ in length, so that batches have masks.
     """

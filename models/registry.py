@@ -109,6 +109,7 @@ ARCHITECTURES: dict[str, str] = {
     "captioner": "models.architectures.multimodal.captioner:Captioner",
     "show_attend_tell": "models.architectures.multimodal.show_attend_tell:ShowAttendTell",
     "question_answerer": "models.architectures.multimodal.question_answerer:QuestionAnswerer",
+    "contrastive": "models.architectures.multimodal.contrastive:Contrastive",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     "resnet": "models.architectures.resnet:ResNet",

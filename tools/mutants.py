@@ -26,6 +26,7 @@ from mistakes.attentions import MUTANTS_OF_ATTENTIONS
 from mistakes.cait import MUTANTS_OF_CAIT_AND_VOLO
 from mistakes.captions import MUTANTS_OF_CAPTIONS
 from mistakes.choices import MUTANTS_OF_CHOICES
+from mistakes.contrastive import MUTANTS_OF_CONTRASTIVE
 from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
 from mistakes.filters import MUTANTS_OF_FILTERS
 from mistakes.latents import MUTANTS_OF_LATENTS
@@ -51,6 +52,7 @@ MUTANTS = (
     + MUTANTS_OF_LATENTS
     + MUTANTS_OF_CHOICES
     + MUTANTS_OF_CAPTIONS
+    + MUTANTS_OF_CONTRASTIVE
 )
 _OF_MIXERS = "test_every_mixer.py"
 # What the tests of a room need.

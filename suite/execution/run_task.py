@@ -78,6 +78,7 @@ def run_task(
     =======================  =====================================  ========================
     a class of a sequence    `inputs`, also an image                [batch, classes]
     a class of a pair        `inputs`, [batch, 2, time, ...]        [batch, classes]
+    the choice of a text     `inputs`, [batch, texts, time]         [batch, texts]
     a number of a sequence   `inputs`                               [batch, 1]
     a symbol at each place   `inputs`                               [batch, time, symbols]
     the next symbol          `inputs`; no place may read later ones [batch, time, symbols]

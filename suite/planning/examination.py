@@ -125,10 +125,11 @@ def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -
 
     def fault(length: int) -> str:
         drawn = torch.Generator().manual_seed(0)
-        axes = (2, 2) if asks_for == "pair" else (2,)
+        axes = (2, 2) if asks_for in {"pair", "choice"} else (2,)
         given = {n: random_input(each, axes, length, drawn) for n, each in spec.inputs.items()}
         first, other = given.pop(INPUTS), random_input(spec.inputs[INPUTS], axes, length, drawn)
-        shape = (2, length, spec.output_size) if asks_for in PER_TOKEN else (2, spec.output_size)
+        num_logits = 2 if asks_for == "choice" else spec.output_size
+        shape = (2, length, num_logits) if asks_for in PER_TOKEN else (2, num_logits)
 
         def call(x: Tensor, mask: Tensor | None) -> Tensor:
             masks = {} if mask is None else {"mask": mask}

@@ -24,7 +24,8 @@ from suite.probes.probe import (
 from suite.probes.specimens.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
 from suite.tasks.registry import build_task
-from suite.tasks.task import Task
+from suite.tasks.sequence_metrics import SequenceMetric
+from suite.tasks.task import Metric, Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import evaluate_in_parts
 from suite.training.engines.sharded import ShardedEngine
@@ -43,9 +44,10 @@ class Quality(SpreadProbe):
     is_tested_at_lengths = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """The task's own metric, on the test split, and in each of the task's parts."""
+        """The task's own metric, on the test split, in each of the task's parts; then others."""
         assert task is not None, "quality is no sweep"
-        return tuple(task_metric(task, at) for at in ("", *task(length).parts()))
+        in_parts = (task_metric(task, at) for at in ("", *task(length).parts()))
+        return (*in_parts, *map(_spec_of, _others(task)))
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Train and score.
@@ -67,6 +69,8 @@ class Quality(SpreadProbe):
         task = build_task(trial.task, trial.length)
         for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
             yield _scored(task, value, at)
+        for metric in _others(type(task)):
+            yield _of(metric, evaluate(model, task, "test", trial.batch, device, metric))
         for length in trial.test_lengths:
             longer = build_task(trial.task, length)
             # No more tokens at once than the trial's batch has: memory is what it was.
@@ -92,6 +96,23 @@ class Quality(SpreadProbe):
         yield from train_resuming(engine, todo, checkpointer)
         for at, value in engine.evaluate_in_parts(todo.task, "test", trial.batch).items():
             yield _scored(todo.task, value, at)
+        for metric in _others(type(todo.task)):
+            yield _of(metric, engine.evaluate(todo.task, "test", trial.batch, metric))
+
+
+def _others(task: type[Task]) -> list[Metric]:
+    """What the task is also scored by, without the metrics of what a model writes."""
+    return [each for each in task.also_scored if not isinstance(each, SequenceMetric)]
+
+
+def _spec_of(metric: Metric) -> MetricSpec:
+    return MetricSpec(name=metric.name, unit=metric.unit, better=metric.better)
+
+
+def _of(metric: Metric, value: float) -> Measurement:
+    if not math.isfinite(value):
+        raise Diverged(f"the test {metric.name} is {value}")
+    return measurement(_spec_of(metric), value)
 
 
 def _scored(task: Task, value: float, at: str = "") -> Measurement:

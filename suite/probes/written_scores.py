@@ -107,7 +107,7 @@ class WrittenScores(TrainedModelProbe):
         assert task is not None, f"{self.name} is no sweep"
         places = ("", *task(length).parts())
         in_parts = (replace(spec, at=at) for at in places for spec in (_BLEU, _SENTENCES))
-        of_task = map(_spec_of, task.also_scored)
+        of_task = map(_spec_of, _of_writing(task))
         return (*in_parts, _CHRF, _EXACT, _RATIO, _UNFINISHED, _BITS, _FORCED, _GAP, *of_task)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
@@ -148,9 +148,14 @@ class WrittenScores(TrainedModelProbe):
                 found = written(model, batch, search, metric.end)
                 sentences += _sentences(task, metric, batch, forced, found)
         yield from scores(metric, sentences, bits, task.parts())
-        for each in task.also_scored:
+        for each in _of_writing(type(task)):
             yield with_interval(each, sentences)
         yield from specimens_of(model, task, trial.seed, (partial(translations, search=search),))
+
+
+def _of_writing(task: type[Task]) -> list[SequenceMetric]:
+    """What the task is also scored by, of what a model writes."""
+    return [each for each in task.also_scored if isinstance(each, SequenceMetric)]
 
 
 def _spec_of(metric: SequenceMetric) -> MetricSpec:

@@ -80,6 +80,28 @@ class Accuracy(Metric):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recall(Metric):
+    """The share of targets that are among the `num_kept` candidates with the largest logits.
+
+    A candidate whose logit equals that of the target stands before it, so that a model that finds
+    all alike recalls nothing.
+    """
+
+    num_kept: int
+    unit: str = "1"
+    better: Literal["higher", "lower", "none"] = "higher"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Targets that are kept, and targets."""
+        is_scored = batch.is_scored(outputs.logits)
+        logits, asked = outputs.logits[is_scored], batch.targets[is_scored]
+        own = logits.gather(1, asked[:, None])
+        num_before = (logits >= own).sum(dim=1) - 1
+        kept = math.nan if bool(logits.isnan().any()) else float((num_before < self.num_kept).sum())
+        return as_sums(kept, len(asked))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bits(Metric):
     """The mean of -log2 of the probability of each scored target."""
 

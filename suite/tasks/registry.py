@@ -62,6 +62,7 @@ TASKS: dict[str, str] = {
     "emoji_scenes": "suite.tasks.emoji.emoji_scenes:EmojiScenes",
     "emoji_names": "suite.tasks.emoji.emoji_names:EmojiNames",
     "emoji_questions": "suite.tasks.emoji.emoji_questions:EmojiQuestions",
+    "emoji_pairs": "suite.tasks.emoji.emoji_pairs:EmojiPairs",
     # generated: a source to be rewritten
     "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",

@@ -22,7 +22,6 @@ from suite.tasks.batch import UNSCORED as UNSCORED
 from suite.tasks.batch import Batch as Batch
 from suite.tasks.metrics import Accuracy
 from suite.tasks.metrics import Metric as Metric
-from suite.tasks.sequence_metrics import SequenceMetric
 
 Split = Literal["validation", "test"]
 
@@ -76,7 +75,8 @@ class Task(ABC):
     architecture: ClassVar[str]  # that it takes where a model names none
     asks_for: ClassVar[Answer]
     metric: ClassVar[Metric] = Accuracy()
-    also_scored: ClassVar[tuple[SequenceMetric, ...]] = ()  # of what a model writes, once trained
+    also_scored: ClassVar[tuple[Metric, ...]] = ()  # on the test split, once trained
+    compares_examples: ClassVar[bool] = False  # its loss is of a whole batch, not a mean over rows
     lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them

@@ -73,14 +73,21 @@ def reads_pairs(model_spec: ModelSpec) -> bool:
     return architecture_class(model_spec.architecture).answers == ("pair",)
 
 
+def texts_of(model_spec: ModelSpec) -> tuple[int, ...]:
+    """The axis of sequences after the batch, where there is one: two, or as in training one."""
+    return {("pair",): (2,), ("choice",): (1,)}.get(
+        architecture_class(model_spec.architecture).answers, ()
+    )
+
+
 def predicts_tokens(model_spec: ModelSpec) -> bool:
     return not PER_TOKEN.isdisjoint(architecture_class(model_spec.architecture).answers)
 
 
 def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> Tensor:
-    """`[batch, time]` or `[batch, 2, time]`; with features where vectors are read."""
+    """`[batch, time]` or `[batch, texts, time]`; with features where vectors are read."""
     generator = torch.Generator().manual_seed(1)
-    shape = (batch, 2, length) if reads_pairs(model_spec) else (batch, length)
+    shape = (batch, *texts_of(model_spec), length)
     if model_spec.input_kind == "tokens":
         return torch.randint(SYMBOLS, shape, generator=generator)
     shape = (batch, *GRID) if model_spec.grid else shape

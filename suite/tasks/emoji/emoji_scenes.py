@@ -59,6 +59,7 @@ VERSION = 1
 NUM_PARTS = 10  # of all pairs
 KNOWN, OF_VALIDATION, OF_TEST = range(3)  # kinds of pairs, and of scenes
 NUM_SYMBOLS = 46
+_MOST_WORDS = 5  # of an object: a relation of two words, an article, a name of two
 LENGTH = MOST * 3 + (MOST - 1) * 2 + 1  # words of the longest caption, and its end
 
 
@@ -199,17 +200,31 @@ def captions(scenes: Scenes) -> tuple[Whole, Whole]:
     Each object has as many places as the longest phrase needs; then those that no word needs are
     moved to the end.
     """
-    count, known = len(scenes.objects), phrases()
+    count = len(scenes.objects)
     related = np.full((count, MOST), NOTHING)
     related[:, 1:] = relations(steps_right(scenes.places))
     related[scenes.objects == NOTHING] = NOTHING
-    between, named = known.relations[related], known.objects[scenes.objects]
-    symbols = np.concatenate([between, named], axis=-1)
-    boxes = np.full((*symbols.shape, 4), -1)
+    symbols, order = spelled(scenes.objects, related)
+    boxes = np.full((count, MOST, _MOST_WORDS, 4), -1)
     boxes[:, :, -2:] = scenes.boxes()[:, :, None]  # of the name, without the article
-    boxes[symbols == PADDING] = -1
-    symbols = np.concatenate([symbols.reshape(count, -1), np.full((count, 1), END)], axis=1)
     boxes = np.concatenate([boxes.reshape(count, -1, 4), np.full((count, 1, 4), -1)], axis=1)
-    order = (symbols == PADDING).argsort(axis=1, kind="stable")[:, :LENGTH]
     found = np.take_along_axis(boxes, order[..., None], axis=1)
-    return np.take_along_axis(symbols, order, axis=1), found
+    found[symbols == PADDING] = -1
+    return symbols, found
+
+
+def spelled(objects: Whole, related: Whole) -> tuple[Whole, Whole]:
+    """The words of captions and their end, filled, `[captions, LENGTH]`.
+
+    Args:
+        objects: `[captions, MOST]`, NOTHING behind the last one.
+        related: The same shape: how each lies to the one before it, NOTHING for the first.
+
+    Returns:
+        The symbols; and where each stood when all objects had as many places.
+    """
+    known, count = phrases(), len(objects)
+    symbols = np.concatenate([known.relations[related], known.objects[objects]], axis=-1)
+    symbols = np.concatenate([symbols.reshape(count, -1), np.full((count, 1), END)], axis=1)
+    order = (symbols == PADDING).argsort(axis=1, kind="stable")[:, :LENGTH]
+    return np.take_along_axis(symbols, order, axis=1), order

@@ -109,9 +109,13 @@ def weights_of(model: nn.Module) -> Tensors:
 
 def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
     """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
-    num_rows = len(batch.targets)
-    rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
+    rows = rows_of(len(batch.targets), index, num_parts)
     return batch.map(lambda tensor: tensor[rows])
+
+
+def rows_of(num_rows: int, index: int, num_parts: int) -> slice:
+    """Those of part number `index`."""
+    return slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
 
 
 def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
@@ -185,11 +189,19 @@ def _with_auxiliary(
     return loss + (outputs.auxiliary[PENALTY] * shares).sum()
 
 
-def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:
-    """The task's metric over a whole split, the model in evaluation mode."""
+def evaluate(
+    model: nn.Module,
+    task: Task,
+    split: Split,
+    batch: int,
+    device: str,
+    metric: Metric | None = None,
+) -> float:
+    """A metric, by default the task's, over a whole split, the model in evaluation mode."""
+    asked = metric or task.metric
     with in_evaluation_mode(model), torch.inference_mode():
         batches = (held_out.to(device) for held_out in task.held_out(split, batch))
-        return task.metric.over(judged(model, task.metric, each)(each) for each in batches)
+        return asked.over(judged(model, asked, each)(each) for each in batches)
 
 
 def evaluate_in_parts(

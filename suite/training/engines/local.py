@@ -29,6 +29,13 @@ from suite.training.engines.engine import (
     shares_of,
     weights_of,
 )
+from suite.training.engines.joint import (
+    divided,
+    first_pass,
+    joined,
+    loss_and_gradients,
+    second_pass,
+)
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
@@ -145,6 +152,17 @@ class LocalEngine:
 
     def _update(self, batch: Batch, task: Task) -> Tensor:
         """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
+        if task.compares_examples and self._training.accumulation > 1:
+            loss = self._go_backward_jointly(batch, task)
+        else:
+            loss = self._go_backward(batch, task)
+        if self._training.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self._training.clip_norm)
+        self.optimizer.step()
+        return loss
+
+    def _go_backward(self, batch: Batch, task: Task) -> Tensor:
+        """Part by part; returns the loss of the whole batch."""
         losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
             for place, loss in enumerate(self._losses(part.to(self.device), task)):
@@ -153,10 +171,28 @@ class LocalEngine:
                     self.optimizer.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 losses += [] if place else [loss.detach()]
-        if self._training.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self._training.clip_norm)
-        self.optimizer.step()
         return torch.stack(losses).sum() if len(losses) > 1 else losses[0]
+
+    def _go_backward_jointly(self, batch: Batch, task: Task) -> Tensor:
+        """The same, where the loss compares the examples of all parts; see `joint`."""
+        whole, num_parts = batch.to(self.device), self._training.accumulation
+        every = (part_of(whole, index, num_parts) for index in range(num_parts))
+        parts = [part for part in every if len(part.targets)]
+        passes = [first_pass(part, self._answer) for part in parts]
+        loss, gradients = loss_and_gradients(
+            joined([each.outputs for each in passes]),
+            lambda outputs: learned_loss(outputs, None, whole, task, self._eager, self._training),
+        )
+        self.optimizer.zero_grad(set_to_none=True)
+        sizes = [len(part.targets) for part in parts]
+        of_parts = zip(parts, passes, divided(gradients, sizes), strict=True)
+        for part, each, own in of_parts:
+            second_pass(part, self._answer, each.before, own).backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def _answer(self, batch: Batch) -> Outputs:
+        """What the model answers in training."""
+        return batch.through(self.model)
 
     def _losses(self, batch: Batch, task: Task) -> Iterator[Tensor]:
         """What is to be gone backward through, one after the other: one, but for HAT's steps."""

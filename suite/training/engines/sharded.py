@@ -32,16 +32,24 @@ from torch import Tensor, nn
 from models.interface import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
-from suite.tasks.task import Batch, Split, Task
+from suite.tasks.task import Batch, Metric, Split, Task
 from suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
     judged,
     learned_loss,
     part_of,
+    rows_of,
     weight_of,
     weights_of,
     writes,
+)
+from suite.training.engines.joint import (
+    divided,
+    first_pass,
+    joined,
+    loss_and_gradients,
+    second_pass,
 )
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
@@ -114,9 +122,10 @@ class ShardedEngine:
     ) -> Tensor:
         """See `Engine.step`; `before_update` is called when all gradients are there."""
         batch, losses = self._with_own_answers(batch), []
+        loss_of = self._jointly(batch, task) if task.compares_examples else None
         for index, part in enumerate(self._parts(batch)):
             weight = weight_of(part, batch, self.num_workers * self._accumulation)
-            loss = self._loss(part, task, weight)
+            loss = loss_of(index, part) if loss_of else self._loss(part, task, weight)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:
@@ -138,6 +147,43 @@ class ShardedEngine:
             return outputs.logits.sum() * 0.0
         taught, module = self._taught(batch), self.model.module
         return learned_loss(outputs, taught, batch, task, module, self._training) * weight
+
+    def _jointly(self, batch: Batch, task: Task) -> Callable[[int, Batch], Tensor]:
+        """What to go backward from, of a part by its number, where all rows are compared.
+
+        Its value is the loss of the whole batch, on all workers; see `joint`.
+        """
+        passes = [first_pass(part, self._answer) for part in self._parts(batch)]
+        sizes = [len(each.outputs.logits) for each in passes]
+        whole, module = batch.to(self.device), self.model.module
+        loss, gradients = loss_and_gradients(
+            joined([each.outputs for each in passes]).map(self._of_all_workers(batch)),
+            lambda outputs: learned_loss(outputs, None, whole, task, module, self._training),
+        )
+        rows = rows_of(len(batch.targets), self.rank, self.num_workers)
+        own = divided(gradients.map(lambda each: each[rows]), sizes)
+        num_parts = self.num_workers * self._accumulation  # over which DeepSpeed takes the mean
+
+        def loss_of(index: int, part: Batch) -> Tensor:
+            found = second_pass(part, self._answer, passes[index].before, own[index]) * num_parts
+            return found - found.detach() + loss
+
+        return loss_of
+
+    def _answer(self, batch: Batch) -> Outputs:
+        """What the model answers in training, in float32."""
+        return batch.through(self.model).map(Tensor.float)
+
+    def _of_all_workers(self, batch: Batch) -> Callable[[Tensor], Tensor]:
+        """Makes the rows of all workers out of those of this one."""
+        num_rows = len(batch.targets)
+
+        def of_all(own: Tensor) -> Tensor:
+            found = own.new_zeros(num_rows, *own.shape[1:])
+            found[rows_of(num_rows, self.rank, self.num_workers)] = own
+            return self._sum(found)
+
+        return of_all
 
     def _taught(self, batch: Batch) -> Outputs | None:
         """What the teacher answers, in float32; None where there is none."""
@@ -169,22 +215,27 @@ class ShardedEngine:
         mean = torch.stack([loss.to(self.device) for loss in losses]).mean().double()
         return self._sum(mean).item() / self.num_workers
 
-    def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """The task's metric over a whole split, each worker scoring its rows."""
-        return self._scores(task, split, batch, [""])[""]
+    def evaluate(self, task: Task, split: Split, batch: int, metric: Metric | None = None) -> float:
+        """A metric, by default the task's, over a whole split, each worker scoring its rows."""
+        return self._scores(task, split, batch, [""], metric)[""]
 
     def evaluate_in_parts(self, task: Task, split: Split, batch: int) -> dict[str, float]:
         """As `suite.training.engines.engine.evaluate_in_parts`."""
         return self._scores(task, split, batch, ["", *task.parts()])
 
     def _scores(
-        self, task: Task, split: Split, batch: int, places: Sequence[str]
+        self,
+        task: Task,
+        split: Split,
+        batch: int,
+        places: Sequence[str],
+        asked_for: Metric | None = None,
     ) -> dict[str, float]:
         """At those coordinates of which something is asked; ``""`` is the whole split.
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
-        metric = task.metric
+        metric = asked_for or task.metric
         totals = {at: torch.zeros((), dtype=torch.float64) for at in places}
         with in_evaluation_mode(self.model), torch.no_grad():
             model = self._whole() if writes(metric) else self.model

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import models
-from models.interface import Outputs
+from models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
@@ -106,7 +106,8 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
     for batch in (task.training_batch(0, 5, seed=0), next(task.held_out("test", 5))):
         inputs = batch.inputs["inputs"]
         if task.input_kind == "tokens":
-            assert inputs.shape == (5, *[2] * (task.asks_for == "pair"), task.length)
+            num_texts = {"pair": 2, "choice": inputs.shape[1]}.get(task.asks_for)
+            assert inputs.shape == (5, *[num_texts] * (num_texts is not None), task.length)
             assert inputs.dtype == torch.int64
             assert 0 <= inputs.min() <= inputs.max() < task.input_size
         else:
@@ -144,9 +145,9 @@ def test_padding_stands_behind_what_is_real(task: Task) -> None:
             continue
         inputs, mask = batch.inputs["inputs"], batch.inputs["mask"]
         assert mask.dtype == torch.bool
-        assert mask.shape == inputs.shape[:2]
-        assert mask[:, 0].all()
-        assert (mask[:, 1:] <= mask[:, :-1]).all()
+        assert mask.shape == inputs.shape[: mask.ndim]
+        assert mask[..., 0].all()
+        assert (mask[..., 1:] <= mask[..., :-1]).all()
         assert (inputs[~mask] == 0).all()
     assert not task.is_padded or not mask.all(), "a task without padding needs no mask"
 
@@ -314,7 +315,7 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     most = 100.0 if isinstance(task.metric, SacrebleuMetric) else 1.0
     best = {"higher": most, "lower": 0.0}[task.metric.better]
     batch = task.training_batch(0, 8, seed=0)
-    outputs = Outputs(_perfect_outputs(task, batch))
+    outputs = _perfect_outputs(task, batch)
     sums = task.metric.sums(outputs, batch)
     assert sums.dtype == torch.float64
     assert sums.device.type == "cpu"
@@ -325,14 +326,18 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     assert task.loss(outputs, batch).item() == 0.0
 
 
-def _perfect_outputs(task: Task, batch: Batch) -> Tensor:
+def _perfect_outputs(task: Task, batch: Batch) -> Outputs:
     if task.asks_for == "number":
-        return batch.targets[..., None]
+        return Outputs(batch.targets[..., None])
     known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
-    return 1000.0 * known.float()
+    rows = torch.eye(len(batch.targets))  # each image is near to its own text alone
+    vectors = {IMAGE_VECTOR: rows, TEXT_VECTOR: rows[:, None], SCALE: 1000.0 * rows.amax(dim=1)}
+    return Outputs(1000.0 * known.float(), vectors if task.compares_examples else {})
 
 
 def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task) -> None:
+    if task.compares_examples:  # test_joint.py has it written out
+        return
     batch = task.training_batch(0, 3, seed=0)
     outputs = torch.randn(*batch.targets.shape, task.output_size, requires_grad=True)
     loss = task.loss(Outputs(outputs), batch)

@@ -1,0 +1,93 @@
+"""Goes backward through a loss that compares all examples of a batch, which is run in parts.
+
+A contrastive loss sees each example beside all others, so the losses of parts do not add up to that
+of the whole. Gao et al. 2021 (GradCache, arXiv:2101.06983, section 3.2): run all parts without a
+gradient and join their outputs; take the loss of these, and its gradient by each output; then run
+each part again, and go backward from its outputs with their gradients. The parameters get the
+gradient of the whole batch, for one more forward pass, and no more memory than a part takes. Both
+passes of a part draw the same random numbers, as for dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.interface import Outputs
+from suite.tasks.batch import Batch
+
+
+@dataclass(frozen=True)
+class FirstPass:
+    """What a part gave without a gradient.
+
+    Attributes:
+        outputs: Its outputs.
+        before: The states of the random numbers before it: of the CPU, and of a GPU if it is used.
+    """
+
+    outputs: Outputs
+    before: tuple[Tensor, ...]
+
+
+def first_pass(part: Batch, answer: Callable[[Batch], Outputs]) -> FirstPass:
+    """Run a part without a gradient."""
+    before = _random_states()
+    with torch.no_grad():
+        return FirstPass(answer(part), before)
+
+
+def joined(outputs: Sequence[Outputs]) -> Outputs:
+    """The outputs of all rows, from those of parts."""
+    names = outputs[0].auxiliary
+    together = {name: torch.cat([each.auxiliary[name] for each in outputs]) for name in names}
+    return Outputs(torch.cat([each.logits for each in outputs]), together)
+
+
+def loss_and_gradients(
+    outputs: Outputs, loss_of: Callable[[Outputs], Tensor]
+) -> tuple[Tensor, Outputs]:
+    """The loss of a whole batch, and its gradient by each of the outputs; zeros of those unread."""
+    leaves = outputs.map(lambda tensor: tensor.detach().requires_grad_())
+    with torch.enable_grad():
+        loss = loss_of(leaves)
+        tensors = [leaves.logits, *leaves.auxiliary.values()]
+        found = torch.autograd.grad(loss, tensors, allow_unused=True, materialize_grads=True)
+    return loss.detach(), Outputs(found[0], dict(zip(leaves.auxiliary, found[1:], strict=True)))
+
+
+def divided(outputs: Outputs, sizes: Sequence[int]) -> list[Outputs]:
+    """Of parts with so many rows, one after the other."""
+    named = {name: torch.split(each, list(sizes)) for name, each in outputs.auxiliary.items()}
+    logits = torch.split(outputs.logits, list(sizes))
+    return [
+        Outputs(rows, {name: each[index] for name, each in named.items()})
+        for index, rows in enumerate(logits)
+    ]
+
+
+def second_pass(
+    part: Batch, answer: Callable[[Batch], Outputs], before: Sequence[Tensor], gradients: Outputs
+) -> Tensor:
+    """Run a part again. Going backward from the returned number gives its parameters' gradient."""
+    after = _random_states()
+    _restore(before)
+    outputs = answer(part)
+    _restore(after)
+    pairs = [(outputs.logits, gradients.logits)]
+    pairs += [(outputs.auxiliary[name], each) for name, each in gradients.auxiliary.items()]
+    return torch.stack([(found * gradient).sum() for found, gradient in pairs]).sum()
+
+
+def _random_states() -> tuple[Tensor, ...]:
+    on_gpu = (torch.cuda.get_rng_state(),) if torch.cuda.is_available() else ()
+    return (torch.get_rng_state(), *on_gpu)
+
+
+def _restore(states: Sequence[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    for state in states[1:]:
+        torch.cuda.set_rng_state(state)
