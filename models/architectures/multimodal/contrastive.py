@@ -68,12 +68,12 @@ class Contrastive(StackArchitecture):
 
         Attributes:
             embedding_dim: Numbers of a vector of an image or a text; None is the model's width.
-            temperature: What products are divided by at first.
+            similarity_temperature: What products are divided by at first.
             has_learned_temperature: Whether it is learned, or stays.
         """
 
         embedding_dim: int | None = None
-        temperature: float = 0.07
+        similarity_temperature: float = 0.07
         has_learned_temperature: bool = True
 
     @classmethod
@@ -83,9 +83,9 @@ class Contrastive(StackArchitecture):
         check_image_encoder(config, cls.name)
         if config.embedding_dim is not None and config.embedding_dim < 1:
             raise ModelError(f"{cls.name}: embedding_dim={config.embedding_dim} is not at least 1")
-        if not 1 / LARGEST_SCALE <= config.temperature <= LARGEST_SCALE:
+        if not 1 / LARGEST_SCALE <= config.similarity_temperature <= LARGEST_SCALE:
             raise ModelError(
-                f"{cls.name}: temperature={config.temperature} is not in "
+                f"{cls.name}: similarity_temperature={config.similarity_temperature} is not in "
                 f"{1 / LARGEST_SCALE:g}..{LARGEST_SCALE:g}"
             )
 
@@ -109,7 +109,8 @@ class Contrastive(StackArchitecture):
         for name in ("text_map", "image_map"):
             with seeds.part(name):
                 self.add_module(name, nn.Linear(spec.dim, size, bias=False))
-        start = torch.tensor([-math.log(config.temperature)])  # DeepSpeed takes no bare number
+        log_scale = -math.log(config.similarity_temperature)
+        start = torch.tensor([log_scale])  # of one number, since DeepSpeed takes none without axes
         self.log_scale: Tensor
         if config.has_learned_temperature:
             self.log_scale = nn.Parameter(start)

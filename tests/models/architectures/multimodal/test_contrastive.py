@@ -86,7 +86,7 @@ def test_the_parameter_of_the_scale_is_cut_and_keeps_its_gradient() -> None:
 
 
 def test_a_fixed_temperature_is_no_parameter() -> None:
-    learned, fixed = built(), built(has_learned_temperature=False, temperature=0.5)
+    learned, fixed = built(), built(has_learned_temperature=False, similarity_temperature=0.5)
     assert learned.num_parameters() == fixed.num_parameters() + 1
     scale = fixed(READ, MASK, IMAGES).auxiliary[SCALE]
     assert scale.tolist() == pytest.approx([2.0] * BATCH, rel=1e-6)  # drawn in float32
@@ -102,7 +102,7 @@ def test_flops_are_those_of_one_text_for_each_image() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"temperature": 0.001}, "temperature=0.001 is not in 0.01..100"),
+        ({"similarity_temperature": 0.001}, "similarity_temperature=0.001 is not in 0.01..100"),
         ({"embedding_dim": 0}, "embedding_dim=0 is not at least 1"),
         ({"encoder": "cnn", "patch": 4}, "patch=4 is of encoder='vit'"),
     ],
