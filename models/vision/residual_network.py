@@ -136,7 +136,9 @@ class ResidualTrunk(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """`[batch, rows, columns, channels]` -> `[batch, outputs, *grid]`."""
-        x: Tensor = self.stem(image.permute(0, 3, 1, 2))
+        # Contiguous, since without AVX-512 oneDNN 3.12 writes beyond its memory in the backward
+        # pass of a 1 x 1 convolution with a stride, of fewer than eight channels that lie last.
+        x: Tensor = self.stem(image.permute(0, 3, 1, 2).contiguous())
         for layer in self.layers:
             x = layer(x)
         return x
