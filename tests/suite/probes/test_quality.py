@@ -20,6 +20,7 @@ from suite.schema import Measurement, Point, Trial
 from suite.spec import Model, vary
 from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.metrics import Accuracy, as_sums
+from suite.tasks.selective_copying import SelectiveCopying
 from suite.tasks.task import Batch, Split
 from tests.suite.probes.conftest import said_after_training
 from tests.suite.probes.no_formula import Silent
@@ -81,11 +82,16 @@ def test_a_test_score_that_is_no_number_is_a_divergence(
         said(trial)
 
 
-def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(tmp_path: Path) -> None:
+def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Read by the rounds that it was trained with it has its own score, by others another one."""
+    few = {"validation": 100, "test": 200}
+    monkeypatch.setattr(SelectiveCopying, "num_held_out", few)
     fields = {
         "baseline": Model(mixer="lsh_attention", heads=2, chunk=4, rounds=2),
         "axes": [vary("read_rounds", [None, 2, 0])],
+        "tasks": ["selective_copying"],
         "scale": {"length": 32, "steps": 20, "learning_rate": 1e-2},
     }
     own, same, full = plan(make_ablation(**fields), seeds=1).trials
