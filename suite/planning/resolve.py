@@ -170,8 +170,8 @@ def _teacher(
     model = baseline.teacher(variant)
     if model is None:
         raise SpecError(f"{asked} needs a teacher; give Ablation(teacher=Model(...)).")
-    if task.asks_for == "number":
-        raise Impossible(f"{asked} is for classes, and {task.name} asks for a number")
+    if task.asks_for in {"number", "choice"}:
+        raise Impossible(f"{asked} is for classes, and {task.name} asks for a {task.asks_for}")
     try:
         found = subject_of(*teaching_of(baseline, variant, scale, model), task.name)
     except Impossible as reason:

@@ -126,12 +126,16 @@ def test_a_teacher_that_cannot_serve_the_task_is_a_reason() -> None:
         "its teacher cannot be trained on shakespeare_characters: "
         in (reasons["distillation=soft"])
     )
-    numbers = _planned(tasks=["kernel_regression"])
-    said = {c.reason for c in numbers.cells if c.reason}
-    assert said == {
-        f"distillation={how!r} is for classes, and kernel_regression asks for a number"
-        for how in ("soft", "hard")
-    }
+    model = Model("contrastive", mixer="attention")
+    choices = _planned(
+        tasks=["emoji_pairs"], baseline=model, teacher=model, scale={"length": 19}
+    )  # fmt: skip
+    for asked, planned in (("number", _planned(tasks=["kernel_regression"])), ("choice", choices)):
+        (task,) = planned.about.tasks
+        assert {c.reason for c in planned.cells if c.reason} == {
+            f"distillation={how!r} is for classes, and {task} asks for a {asked}"
+            for how in ("soft", "hard")
+        }
 
 
 def test_a_probe_that_has_no_teacher_is_skipped() -> None:
