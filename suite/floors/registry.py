@@ -31,6 +31,7 @@ FLOORS: dict[str, str] = {
     "likeliest_sequence": "suite.floors.likeliest_sequence:LikeliestSequence",
     # of pictures and words
     "nearest_caption": "suite.floors.nearest_caption:NearestCaption",
+    "nearest_choice": "suite.floors.nearest_caption:NearestChoice",
     "question_alone": "suite.floors.question_alone:QuestionAlone",
     # of numbers
     "mean": "suite.floors.nadaraya_watson:Mean",

@@ -74,7 +74,7 @@ class EmojiPairs(PictureTask, GeneratedTask):
     metric = Recall(name="recall_at_1", num_kept=1)
     also_scored = (Recall(name="recall_at_5", num_kept=5),)
     compares_examples = True
-    floors = ("uniform",)
+    floors = ("uniform", "nearest_choice")
     picture = EmojiScenes.picture
     input_size = NUM_SYMBOLS
     output_size = NUM_CANDIDATES

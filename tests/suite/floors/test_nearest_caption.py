@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+import torch
 
 from suite.floors import splits
 from suite.floors.registry import floor
+from suite.tasks.batch import Batch
 from suite.tasks.caption_metrics import RougeL
+from suite.tasks.metrics import Recall
 from suite.tasks.sequence_to_sequence.digits import Reversal
-from tests.suite.floors.tiny_pictures import END, Row, TinyCaptions, TinyQuestions
+from suite.tasks.task import Split
+from tests.suite.floors.tiny_pictures import (
+    END,
+    FILLER,
+    Row,
+    TinyCaptions,
+    TinyQuestions,
+    filled,
+    pictures_of,
+)
 
 
 class Captions(TinyCaptions):
@@ -79,3 +92,40 @@ def test_pixels_are_no_words_even_where_there_are_as_many_channels_as_symbols() 
         output_size = 1
 
     assert not floor("copied_source").suits(OfOne)
+
+
+class Choices(TinyCaptions):
+    """A picture, its candidates, and which is right."""
+
+    asks_for = "choice"
+    metric = Recall(name="recall_at_1", num_kept=1)
+    training: ClassVar[list[Row]] = [([0, 0], [3, 4]), ([9, 9], [5, 6, 7])]
+    asked: ClassVar[list[tuple[list[float], list[list[int]], int]]] = [
+        ([1, 0], [[5, 6], [3, 8]], 1),  # one word in common
+        ([8, 9], [[3, 4], [7, 6, 5]], 1),  # all words, in another order
+        ([9, 8], [[5, 6, 7, 8], [5, 6, 7]], 0),  # wrong: the other has no word more
+        ([0, 1], [[6, 5], [7, 8]], 0),  # wrong: none has a word in common
+    ]
+
+    @staticmethod
+    def batch_of(rows: Sequence[Row]) -> Batch:
+        return _choices([(pixels, [words], 0) for pixels, words in rows])
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        for first in range(0, len(self.asked), batch):
+            yield _choices(self.asked[first : first + batch])
+
+
+def _choices(rows: Sequence[tuple[list[float], list[list[int]], int]]) -> Batch:
+    texts = torch.stack([filled(candidates, 4, FILLER) for _, candidates, _ in rows])
+    pictures = pictures_of([(pixels, []) for pixels, _, _ in rows])
+    return Batch(
+        inputs={"inputs": texts, "mask": texts != FILLER, "context": pictures},
+        targets=torch.tensor([target for _, _, target in rows]),
+    )
+
+
+def test_the_candidate_is_chosen_that_is_most_like_the_caption_of_the_nearest_picture() -> None:
+    assert floor("nearest_choice").suits(Choices)
+    assert not floor("nearest_choice").suits(Captions)
+    assert floor("nearest_choice").score(Choices(4)) == 2 / 4
