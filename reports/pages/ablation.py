@@ -50,6 +50,7 @@ _METRICS = {
     "bits_per_character": "how many bits the model needs, on average, to tell the next character "
     "of text that it was not trained on",
     "accuracy": "the share of examples, none of them trained on, that the model answers rightly",
+    "recall_at_1": "how often the right candidate, and no wrong one, has the largest logit",
     "exact_match": "the share of examples, none of them trained on, of which every symbol is right",
     "bleu": "how many of the sequences of one to four words are right, from 0 to 100",
     "chrf": "how many of the sequences of one to six characters are right, from 0 to 100",
