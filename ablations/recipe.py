@@ -44,8 +44,8 @@ ABLATION = Ablation(
         published="81.8 % with AdamW, 74.5 % with SGD (DeiT-B)",
     ),
     recipe=Recipe(
-        learning_rate="tuned", weight_decay=0.05, schedule="cosine", flip=True, mixup=0.2,
-        erasing=0.25, label_smoothing=0.1,
+        learning_rate="tuned", weight_decay=0.05, sgd_weight_decay=1e-4, schedule="cosine",
+        flip=True, mixup=0.2, erasing=0.25, label_smoothing=0.1,
     ),
     scales={
         "quick": Scale(

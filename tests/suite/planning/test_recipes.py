@@ -57,6 +57,16 @@ def test_momentum_is_of_sgd_alone() -> None:
         plan(make_ablation(axes=[vary("momentum", [0.5, 0.9])]))
 
 
+def test_sgd_may_have_a_weight_decay_of_its_own() -> None:
+    """What is added to a gradient is not what AdamW takes off the weights."""
+    assert _ids(scale={"sgd_weight_decay": 1e-4}) == _ids()
+    own = {"optimizer": "sgd", "weight_decay": 0.05, "sgd_weight_decay": 1e-4}
+    assert _training(scale=own).weight_decay == 1e-4
+    assert _ids(scale=own) == _ids(scale={"optimizer": "sgd", "weight_decay": 1e-4})
+    assert _training(scale=own | {"sgd_weight_decay": None}).weight_decay == 0.05
+    assert _training(scale=own | {"optimizer": "adamw"}).weight_decay == 0.05
+
+
 @pytest.mark.parametrize(
     ("scale", "reason"),
     [
