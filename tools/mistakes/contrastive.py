@@ -43,8 +43,8 @@ MUTANTS_OF_CONTRASTIVE: tuple[Mutant, ...] = (
     ),
     _of_model(
         "vectors keep their lengths",
-        'return normalize(self.get_submodule("text_map")(found), dim=-1)',
-        'return self.get_submodule("text_map")(found)',
+        "return normalize(self.text_map(found), dim=-1)",
+        "return self.text_map(found)",
         "scaled_cosines",
     ),
     _of_loss(

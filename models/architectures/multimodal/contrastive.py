@@ -106,9 +106,10 @@ class Contrastive(StackArchitecture):
             self.embedding = TokenEmbedding(spec.input_size, spec.dim)
         self.trunk = Trunk(spec, config, seeds, is_causal=True)
         self.encoder = ImageEncoder(spec, spec.others["context"], config, seeds.within("encoder"))
-        for name in ("text_map", "image_map"):
-            with seeds.part(name):
-                self.add_module(name, nn.Linear(spec.dim, size, bias=False))
+        with seeds.part("text_map"):
+            self.text_map = nn.Linear(spec.dim, size, bias=False)
+        with seeds.part("image_map"):
+            self.image_map = nn.Linear(spec.dim, size, bias=False)
         log_scale = -math.log(config.similarity_temperature)
         start = torch.tensor([log_scale])  # of one number, since DeepSpeed takes none without axes
         self.log_scale: Tensor
@@ -141,11 +142,11 @@ class Contrastive(StackArchitecture):
         last = tokens.shape[1] - 1 if mask is None else mask.sum(dim=1) - 1
         ends = torch.as_tensor(last, device=tokens.device).expand(len(tokens)).clamp(min=0)
         found = read.gather(1, ends[:, None, None].expand(-1, 1, read.shape[-1])).squeeze(1)
-        return normalize(self.get_submodule("text_map")(found), dim=-1)
+        return normalize(self.text_map(found), dim=-1)
 
     def image_vectors(self, images: Any) -> Tensor:
         """`[images, embedding_dim]`, of length 1."""
-        return normalize(self.get_submodule("image_map")(self.encoder(images).mean(dim=1)), dim=-1)
+        return normalize(self.image_map(self.encoder(images).mean(dim=1)), dim=-1)
 
     def _scale(self) -> Tensor:
         """What products are multiplied by."""
