@@ -332,7 +332,10 @@ def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None
 
 def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
     is_soft = batch.targets.is_floating_point() and task.asks_for != "number"
-    wanted = [*batch.targets.shape, *([] if is_soft else [task.output_size])]
+    num_logits = task.output_size
+    if task.asks_for == "choice":  # one for each candidate, of which training may have fewer
+        num_logits = batch.inputs[INPUTS].shape[1]
+    wanted = [*batch.targets.shape, *([] if is_soft else [num_logits])]
     if isinstance(outputs, Tensor) and [*outputs.shape] == wanted and outputs.is_floating_point():
         return
     found = type(outputs).__name__

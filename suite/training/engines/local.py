@@ -29,13 +29,6 @@ from suite.training.engines.engine import (
     shares_of,
     weights_of,
 )
-from suite.training.engines.joint import (
-    divided,
-    first_pass,
-    joined,
-    loss_and_gradients,
-    second_pass,
-)
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
@@ -175,6 +168,14 @@ class LocalEngine:
 
     def _go_backward_jointly(self, batch: Batch, task: Task) -> Tensor:
         """The same, where the loss compares the examples of all parts; see `joint`."""
+        from suite.training.engines.joint import (
+            divided,
+            first_pass,
+            joined,
+            loss_and_gradients,
+            second_pass,
+        )
+
         whole, num_parts = batch.to(self.device), self._training.accumulation
         every = (part_of(whole, index, num_parts) for index in range(num_parts))
         parts = [part for part in every if len(part.targets)]

@@ -44,13 +44,6 @@ from suite.training.engines.engine import (
     weights_of,
     writes,
 )
-from suite.training.engines.joint import (
-    divided,
-    first_pass,
-    joined,
-    loss_and_gradients,
-    second_pass,
-)
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
     OPTIMIZER,
@@ -153,6 +146,14 @@ class ShardedEngine:
 
         Its value is the loss of the whole batch, on all workers; see `joint`.
         """
+        from suite.training.engines.joint import (
+            divided,
+            first_pass,
+            joined,
+            loss_and_gradients,
+            second_pass,
+        )
+
         passes = [first_pass(part, self._answer) for part in self._parts(batch)]
         sizes = [len(each.outputs.logits) for each in passes]
         whole, module = batch.to(self.device), self.model.module

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 import suite
-from models.interface import ANSWERS
+from models.interface import ANSWERS, Outputs
 from suite.errors import Diverged
 from suite.execution.run_task import ModuleError, TaskResult
 from suite.schema import Point, Training
 from suite.spec import Recipe, Scale
 from suite.tasks.bases.generated import GeneratedTask
 from suite.tasks.data_order import RandomStream
+from suite.tasks.emoji.emoji_pairs import EmojiPairs
 from suite.tasks.registry import TASKS, task_class
 from suite.tasks.task import Batch, TaskError
 from suite.training.loop import Exercise
@@ -311,7 +312,26 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     assert not runner.run(examples, clear_globs=False).failed
     pair = suite.run_task(examples.globs["Difference"](), task="same_first", length=4, steps=2)
     assert pair.metric == "accuracy"
+    monkeypatch.setattr(EmojiPairs, "num_held_out", {"validation": 20, "test": 40})
+    choice = suite.run_task(Towers(), task="emoji_pairs", steps=2, batch=4)
+    assert choice.metric == "recall_at_1"
     assert asked == set(ANSWERS)
+
+
+class Towers(nn.Module):
+    """Images and texts by one linear map and one table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.pixels = nn.Embedding(46, 8), nn.Linear(48 * 48 * 3, 8)
+
+    def forward(self, inputs: Tensor, mask: Tensor, context: Tensor) -> Outputs:
+        texts = self.words(inputs.masked_fill(~mask, 0)).mean(dim=2)
+        image = self.pixels(context.flatten(1))
+        vectors = {
+            "image_vector": image, "text_vector": texts, "scale": image.new_ones(len(image)),
+        }  # fmt: skip
+        return Outputs(torch.einsum("bd,bcd->bc", image, texts), vectors)
 
 
 class SameFirst(GeneratedTask):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -188,8 +188,15 @@ def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
     result = ended(list(run_in_subprocess(trial(work, f"fresh_mixers:{mixer}"), Resources(), 16.0)))
     assert result.status is Status.TIMEOUT, result.reason
     assert "--trial-limit" in result.reason
-    pids = (work.path / "pids").read_text().split()
-    assert not any(is_alive(int(pid)) for pid in pids)
+    _wait_for_the_end_of((work.path / "pids").read_text().split())
+
+
+def _wait_for_the_end_of(pids: Sequence[str]) -> None:
+    """A process that is killed lives on until the system has come to it."""
+    until = time.monotonic() + 5
+    while any(is_alive(int(pid)) for pid in pids):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("trial_seconds", [None, 40.0])
@@ -207,10 +214,7 @@ def test_a_process_that_died_is_a_crash_though_its_helper_lives_on(
     helper = int((work.path / "helper").read_text())
     if mixer == "LeavesStranger":
         os.kill(helper, signal.SIGKILL)
-    until = time.monotonic() + 5
-    while is_alive(helper):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    _wait_for_the_end_of([str(helper)])
 
 
 def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_asked(

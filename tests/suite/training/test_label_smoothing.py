@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import Outputs
+from models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
 from suite.planning.plan import plan
 from suite.schema import Parallel
 from suite.spec import vary
@@ -62,7 +62,15 @@ def test_the_loss_is_the_mixtures_and_torchs(shape: tuple[int, ...]) -> None:
 def test_every_task_that_names_classes_takes_it(name: str) -> None:
     """A task with a loss of its own must not swallow it in silence."""
     kind = task_class(name)
-    if kind.loss is not Task.loss:
+    if kind.compares_examples:
+        task = build_task(name, kind.fixed_length or 32)
+        batch, rows = task.training_batch(0, 4, seed=0), torch.eye(4)
+        vectors = {IMAGE_VECTOR: rows, TEXT_VECTOR: rows[:, None], SCALE: 100 * torch.ones(4)}
+        outputs = Outputs(torch.zeros(4, 1), vectors)
+        assert task.loss(outputs, batch).item() == 0
+        # Of four candidates three have logits that are 100 lower, and a quarter of the share each.
+        assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(75 * SMOOTHING)
+    elif kind.loss is not Task.loss:
         assert "mean_squared" in kind.metric.name, "only numbers have no labels to smooth"
 
 
