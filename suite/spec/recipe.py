@@ -33,8 +33,8 @@ class Recipe(FrozenSpec):
         search_steps: Steps of each training of that search; None takes a third of `steps`. Its
             rate is taken over unchanged.
         momentum: Of ``sgd``.
-        sgd_weight_decay: Of ``sgd``, in place of `weight_decay`, which suits it if it suits the
-            others, as 0.05, no better than their learning rates do; None takes `weight_decay`.
+        sgd_weight_decay: Of ``sgd``, in place of `weight_decay`; None takes that one. Added to a
+            gradient, and at SGD's larger rates, what suits AdamW is far too strong.
         weight_decay: On matrices only, less what a module lists in `no_weight_decay`.
         clip_norm: The gradient's largest norm, over all parameters; None does not clip.
         schedule: After a linear warm-up: ``constant_with_cooldown`` (linear to zero over the last

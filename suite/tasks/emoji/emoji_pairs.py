@@ -60,7 +60,7 @@ from suite.tasks.task import Batch, Split, TaskError
 
 VERSION = 1
 NUM_CANDIDATES, NUM_ALIKE = 16, 5
-_OF_OTHERS, _ALIKE = range(2)
+_ALIKE = 1  # the kind of candidates of which some name the same objects; 0 is the other
 
 
 class EmojiPairs(PictureTask, GeneratedTask):
@@ -181,7 +181,7 @@ def _alike(stream: RandomStream, scenes: Scenes, number: int, own: Whole) -> Who
     present = [int(each) for each in objects if each != NOTHING]
     between = [RELATIONS.index(name) for name in RELATIONS if name != "right of"]
     ways = product(permutations(present), product(between, repeat=len(present) - 1))
-    rows = [(order, related) for order, related in ways]
+    rows = list(ways)
     named = np.full((len(rows), MOST), NOTHING)
     related = np.full((len(rows), MOST), NOTHING)
     for row, (order, relation) in enumerate(rows):
