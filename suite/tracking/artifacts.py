@@ -17,6 +17,8 @@ _FOLDERS = {
     "attention": "attention", "positions": "positions", "text": "samples",
     "alignment": "alignment", "translation": "translations", "images": "images",
     "patch_attention": "patch_attention", "grid_positions": "positions", "filters": "filters",
+    "captioned_images": "images", "caption": "captions", "word_attention": "word_attention",
+    "asked_images": "images", "drawn_images": "drawings",
 }  # fmt: skip
 _CELL = 10  # pixels to a side
 _MAX_SIDE = 1024  # cells
@@ -36,12 +38,16 @@ def sample_files(result: Result) -> dict[str, bytes]:
         text = specimen.text.encode(errors="replace")
         if specimen.kind == "text":
             files.setdefault(f"{folder}/{name}.txt", text)
-        elif specimen.kind == "translation":
+        elif specimen.kind in ("translation", "caption"):
             lines = (specimen.source, specimen.reference, specimen.text)
-            files.setdefault(f"{folder}/{name}.txt", "\n".join(lines).encode(errors="replace"))
+            said = "\n".join(lines[specimen.kind == "caption" :])  # whose source is a picture
+            files.setdefault(f"{folder}/{name}.txt", said.encode(errors="replace"))
         elif specimen.picture:
             if png := _pictures(specimen):
                 files.setdefault(f"{folder}/{name}.png", png)
+                if specimen.row_words:
+                    said = "\n".join(specimen.row_words)
+                    files.setdefault(f"{folder}/{name}.txt", said.encode(errors="replace"))
         elif levels := _levels(specimen):
             png = _png(levels, specimen.num_columns, specimen.num_rows)
             files.setdefault(f"{folder}/{name}.png", png)
@@ -49,8 +55,8 @@ def sample_files(result: Result) -> dict[str, bytes]:
                 files.setdefault(f"{folder}/example.txt", text)
             for side, words in (("rows", specimen.row_words), ("columns", specimen.column_words)):
                 if words:
-                    said = "\n".join(words).encode(errors="replace")
-                    files.setdefault(f"{folder}/{side}.txt", said)
+                    said = "\n".join(words)
+                    files.setdefault(f"{folder}/{side}.txt", said.encode(errors="replace"))
     return files
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from suite.schema import Specimen
+from suite.schema.specimen import SpecimenKind
 from suite.tracking.artifacts import sample_files
 from tests.suite.heads_sweep import HEADS
 
@@ -24,7 +26,25 @@ def files(*specimens: Specimen) -> dict[str, bytes]:
     return sample_files(replace(HEADS.result(HEADS.trial()), specimens=specimens))
 
 
-def test_every_kind_has_its_folder() -> None:
+def test_no_kind_is_without_a_folder() -> None:
+    for kind in get_args(SpecimenKind):
+        assert files(replace(PICTURES, kind=kind), replace(MAP, kind=kind, title="other"))
+
+
+def test_captions_stand_beside_their_pictures() -> None:
+    found = files(
+        replace(PICTURES, kind="captioned_images", row_words=("a dog", "a key")),
+        Specimen(kind="caption", title="picture 1", text="a cat", reference="a dog"),
+        replace(PICTURES, kind="drawn_images", title="drawn"),
+    )
+    assert list(found) == [
+        "images/pixels.png", "images/pixels.txt", "captions/picture1.txt", "drawings/drawn.png"
+    ]  # fmt: skip
+    assert found["images/pixels.txt"] == b"a dog\na key"
+    assert found["captions/picture1.txt"] == b"a dog\na cat"
+
+
+def test_every_file_is_in_the_folder_of_its_kind() -> None:
     found = files(
         MAP,
         replace(MAP, kind="positions", title="cosine similarity", text=""),
