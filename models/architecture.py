@@ -38,6 +38,8 @@ class Architecture(nn.Module, ABC):
         is_causal: Whether its mixers are built causal.
         is_stochastic: Whether it draws random numbers in evaluation too.
         mask_mode: ``pads_as_tokens`` declares that padding is meant to be read.
+        starts_from: What the task must ask for on which a training starts, where the model has
+            parts that it does not train itself; empty where it trains all of them.
         spec: What it was built from.
         config: Its knobs, defaults filled in.
     """
@@ -50,6 +52,7 @@ class Architecture(nn.Module, ABC):
     is_causal: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
     mask_mode: ClassVar[Literal["none", "pads_as_tokens"]] = "none"
+    starts_from: ClassVar[Answer | Literal[""]] = ""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -88,6 +91,8 @@ class Architecture(nn.Module, ABC):
             return reason
         if interface.asks_for == "sequence" and not hasattr(cls, "step"):
             return "has no step, so it cannot write a sequence"
+        if interface.asks_for == "image_tokens" and not hasattr(cls, "draw"):
+            return "has no draw, so it cannot draw by image tokens"
         if interface.asks_for in cls.answers:
             return ""
         return f"gives {' or '.join(cls.answers)}, not {interface.asks_for}"

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 InputKind = Literal["tokens", "vectors", "image"]
-Answer = Literal["class", "number", "symbols", "next_symbols", "sequence", "pair", "choice"]
+Answer = Literal[
+    "class", "number", "symbols", "next_symbols", "sequence", "pair", "choice", "image",
+    "image_tokens",
+]  # fmt: skip
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
@@ -24,6 +27,7 @@ PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]
 # each image, `[batch, size]`, those of its texts, `[batch, candidates, size]`, and what their
 # products are multiplied by, `[batch]`.
 IMAGE_VECTOR, TEXT_VECTOR, SCALE = "image_vector", "text_vector", "scale"
+IMAGE_TOKENS = "image_tokens"  # those of a picture in a code of the model's own, `[batch, places]`
 # With one row of outputs a token; the others have one a sequence.
 PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "sequence"})
 # Where no output may depend on a later token of the inputs.
@@ -59,8 +63,9 @@ class Interface:
             sequences, whose inputs have an axis of two after the batch; the ``choice`` of one of
             several sequences, whose inputs have an axis of candidates there, with one logit each;
             one of the ``symbols`` for each token; the ``next_symbols``, where each token is
-            answered from itself and earlier ones; or a ``sequence`` that the model writes, which in
-            training is read like those.
+            answered from itself and earlier ones; a ``sequence`` that the model writes, which in
+            training is read like those; an ``image`` of `[rows, columns, output_size]`; or the
+            ``image_tokens`` of one, `[places, codes]`, by which a model then draws.
         output_size: Logits or numbers of one answer.
         is_padded: Whether sequences differ in length, so that batches have masks.
     """

@@ -110,6 +110,9 @@ ARCHITECTURES: dict[str, str] = {
     "show_attend_tell": "models.architectures.multimodal.show_attend_tell:ShowAttendTell",
     "question_answerer": "models.architectures.multimodal.question_answerer:QuestionAnswerer",
     "contrastive": "models.architectures.multimodal.contrastive:Contrastive",
+    # an image in and out, by tokens; and out of words
+    "discrete_vae": "models.architectures.multimodal.discrete_vae:DiscreteVae",
+    "image_tokens": "models.architectures.multimodal.image_tokens:ImageTokens",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     "resnet": "models.architectures.resnet:ResNet",

@@ -32,6 +32,7 @@ OTHER_VALUES: dict[str, tuple[Any, ...]] = {
     "dims": ("32-48-64",),
     "depths": ("1-1-1",),
     "heads": ("1-2-1",),
+    "final_temperature": (0.25,),
 }
 OF_ONE_INPUT = [name for name in ARCHITECTURES if len(architecture_class(name).reads) == 1]
 

@@ -57,11 +57,18 @@ KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
     "attention_share": {"attention": "augmented"},
     "attention_window": {"attention": "stand_alone", "attention_stages": "1"},
     "stochastic_depth_rule": {"stochastic_depth": 0.5, "is_shared": False},
+    "kl_weight": {"quantiser": "gumbel"},
+    "final_temperature": {"quantiser": "gumbel"},
+    "anneal_steps": {"quantiser": "gumbel"},
     "pooling": {"class_depth": 0},
     "has_residual": {"layer_scale": None},
     "halvings": {"dims": "128-64-64"},  # half as many channels before each
     "has_attention_bias": {"halvings": 4},  # of few tokens one moves the mean
 }
+
+
+# Of the training that one starts from, where a model has parts that it does not train itself.
+OF_THE_START = {"commitment", "kl_weight", "final_temperature", "anneal_steps"}
 
 
 def padded_sources(model_spec: ModelSpec) -> dict[str, Tensor]:
@@ -204,7 +211,8 @@ def flops_are_counted(name: str) -> None:
 
 def every_knob_has_an_effect(name: str) -> None:
     """A knob that nothing reads is the commonest fault of this field."""
-    for knob in vars(architecture_class(name).Config()):
+    of_the_start = OF_THE_START if architecture_class(name).starts_from else set()
+    for knob in vars(architecture_class(name).Config()).keys() - of_the_start:
         shown_by = KNOBS_THAT_SHOW.get(knob, {})
         given = {k: v for k, v in shown_by.items() if is_knob(name, k) or is_image(name, k)}
         tried = alternatives(name, knob, given)

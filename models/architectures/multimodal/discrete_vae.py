@@ -1,0 +1,58 @@
+"""An image through a few tokens and back: what `image_tokens` learns to draw by.
+
+Papers: van den Oord et al. 2017 (VQ-VAE, arXiv:1711.00937) and the first of two trainings of Ramesh
+    et al. 2021 (DALL-E, arXiv:2102.12092); see `models.vision.image_tokenizer`, which has the
+    formulas and the departures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from models.architecture import Architecture
+from models.initialisation import PartSeeds
+from models.interface import IMAGE_TOKENS, INPUTS, PENALTY, Answer, Input, InputKind, Outputs
+from models.vision.image_tokenizer import (
+    ImageTokenizer,
+    ImageTokenizerConfig,
+    check_image_tokenizer,
+)
+
+
+class DiscreteVae(Architecture):
+    """`[batch, rows, columns, channels]` -> `[batch, rows, columns, output_size]`."""
+
+    name = "discrete_vae"
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {INPUTS: ("image",)}
+    answers: ClassVar[tuple[Answer, ...]] = ("image",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(ImageTokenizerConfig):
+        """Those of the tokenizer."""
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        check_image_tokenizer(config, cls.name)
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        spec = self.spec
+        image = Input(kind="image", size=spec.input_size, length=spec.length, grid=spec.grid)
+        self.tokenizer = ImageTokenizer(
+            image, spec.output_size, self.config, seeds.within("tokenizer"), self.name
+        )
+
+    def forward(self, inputs: Tensor) -> Outputs:
+        """The images that come back, their tokens, and what the code adds to the loss."""
+        found = self.tokenizer(inputs)
+        return Outputs(found.images, {IMAGE_TOKENS: found.tokens, PENALTY: found.penalty})
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """There and back, whatever the number of pixels that is asked for."""
+        return batch * self.tokenizer.flops()
