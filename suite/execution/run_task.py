@@ -319,18 +319,24 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
 
 
 def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None:
-    needed = ["encode"] if "context" in batch.inputs else []
-    needed += ["initial_state", "step"]
-    missing = [name for name in needed if not callable(getattr(module, name, None))]
-    if writes(task.metric) and missing:
+    if not writes(task.metric):
+        return
+    needed, what = ["initial_state", "step"], "writes by itself; models.decoding.Writer describes"
+    if task.asks_for == "image_tokens":
+        needed, what = ["draw", "num_image_tokens"], "draws by itself; image_tokens in models has"
+    elif "context" in batch.inputs:
+        needed = ["encode", *needed]
+    missing = [name for name in needed if getattr(module, name, None) is None]
+    if missing:
         raise ModuleError(
             f"the module {type(module).__name__} must have {' and '.join(missing)}: "
-            f"{task.metric.name} of {task.name} judges what it writes by itself; "
-            "models.decoding.Writer describes them"
+            f"{task.metric.name} of {task.name} judges what it {what} them"
         )
 
 
 def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
+    if task.asks_for == "image_tokens":  # of a code of its own: as many as there may be
+        return
     is_soft = batch.targets.is_floating_point() and task.asks_for != "number"
     num_logits = task.output_size
     if task.asks_for == "choice":  # one for each candidate, of which training may have fewer

@@ -32,6 +32,8 @@ FLOORS: dict[str, str] = {
     # of pictures and words
     "nearest_caption": "suite.floors.nearest_caption:NearestCaption",
     "nearest_choice": "suite.floors.nearest_caption:NearestChoice",
+    "mean_picture": "suite.floors.pictures:MeanPicture",
+    "nearest_drawing": "suite.floors.pictures:NearestDrawing",
     "question_alone": "suite.floors.question_alone:QuestionAlone",
     # of numbers
     "mean": "suite.floors.nadaraya_watson:Mean",

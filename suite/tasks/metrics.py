@@ -130,6 +130,26 @@ class MeanSquaredError(Metric):
         return as_sums(errors.sum().item(), len(errors))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PictureMetric(Metric):
+    """Compares pictures with the targets, which are pictures.
+
+    Attributes:
+        is_drawn: Whether the model draws them, given its inputs without the picture; else it
+            returns them in place of logits.
+    """
+
+    is_drawn: bool = False
+
+    @abstractmethod
+    def sums_of(self, pictures: Tensor, batch: Batch) -> Tensor:
+        """As `Metric.sums`, of pictures in the shape of the targets."""
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Of what stands in place of logits."""
+        return self.sums_of(outputs.logits, batch)
+
+
 def squared_errors(outputs: Outputs, batch: Batch) -> Tensor:
     """`[targets]`, of those that are asked for."""
     is_scored = batch.is_scored(outputs.logits)

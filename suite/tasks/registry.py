@@ -63,6 +63,8 @@ TASKS: dict[str, str] = {
     "emoji_names": "suite.tasks.emoji.emoji_names:EmojiNames",
     "emoji_questions": "suite.tasks.emoji.emoji_questions:EmojiQuestions",
     "emoji_pairs": "suite.tasks.emoji.emoji_pairs:EmojiPairs",
+    "emoji_pictures": "suite.tasks.emoji.emoji_pictures:EmojiPictures",
+    "emoji_tokens": "suite.tasks.emoji.emoji_tokens:EmojiTokens",
     # generated: a source to be rewritten
     "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",

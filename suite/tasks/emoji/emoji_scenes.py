@@ -131,8 +131,8 @@ def kinds_of_pairs() -> Whole:
     return found
 
 
-def draw_scenes(stream: RandomStream, count: int, kind: int) -> Scenes:
-    """Scenes of one kind, the objects from left to right."""
+def draw_scenes(stream: RandomStream, count: int, kind: int, *, apart: int = 1) -> Scenes:
+    """Scenes of one kind, the objects from left to right; `apart` as of `draw_places`."""
     counts = stream.integers(count, low=FEWEST, high=MOST + 1)
 
     def has_kind(objects: Whole, scenes: Whole) -> Truths:
@@ -151,7 +151,8 @@ def draw_scenes(stream: RandomStream, count: int, kind: int) -> Scenes:
     objects = draw_until(
         (count, MOST), lambda draws: stream.distinct(draws, MOST, NUM_OBJECTS), has_kind
     )
-    places = from_left(draw_places(stream, counts, has_one_caption)[:, None], counts)[:, 0]
+    drawn = draw_places(stream, counts, has_one_caption, apart=apart)
+    places = from_left(drawn[:, None], counts)[:, 0]
     is_object = np.arange(MOST) < counts[:, None]
     return Scenes(objects=np.where(is_object, objects, NOTHING), places=places)
 

@@ -46,10 +46,10 @@ class Scenes:
 
     def painted(self) -> NDArray[np.float32]:
         """`[scenes, CANVAS, CANVAS, 3]`, as a model reads them."""
-        glyphs, canvas = _glyphs(), np.repeat(_empty_canvas(), len(self.objects), axis=0)
+        painted, canvas = glyphs(), np.repeat(empty_canvas(), len(self.objects), axis=0)
         for scene, number in np.argwhere(self.objects != NOTHING).tolist():  # faster than indices
             top, left = self.places[scene, number].tolist()
-            glyph = glyphs[self.objects[scene, number]]
+            glyph = painted[self.objects[scene, number]]
             canvas[scene, top : top + GLYPH, left : left + GLYPH] = glyph
         return canvas
 
@@ -63,12 +63,13 @@ _STATISTICS = (PIXEL_MEAN, PIXEL_STANDARD_DEVIATION)
 
 
 @cache
-def _empty_canvas() -> NDArray[np.float32]:
+def empty_canvas() -> NDArray[np.float32]:
+    """`[1, CANVAS, CANVAS, 3]`, all white, as a model reads it."""
     return scaled(np.full((1, CANVAS, CANVAS, 3), 255, dtype=np.uint8), *_STATISTICS)
 
 
 @cache
-def _glyphs() -> NDArray[np.float32]:
+def glyphs() -> NDArray[np.float32]:
     """`[objects, GLYPH, GLYPH, 3]`, as a model reads them."""
     times = SIDE // GLYPH
     squares = atlas().glyphs.reshape(-1, GLYPH, times, GLYPH, times, 3)
@@ -98,7 +99,11 @@ def draw_until(
 
 
 def draw_places(
-    stream: RandomStream, counts: Whole, is_wanted: Callable[[Whole, Whole], Truths]
+    stream: RandomStream,
+    counts: Whole,
+    is_wanted: Callable[[Whole, Whole], Truths],
+    *,
+    apart: int = 1,
 ) -> Whole:
     """`[scenes, MOST, 2]`, top and left; of no meaning behind the last object.
 
@@ -106,18 +111,20 @@ def draw_places(
         stream: What is drawn from.
         counts: `[scenes]`, objects.
         is_wanted: Of draws `[scenes, tries, MOST, 2]` and the scenes' numbers `[scenes]`.
+        apart: Pixels between one possible row or column and the next.
     """
 
     def suits(places: Whole, scenes: Whole) -> Truths:
         found: Truths = is_apart(places, counts[scenes]) & is_wanted(places, scenes)
         return found
 
-    return draw_until((len(counts), MOST, 2), lambda draws: _placed(stream, draws), suits)
+    return draw_until((len(counts), MOST, 2), lambda draws: _placed(stream, draws, apart), suits)
 
 
-def _placed(stream: RandomStream, draws: int) -> Whole:
+def _placed(stream: RandomStream, draws: int, apart: int) -> Whole:
     """`[draws, MOST, 2]`: each object where it covers no earlier one, if such a spot was drawn."""
-    spots = stream.integers(MOST, draws, _NUM_SPOTS, 2, low=0, high=CANVAS - GLYPH + 1)
+    most = (CANVAS - GLYPH) // apart
+    spots = stream.integers(MOST, draws, _NUM_SPOTS, 2, low=0, high=most + 1) * apart
     found = spots[:, :, 0].copy()
     for number in range(1, MOST):
         offsets = np.abs(spots[number] - found[:number, :, None])

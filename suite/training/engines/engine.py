@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from models.decoding import Decoded, Decoder, generate
-from models.interface import INPUTS, PENALTY, Outputs
+from models.interface import CONTEXT, INPUTS, PENALTY, Outputs
 from suite.schema import Training
-from suite.tasks.metrics import Metric
+from suite.tasks.metrics import Metric, PictureMetric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 from suite.training.distillation import with_teacher, without_teacher
@@ -232,7 +232,9 @@ def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
 
 
 def writes(metric: Metric) -> bool:
-    """Whether the metric judges what a model writes by itself."""
+    """Whether the metric judges what a model writes, or draws, by itself."""
+    if isinstance(metric, PictureMetric):
+        return metric.is_drawn
     return isinstance(metric, SequenceMetric) and metric.decoder is not None
 
 
@@ -245,6 +247,8 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
     if isinstance(metric, SequenceMetric) and metric.decoder is not None:
         found = written(model, batch, metric.decoder, metric.end)
         return partial(metric.sums_of_written, found.rows())
+    if isinstance(metric, PictureMetric) and metric.is_drawn:
+        return partial(metric.sums_of, drawn(model, batch))
     return partial(metric.sums, batch.through(model))
 
 
@@ -260,6 +264,19 @@ def written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -
     limits = torch.full(batch.targets.shape[:1], batch.targets.shape[1] - first)
     start = batch.inputs[INPUTS][:, : first + 1]
     return generate(model, sources, decoder, start=start, end=end, limits=limits)
+
+
+def drawn(model: Any, batch: Batch) -> Tensor:
+    """The picture that the model draws for each row, given all inputs but the picture.
+
+    The model is in evaluation mode.
+    """
+    from suite.tasks.picture_metrics import chances_of
+
+    given = {name: tensor for name, tensor in batch.inputs.items() if name != CONTEXT}
+    chances = chances_of(given[INPUTS], model.num_image_tokens)
+    pictures: Tensor = model.draw(**given, chances=chances)
+    return pictures
 
 
 @contextmanager

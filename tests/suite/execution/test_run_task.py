@@ -315,7 +315,44 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(EmojiPairs, "num_held_out", {"validation": 20, "test": 40})
     choice = suite.run_task(Towers(), task="emoji_pairs", steps=2, batch=4)
     assert choice.metric == "recall_at_1"
+    picture = suite.run_task(nn.Linear(3, 3), task="emoji_pictures", steps=2, batch=4)
+    assert picture.metric == "pixel_error"
+    drawn = suite.run_task(Painter(), task="emoji_tokens", steps=2, batch=4)
+    assert drawn.metric == "pictures_right"
     assert asked == set(ANSWERS)
+
+
+class Painter(nn.Module):
+    """Two tokens a picture, each black or white by its upper and its lower half."""
+
+    num_image_tokens = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(46, 4)
+
+    def forward(self, inputs: Tensor, mask: Tensor, context: Tensor) -> Outputs:
+        halves = context.unflatten(1, (2, 24)).mean(dim=(2, 3, 4))
+        tokens = {"image_tokens": (halves > 0).long()}
+        read = self.words(inputs.masked_fill(~mask, 0)).mean(dim=1)
+        return Outputs(read.unflatten(1, (2, 2)), tokens)
+
+    def draw(self, inputs: Tensor, mask: Tensor, *, chances: Tensor) -> Tensor:
+        found = (chances > 0.5).float()[:, :, None, None, None]
+        return found.expand(-1, -1, 24, 48, 3).flatten(1, 2)
+
+
+class Speechless(Painter):
+    draw = None  # type: ignore[assignment]
+
+
+def test_a_module_that_cannot_draw_is_one_sentence() -> None:
+    with pytest.raises(ModuleError) as refused:
+        suite.run_task(Speechless(), task="emoji_tokens")
+    assert str(refused.value) == (
+        "the module Speechless must have draw: pictures_right of emoji_tokens judges what it draws "
+        "by itself; image_tokens in models has them"
+    )
 
 
 class Towers(nn.Module):

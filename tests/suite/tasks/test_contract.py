@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 import models
-from models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
+from models.interface import IMAGE_TOKENS, IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
+from suite.tasks.emoji.reading import PicturesRight
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")
+OF_PICTURES = ("image", "image_tokens")  # what is asked for where targets are pictures
 ROOT = Path(__file__).parents[3]
 
 # Of every task in a process of its own: name -> digest of some training batches.
@@ -114,9 +116,13 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
             assert inputs.shape == (5, *(task.grid or (task.length,)), task.input_size)
             assert inputs.dtype == torch.float32
             assert inputs.isfinite().all()
-        assert batch.targets.shape in {(5,), (5, task.length)}
         scored = batch.targets[_is_scored(batch.targets)]
-        if task.asks_for == "number":
+        if task.asks_for in OF_PICTURES:
+            picture = task.interface(task.length).inputs["inputs" if task.grid else "context"]
+            assert batch.targets.shape == (5, *(picture.grid or ()), task.output_size)
+        else:
+            assert batch.targets.shape in {(5,), (5, task.length)}
+        if task.asks_for in {"number", *OF_PICTURES}:
             assert batch.targets.dtype == torch.float32
             assert scored.isfinite().all()
         else:
@@ -220,6 +226,8 @@ def test_another_process_sees_the_same_batches(
         ("sort_of_clevr", 66, "8e74cacd96af52d1"),
         ("emoji_scenes", 19, "77d2dbf4ea73cab4"),
         ("emoji_questions", 7, "b8ed31639feeb4be"),
+        ("emoji_pictures", 2_304, "eb8bb4eb6d0d6667"),
+        ("emoji_tokens", 19, "2fe45352bdd5fb18"),
     ],
 )
 def test_what_is_drawn_stays_what_it_was(name: str, length: int, digest: str) -> None:
@@ -253,10 +261,14 @@ def test_a_split_is_whole_and_in_the_same_order_at_every_batch_size(
         assert torch.equal(a, b)
 
 
-# The share of held-out examples that may stand elsewhere too. Articles have lines in common that
+# The share of held-out examples that may stand elsewhere too. Two objects at few places come twice,
+# if both pairs of objects were in training; articles have lines in common that
 # fill a window; definitions differ in a word that training does not know, as "american <unknown>";
 # the Bible says some verses twice.
-SHARED = {"wikipedia_bytes": 0.005, "wordnet_glosses": 0.025, "retrieval": 0.002}
+SHARED = {
+    "wikipedia_bytes": 0.005, "wordnet_glosses": 0.025, "retrieval": 0.002,
+    "emoji_pictures": 0.01, "emoji_tokens": 0.01,
+}  # fmt: skip
 
 
 def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task) -> None:
@@ -286,11 +298,13 @@ def _pictures(batch: Batch) -> Tensor:
 @pytest.mark.parametrize("split", SPLITS)
 def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
     table = torch.randn(1009, task.output_size, generator=torch.Generator().manual_seed(0))
+    if task.asks_for in OF_PICTURES:
+        table = task.training_batch(0, 64, seed=0).targets
 
     def sums(batch_size: int) -> Tensor:
         return sum(
             # A predictor that sees each row alone: logits from a hash of the row's own inputs.
-            task.metric.sums(Outputs(table[_hash_rows(batch) % len(table)]), batch)
+            task.metric.sums(Outputs(table[_hash_rows(batch, task) % len(table)]), batch)
             for batch in _batches(task, split, batch_size)
         )
 
@@ -303,9 +317,11 @@ def _batches(task: Task, split: Split, batch: int) -> Iterator[Batch]:
     return batches if task.output_size < 200 else islice(batches, 120 // batch)
 
 
-def _hash_rows(batch: Batch) -> Tensor:
+def _hash_rows(batch: Batch, task: Task) -> Tensor:
     """One integer per target, from nothing but the inputs that stand in its row."""
     inputs = batch.inputs["inputs"]
+    if task.asks_for in OF_PICTURES and task.grid is None:  # captions may come twice
+        inputs = batch.inputs["context"]
     if batch.targets.dim() == 2:
         return (inputs * 31 + inputs.roll(1, dims=1)) % 1009
     return (inputs.double().flatten(1).sum(dim=1).abs() * 1000).round().long()
@@ -320,13 +336,18 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     assert sums.dtype == torch.float64
     assert sums.device.type == "cpu"
     if not isinstance(task.metric, SacrebleuMetric):  # whose sums are sacrebleu's own
-        counts_rows = isinstance(task.metric, SequenceMetric)
+        counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight)
         assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
     assert task.metric.value(sums) == pytest.approx(best, abs=1e-9)
+    if task.asks_for == "image_tokens":
+        tokens = torch.arange(8)[:, None]
+        outputs = Outputs(1000.0 * torch.eye(8)[tokens], {IMAGE_TOKENS: tokens})
     assert task.loss(outputs, batch).item() == 0.0
 
 
 def _perfect_outputs(task: Task, batch: Batch) -> Outputs:
+    if task.asks_for in OF_PICTURES:
+        return Outputs(batch.targets)
     if task.asks_for == "number":
         return Outputs(batch.targets[..., None])
     known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
@@ -339,20 +360,35 @@ def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task)
     if task.compares_examples:  # test_joint.py has it written out
         return
     batch = task.training_batch(0, 3, seed=0)
-    outputs = torch.randn(*batch.targets.shape, task.output_size, requires_grad=True)
-    loss = task.loss(Outputs(outputs), batch)
+    outputs = _drawn_outputs(task, batch).requires_grad_()
+    tokens = {IMAGE_TOKENS: torch.arange(3)[:, None]} if task.asks_for == "image_tokens" else {}
+    outputs = torch.randn(3, 1, 5, requires_grad=True) if tokens else outputs
+    loss = task.loss(Outputs(outputs, tokens), batch)
     loss.backward()
-    by_hand = _losses(task, outputs, batch)[_is_scored(batch.targets)].mean()
+    by_hand = _losses(task, outputs, batch)
+    by_hand = by_hand.mean() if tokens else by_hand[_is_scored(batch.targets)].mean()
     assert loss.shape == ()
     assert loss.item() == pytest.approx(by_hand.item(), rel=1e-5)
     assert outputs.grad is not None
     assert outputs.grad.abs().sum() > 0
 
 
+def _drawn_outputs(task: Task, batch: Batch) -> Tensor:
+    """Of no meaning, in the shape of what is scored; of pictures, those of the next examples."""
+    if task.asks_for in OF_PICTURES:
+        return batch.targets.roll(1, dims=0)
+    drawn = torch.Generator().manual_seed(0)
+    return torch.randn(*batch.targets.shape, task.output_size, generator=drawn)
+
+
 def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
     """Of each target."""
     if task.asks_for == "number":
         return (outputs[..., 0] - batch.targets).square()
+    if task.asks_for == "image":
+        return (outputs - batch.targets).square()
+    if task.asks_for == "image_tokens":
+        return -outputs.log_softmax(-1).diagonal(dim1=0, dim2=2)
     asked = batch.targets.clamp(min=0)[..., None]
     return -outputs.log_softmax(-1).gather(-1, asked)[..., 0]
 
@@ -382,9 +418,9 @@ def test_each_part_of_a_score_has_targets_in_every_split_and_none_has_two(task: 
 
 def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     batch = task.training_batch(0, 6, seed=0)
-    outputs = torch.randn(
-        *batch.targets.shape, task.output_size, generator=torch.Generator().manual_seed(0)
-    )
+    outputs = _drawn_outputs(task, batch)
+    if task.asks_for in OF_PICTURES:  # of which the last is right
+        outputs = torch.cat([outputs[:-1], batch.targets[-1:]])
     whole = task.metric.sums(Outputs(outputs), batch)
     is_first = torch.arange(6) < 4
     first, last = (
@@ -397,7 +433,7 @@ def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
 
 def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
     batch = task.training_batch(0, 3, seed=0)
-    outputs = torch.zeros(*batch.targets.shape, task.output_size)
+    outputs = torch.zeros_like(_drawn_outputs(task, batch))
     outputs[0, ..., 0] = torch.nan
     value = task.metric.value(task.metric.sums(Outputs(outputs), batch))
     assert value != value

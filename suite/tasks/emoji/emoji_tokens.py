@@ -1,0 +1,107 @@
+"""Draw the picture of a caption, token by token.
+
+The second of two trainings: in the first one, on `suite.tasks.emoji.emoji_pictures`, a model has
+found a code of tokens for such pictures.
+
+    inputs    1, then the words of a caption, as in `suite.tasks.emoji.emoji_scenes`, with the same
+              pairs of objects held out; fillers behind them
+    context   its picture, whose tokens the model predicts, each read with the caption and the
+              tokens before it; it is given none when it draws
+    loss      the cross-entropy of the tokens; a model may add one of the words
+    score     the share of drawn pictures of which the caption, read off their pixels by rule
+              (`suite.tasks.emoji.reading`), is the one that was asked for. So models are judged by
+              what they draw, whatever their code; bits of a token depend on that
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from models.interface import CONTEXT, Outputs
+from suite.tasks.bases.generated import GeneratedTask, definition_source
+from suite.tasks.data_order import RandomStream
+from suite.tasks.emoji.atlas import SOURCE
+from suite.tasks.emoji.captions import PictureTask, Words, captioned
+from suite.tasks.emoji.emoji_pictures import EmojiPictures
+from suite.tasks.emoji.emoji_scenes import (
+    KNOWN,
+    LENGTH,
+    NUM_SYMBOLS,
+    EmojiScenes,
+    captions,
+    draw_scenes,
+)
+from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
+from suite.tasks.picture_metrics import (
+    BitsPerImageToken,
+    CodebookPerplexity,
+    image_tokens,
+    scored_rows,
+)
+from suite.tasks.task import Batch, Split
+
+VERSION = 1
+
+
+class EmojiTokens(PictureTask, GeneratedTask):
+    """The picture of a caption."""
+
+    name = "emoji_tokens"
+    version = VERSION
+    architecture = "image_tokens"
+    asks_for = "image_tokens"
+    fixed_length = LENGTH
+    metric = PicturesRight(is_drawn=True)
+    also_scored = (ObjectsDrawn(is_drawn=True), BitsPerImageToken(), CodebookPerplexity())
+    floors = ("nearest_drawing",)
+    picture = EmojiScenes.picture
+    input_size = NUM_SYMBOLS
+    output_size = 3
+    pixel_mean = EmojiScenes.pixel_mean
+    pixel_standard_deviation = EmojiScenes.pixel_standard_deviation
+    part_titles = EmojiScenes.part_titles
+    source = definition_source(
+        name="emoji_tokens", title="Captions of scenes of emoji, to be drawn",
+        origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
+        definition={"pictures": EmojiPictures.source.sha256}, version=VERSION, beside=(SOURCE,),
+    )  # fmt: skip
+
+    @classmethod
+    def vocabulary(cls) -> Words:
+        """See `PictureTask.vocabulary`."""
+        return EmojiScenes.vocabulary()
+
+    def held_out_kinds(self, split: Split) -> Sequence[int]:
+        """Scenes of known pairs, then those with a pair of the split."""
+        return EmojiScenes(LENGTH).held_out_kinds(split)
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        """See `draw_scenes`."""
+        scenes = draw_scenes(stream, count, kind, apart=APART)
+        inputs, _ = captioned(captions(scenes)[0], scenes.painted())
+        part = torch.full((count,), int(kind != KNOWN))
+        return Batch(inputs=inputs, targets=inputs[CONTEXT], part=part)
+
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        """See the module's note.
+
+        Raises:
+            TaskError: the model returns no tokens.
+        """
+        rows = scored_rows(batch)
+        logits, tokens = outputs.logits[rows].flatten(0, 1), image_tokens(outputs)[rows].flatten()
+        return cross_entropy(logits, tokens, label_smoothing=label_smoothing)
+
+    def parts(self) -> tuple[str, ...]:
+        """Scenes of known pairs of objects, and those with a new one."""
+        return ("pairs=1", "pairs=2")
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """As the batch says."""
+        assert batch.part is not None, "see `draw`"
+        is_new = (batch.part == 1)[:, None, None, None].expand(batch.targets.shape)
+        return {"pairs=1": ~is_new, "pairs=2": is_new}

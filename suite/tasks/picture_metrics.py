@@ -1,0 +1,109 @@
+"""Metrics of pictures that models return or draw, and of the tokens that they draw by.
+
+A model draws as it would in use: token by token, each drawn from its probabilities. So that a score
+is the same whenever it is taken, whatever the batch, the random numbers of an example come from the
+symbols that it is drawn from; see `chances_of`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from models.interface import IMAGE_TOKENS, Outputs
+from suite.tasks.batch import UNSCORED, Batch
+from suite.tasks.data_order import RandomStream
+from suite.tasks.metrics import Metric, PictureMetric, as_sums
+from suite.tasks.task import TaskError
+
+MOST_CODES = 16_384  # that `CodebookPerplexity` tells apart
+
+
+def chances_of(symbols: Tensor, count: int) -> Tensor:
+    """`[batch, count]` between 0 and 1, of each row `[batch, time]` a function of its symbols."""
+    rows = (hashlib.sha256(row.tobytes()).digest() for row in symbols.cpu().numpy())
+    drawn = [RandomStream(int.from_bytes(row[:7]), 0).uniform(count) for row in rows]
+    return torch.from_numpy(np.stack(drawn)).float().to(symbols.device)
+
+
+def image_tokens(outputs: Outputs) -> Tensor:
+    """`[batch, places]`, of the pictures that the model was given.
+
+    Raises:
+        TaskError: the model returns none.
+    """
+    if IMAGE_TOKENS not in outputs.auxiliary:
+        raise TaskError(f"a model must return {IMAGE_TOKENS!r} in Outputs.auxiliary")
+    return outputs.auxiliary[IMAGE_TOKENS].long()
+
+
+def scored_rows(batch: Batch) -> Tensor:
+    """`[batch]`: of which pictures anything is asked."""
+    is_scored: Tensor = (batch.targets != UNSCORED).flatten(1).any(dim=1)
+    return is_scored
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelError(PictureMetric):
+    """The mean squared error of pixels; tasks scale these to a variance of about 1."""
+
+    name: str = "pixel_error"
+    unit: str = "1"
+    better: Literal["higher", "lower", "none"] = "lower"
+
+    def sums_of(self, pictures: Tensor, batch: Batch) -> Tensor:
+        """Squared errors, and pixels."""
+        is_scored = batch.targets != UNSCORED
+        errors = (pictures.double() - batch.targets.double())[is_scored].square()
+        return as_sums(errors.sum().item(), errors.numel())
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitsPerImageToken(Metric):
+    """The mean of -log2 of the probability of each token; comparable within one code alone."""
+
+    name: str = "bits_per_image_token"
+    unit: str = "bit"
+    better: Literal["higher", "lower", "none"] = "lower"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Bits, and tokens."""
+        rows = scored_rows(batch)
+        logits, tokens = outputs.logits[rows].flatten(0, 1), image_tokens(outputs)[rows].flatten()
+        nats = cross_entropy(logits.float(), tokens, reduction="none").double().sum().item()
+        return as_sums(nats / math.log(2), len(tokens))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodebookPerplexity(Metric):
+    """2 to the entropy of the codes that stand in pictures: as many codes, used alike, are in use.
+
+    Dead codes lower it, and so does a canvas that is mostly of one colour.
+    """
+
+    name: str = "codebook_perplexity"
+    unit: str = "codes"
+    better: Literal["higher", "lower", "none"] = "none"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """How often each code stands there.
+
+        Raises:
+            TaskError: the model returns no tokens, or they are beyond `MOST_CODES`.
+        """
+        tokens = image_tokens(outputs)[scored_rows(batch)].flatten().cpu()
+        if len(tokens) and int(tokens.max()) >= MOST_CODES:
+            raise TaskError(f"{self.name} counts at most {MOST_CODES} codes")
+        return torch.bincount(tokens, minlength=MOST_CODES).double()
+
+    def value(self, sums: Tensor) -> float:
+        """See the class."""
+        shares = sums[sums > 0] / sums.sum()
+        return float((-(shares * shares.log()).sum()).exp())
