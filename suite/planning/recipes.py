@@ -86,7 +86,11 @@ _OF_THE_MODEL = frozenset({"dim", "depth", "length"})
 
 
 def pretraining_of(
-    baseline: Baseline, variant: Variant, scale: Scale, knobs: Collection[str]
+    baseline: Baseline,
+    variant: Variant,
+    scale: Scale,
+    knobs: Collection[str],
+    instead: Model | None,
 ) -> tuple[Baseline, Variant]:
     """What the training on the task `scale.start` is planned from.
 
@@ -98,16 +102,17 @@ def pretraining_of(
         variant: That which starts from it.
         scale: With the variant's changes.
         knobs: Those that its model may have on that task; the others are left out.
+        instead: The model that is trained there, where it is another one.
     """
-    own = {
-        name: value
-        for name, value in variant.changes.items()
-        if name in (_OF_THE_MODEL | MODEL_FIELDS | {WHOLE_MODEL}) or name in knobs
-    }
+    kept = _OF_THE_MODEL if instead else _OF_THE_MODEL | MODEL_FIELDS | {WHOLE_MODEL}
+    own = {n: value for n, value in variant.changes.items() if n in kept or n in knobs}
     changed = _before_others(
         baseline.scale, scale.pretraining_steps, scale.pretraining_learning_rate,
         scheduled_sampling=0.0, num_training_examples=None,
     )  # fmt: skip
+    if instead:
+        ablation = baseline.ablation.model_copy(update={"baseline": instead})
+        baseline = replace(baseline, ablation=ablation)
     return replace(baseline, scale=changed), Variant(label=variant.label, changes=own)
 
 

@@ -93,7 +93,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     interface = task.interface(max(length, *test_lengths, 0))
     name = _architecture(model, task, interface)
     spec = _model_spec(_named(model, name), variant, scale, interface)
-    if reason := _why_whole(spec, scale):
+    if reason := _why_whole(spec, scale) or _why_untrained(name, scale):
         raise Impossible(f"{name}: {reason}")
     training = _training(scale, task)
     found = Subject(
@@ -133,6 +133,14 @@ def _why_whole(spec: ModelSpec, scale: Scale) -> str:
     return architecture.why_whole(spec, num_parts=num_parts, are_parameters_divided=scale.zero == 3)
 
 
+def _why_untrained(name: str, scale: Scale) -> str:
+    """Why parts that it does not train would stay as they are drawn; empty where they do not."""
+    needed = load_architecture(name).starts_from
+    if not needed or (scale.start != NO_START and task_named(scale.start).asks_for == needed):
+        return ""
+    return f"it does not train all its parts; give start=, a task that asks for an {needed}"
+
+
 def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
     """Each number of sequences with each beam, less the one of each that is always there."""
     pairs = itertools.product({1, *scale.decode_batches}, {1, *scale.beams})
@@ -147,15 +155,22 @@ def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
 
 
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
-    """The same model on the task on which it is trained first."""
+    """The same model on the task on which it is trained first.
+
+    Where its architecture cannot serve that task, the task's own, with those knobs that both have.
+    """
     if scale.start == NO_START:
         return None
     task = task_named(scale.start)
-    model = baseline.model(variant)
+    model, instead = baseline.model(variant), None
+    if model.architecture and load_architecture(model.architecture).why_not(
+        task.interface(task.fixed_length or scale.length)
+    ):
+        instead = model = Model(task.architecture).model_copy(update={"knobs": model.knobs})
     knobs = knob_names(load_architecture(model.architecture or task.architecture))
     knobs |= knobs_of(model.mixer) if model.mixer else set()
     try:
-        return subject_of(*pretraining_of(baseline, variant, scale, knobs), task.name)
+        return subject_of(*pretraining_of(baseline, variant, scale, knobs, instead), task.name)
     except Impossible as reason:
         raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
 

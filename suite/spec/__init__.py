@@ -348,7 +348,7 @@ class Ablation(FrozenSpec):
     teacher: Model | None = None
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
-    opens_with: Literal["", "attention", "positions", "filters", "words"] = ""
+    opens_with: Literal["", "attention", "positions", "filters", "words", "drawings"] = ""
 
     def at_scale(self, scale: str) -> Ablation:
         """The same question with the values that its axes take there; at smoke without a claim.

@@ -45,8 +45,9 @@ class Recipe(FrozenSpec):
             products of a GPU.
         accumulation: Parts that each worker cuts its share of the batch into, to save memory.
         ema: Decay of an average of the weights, which is then what is scored; 0 keeps none.
-        start: A task on which the same model is trained first, or ``none``. Weights whose name and
-            shape agree are taken over, and learned positions of another resolution of images.
+        start: A task on which the same model is trained first, or ``none``; where its architecture
+            cannot serve that task, the task's own. Weights whose name and shape agree are taken
+            over, and learned positions of another resolution of images.
         pretraining_steps: Steps of that training; None takes as many as `steps` of the scale.
         pretraining_learning_rate: Its peak; None takes `learning_rate` of the scale.
         distillation: What models learn of the ablation's teacher, beside the targets: ``none``;

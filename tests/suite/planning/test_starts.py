@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
-from suite.spec import SpecError, vary
+from suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 ON = "shakespeare_masked"
@@ -110,3 +110,52 @@ def test_a_probe_of_what_was_drawn_is_skipped() -> None:
     reasons = {c.variant: c.reason for c in planned.cells if c.probe == "gradient_by_distance"}
     assert reasons["start=none"] == ""
     assert "starts from other weights" in reasons[f"start={ON}"]
+
+
+# Where a model has parts that another architecture trains.
+
+DRAWING = {
+    "baseline": Model("image_tokens", mixer="attention", heads=4, codes=32),
+    "tasks": ["emoji_tokens"],
+}
+
+
+def test_a_parent_may_be_the_tasks_own_architecture_with_the_knobs_of_both() -> None:
+    planned = plan(
+        make_ablation(
+            **DRAWING, axes=[vary("codes", [32, 16])],
+            scale={"start": "emoji_pictures", "length": 19, "pretraining_steps": 3},
+        ),
+        seeds=1,
+    )  # fmt: skip
+    children = [t for t in planned.trials if t.start]
+    assert [t.subjects[0].settings["codes"] for t in children] == [32, 16]
+    for child in children:
+        assert child.start is not None
+        (parent,), (own,) = child.start.subjects, child.subjects
+        assert (child.start.task, parent.architecture) == ("emoji_pictures", "discrete_vae")
+        assert (parent.mixer, parent.dim, parent.depth) == ("", 0, 0)
+        shared = parent.settings.keys() & own.settings.keys()
+        assert {"codes", "quantiser", "cell", "code_dim"} <= shared
+        assert all(parent.settings[key] == own.settings[key] for key in shared)
+
+
+BOTH = ["scaled_normal", "xavier_uniform"]
+
+
+def test_variants_that_differ_in_what_only_the_child_has_share_a_parent() -> None:
+    scale = {"start": "emoji_pictures", "length": 19}
+    for axis in (vary("heads", [4, 2]), vary("dim", [16, 32]), vary("initialisation", BOTH)):
+        planned = plan(make_ablation(**DRAWING, axes=[axis], scale=scale), seeds=1)
+        assert len([t for t in planned.trials if t.start]) == 2
+        assert len({parent.trial_id for parent in _parents(planned)}) == 1
+
+
+@pytest.mark.parametrize("start", ["none", "emoji_scenes"])
+def test_parts_that_nobody_trains_are_refused(start: str) -> None:
+    with pytest.raises(SpecError, match="does not train all its parts; give start=, a task that"):
+        plan(
+            make_ablation(
+                **DRAWING, axes=[vary("heads", [4, 2])], scale={"start": start, "length": 19}
+            )
+        )
