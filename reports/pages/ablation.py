@@ -17,6 +17,7 @@ from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.captions import captions_section
 from reports.pages.costs import costs_section
+from reports.pages.drawings import drawings_section
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.images import opening_picture, pictures_section
@@ -325,7 +326,9 @@ def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -
     if about.specimens:
         seen = pictures_section(about, picture)
         told = captions_section(about, picture) if _has_captions(about) else None
-        yield from filter(None, (seen, told, translations_section(about), specimens_section(about)))
+        made = drawings_section(about, picture)
+        texts = translations_section(about), specimens_section(about)
+        yield from filter(None, (seen, told, made, *texts))
     if about.costs:
         yield costs_section(about)
     if len(about.editions_with_results) > 1:

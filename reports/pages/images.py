@@ -13,6 +13,7 @@ import numpy as np
 from reports.document import Drawing, Exhibit, Section, listed, readable
 from reports.escape import one_line, slug
 from reports.pages.captions import opening_words
+from reports.pages.drawings import opening_drawings
 from reports.plots.heatmaps import COSINE_SHADES
 from reports.plots.images import LooksOf, Mosaic, Values, looks_figure, mosaics_figure
 from reports.results.pictures import Pictures, pictures
@@ -57,7 +58,7 @@ def pictures_section(about: About, opening: Drawing | None) -> Section | None:
     """The pictures of every task but the one that stands on the first screen; None without any."""
     drawings = (
         make(about, task) for task in _tasks(about) for name, make in _MAKERS.items()
-        if name != "words"  # which are shown by captions
+        if name not in ("words", "drawings")  # which have sections of their own
     )  # fmt: skip
     exhibits = tuple(
         Exhibit(title=drawing.title, drawings=(drawing,))
@@ -250,5 +251,5 @@ def _filters_in_words(found: Pictures) -> str:
 
 _MAKERS: Mapping[str, Callable[[About, str], Drawing | None]] = {  # by `Ablation.opens_with`
     "attention": _attention, "positions": _positions, "filters": _filters,
-    "words": opening_words,
+    "words": opening_words, "drawings": opening_drawings,
 }  # fmt: skip

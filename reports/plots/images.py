@@ -54,12 +54,14 @@ class Mosaic:
         pictures: Row by row.
         num_across: In a row.
         note: A second line over them, in numbers what they show; or empty.
+        is_framed: Whether lines between them are grey, where their edges are white.
     """
 
     title: str
     note: str
     pictures: Pictures
     num_across: int
+    is_framed: bool = False
 
 
 def looks_figure(
@@ -258,7 +260,7 @@ def _mosaic(mosaic: Mosaic, shades: Shades | None) -> Image.Image:
     line = max(1, by // 2)
     shown = [_shaded(values, shades) for values in mosaic.pictures.values]
     down, wide, tall = -(-len(shown) // across), by * columns + line, by * rows + line
-    grey = _LINES_OF_SHADES if shades else _LINES_OF_IMAGES
+    grey = _LINES_OF_SHADES if shades or mosaic.is_framed else _LINES_OF_IMAGES
     whole = Image.new("RGB", (across * wide + line, down * tall + line), (grey, grey, grey))
     for place, picture in enumerate(shown):
         row, column = divmod(place, across)

@@ -20,6 +20,7 @@ _MAX_SIDE, _MAX_PICTURES = 256, 64
 _RANGES = {  # what values may be, by kind; rounding is allowed for
     "images": (0.0, 1.0), "patch_attention": (0.0, 1.0), "grid_positions": (-1.0, 1.0),
     "filters": (-1.0, 1.0), "captioned_images": (0.0, 1.0), "word_attention": (0.0, 1.0),
+    "asked_images": (0.0, 1.0), "drawn_images": (0.0, 1.0),
 }  # fmt: skip
 _ROUNDING = 1e-3
 

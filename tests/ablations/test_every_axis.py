@@ -118,8 +118,8 @@ def _check(pair: Pair) -> None:
         assert differing == {BESIDE_THE_MODEL[pair.axis]}, where
     elif pair.axis in {"task", "length"}:
         assert pair.axis in differing, where
-    else:  # a mixer may have a learning rate of its own
-        assert "model" in differing <= {"model", "training"}, where
+    else:  # a mixer may have a learning rate of its own, and a start is of the model, too
+        assert "model" in differing <= {"model", "training", "start"}, where
         _check_models(pair, where)
 
 

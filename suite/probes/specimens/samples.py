@@ -243,7 +243,11 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 def pictures(model: Architecture, task: Task) -> list[Specimen]:
-    """Of images, see `suite.probes.specimens.images`; of captions, the file `captions` there."""
+    """Of images, see `suite.probes.specimens.images`; captions and drawings have files there."""
+    if task.asks_for in ("image", "image_tokens"):
+        from suite.probes.specimens.drawings import drawings
+
+        return drawings(model, task)
     if any(each.kind == "image" for each in task.other_inputs(task.length).values()):
         from suite.probes.specimens.captions import captions
 
