@@ -28,6 +28,7 @@ from mistakes.captions import MUTANTS_OF_CAPTIONS
 from mistakes.choices import MUTANTS_OF_CHOICES
 from mistakes.contrastive import MUTANTS_OF_CONTRASTIVE
 from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
+from mistakes.drawings import MUTANTS_OF_DRAWINGS
 from mistakes.filters import MUTANTS_OF_FILTERS
 from mistakes.latents import MUTANTS_OF_LATENTS
 from mistakes.mixers import MUTANTS_OF_MIXERS
@@ -53,6 +54,7 @@ MUTANTS = (
     + MUTANTS_OF_CHOICES
     + MUTANTS_OF_CAPTIONS
     + MUTANTS_OF_CONTRASTIVE
+    + MUTANTS_OF_DRAWINGS
 )
 _OF_MIXERS = "test_every_mixer.py"
 # What the tests of a room need.
