@@ -91,8 +91,8 @@ class Architecture(nn.Module, ABC):
             return reason
         if interface.asks_for == "sequence" and not hasattr(cls, "step"):
             return "has no step, so it cannot write a sequence"
-        if interface.asks_for == "image_tokens" and not hasattr(cls, "draw"):
-            return "has no draw, so it cannot draw by image tokens"
+        if interface.asks_for == "drawing" and not hasattr(cls, "draw"):
+            return "has no draw, so it cannot draw an image"
         if interface.asks_for in cls.answers:
             return ""
         return f"gives {' or '.join(cls.answers)}, not {interface.asks_for}"

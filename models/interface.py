@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 InputKind = Literal["tokens", "vectors", "image"]
 Answer = Literal[
-    "class", "number", "symbols", "next_symbols", "sequence", "pair", "choice", "image",
-    "image_tokens",
+    "class", "number", "symbols", "next_symbols", "sequence", "pair", "choice", "image", "drawing",
 ]  # fmt: skip
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
@@ -64,8 +63,10 @@ class Interface:
             several sequences, whose inputs have an axis of candidates there, with one logit each;
             one of the ``symbols`` for each token; the ``next_symbols``, where each token is
             answered from itself and earlier ones; a ``sequence`` that the model writes, which in
-            training is read like those; an ``image`` of `[rows, columns, output_size]`; or the
-            ``image_tokens`` of one, `[places, codes]`, by which a model then draws.
+            training is read like those; an ``image`` of `[rows, columns, output_size]`; or a
+            ``drawing`` of one, by tokens whose logits are `[places, codes]`: such a model has
+            ``num_image_tokens`` and ``draw(**inputs, chances)``, and returns the tokens of the
+            image that it is given besides.
         output_size: Logits or numbers of one answer.
         is_padded: Whether sequences differ in length, so that batches have masks.
     """

@@ -41,7 +41,15 @@ from reports.tables.comparison import (
     without_controls,
 )
 from reports.tables.pooled import pooled_exhibit
-from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance, Status
+from suite.schema import (
+    BASELINE_AGAIN,
+    MIXER_ALONE,
+    About,
+    DataSet,
+    Provenance,
+    SpecimenKind,
+    Status,
+)
 
 SCALES = ("smoke", "quick", "standard", "paper")
 MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
@@ -307,9 +315,9 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
     return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
-def _has_captions(about: About) -> bool:
+def _has(about: About, kind: SpecimenKind) -> bool:
     of_variants = (some for task in about.specimens.values() for some in task.values())
-    return any(each.kind == "captioned_images" for some in of_variants for each in some)
+    return any(each.kind == kind for some in of_variants for each in some)
 
 
 def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -> Iterator[Section]:
@@ -325,8 +333,8 @@ def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
     if about.specimens:
         seen = pictures_section(about, picture)
-        told = captions_section(about, picture) if _has_captions(about) else None
-        made = drawings_section(about, picture)
+        told = captions_section(about, picture) if _has(about, "captioned_images") else None
+        made = drawings_section(about, picture) if _has(about, "drawn_images") else None
         texts = translations_section(about), specimens_section(about)
         yield from filter(None, (seen, told, made, *texts))
     if about.costs:

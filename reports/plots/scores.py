@@ -42,6 +42,7 @@ _MARGIN = 0.05  # of the axis, on either side of what is drawn
 _FONT_POINTS, _LETTER_POINTS, _LINE_POINTS = 8.0, 5.2, 11.0
 _WIDTH_POINTS = 330.0  # of the axis, where names of variants are long
 _GAP = 0.02  # of the axis, between two names
+_LINES_WITHIN = 2  # of names of floors, for which any figure has room
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,8 @@ def score_figure(
             _draw_scores(axes, row, series, variant, colour=colour)
             _draw_coverage(axes, row, coverage(series.of(variant), num_expected(series, about)))
         _draw_axes(axes, series, dict(zip(places, names, strict=True)), sum(rooms))
-        draw_floors(axes, series, floors)
+        num_lines = draw_floors(axes, series, floors)
+        figure.set_figheight(size[1] + max(0, num_lines - _LINES_WITHIN) * _LINE_POINTS / 72)
         description = _describe(series, (*variants, *floors))
         svg = to_svg(figure, name=name, title=title, description=description)
     what = "processes" if series.is_bound_to_environment else "seeds"
@@ -183,17 +185,22 @@ def _describe(series: Series, variants: Sequence[str]) -> str:
     return "; ".join(parts) + "."
 
 
-def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> None:
-    """Lines and names; the limits of the axis of scores must fit the variants."""
+def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> int:
+    """Lines and names; the limits of the axis of scores must fit the variants.
+
+    Returns:
+        How many lines of names stand above the axis.
+    """
     known = {floor: series.values(floor) for floor in floors}
     values = {floor: next(iter(found.values())) for floor, found in known.items() if found}
     if not values:
-        return
+        return 0
     low, high = _limits(*axes.get_xlim(), list(values.values()))
     axes.set_xlim(low, high)
     nearest_first = sorted(values.items(), key=lambda each: abs(2 * each[1] - low - high))
     names = [_name(series, floor, value, low, high) for floor, value in nearest_first]
-    for name, level in _stacked(names):
+    stacked = _stacked(names)
+    for name, level in stacked:
         if name.value is not None:
             axes.axvline(name.value, color=_FLOOR_COLOUR, linestyle=":", linewidth=1.1, zorder=1)
         axes.annotate(
@@ -201,6 +208,7 @@ def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> None:
             xytext=(0, 2 + _LINE_POINTS * level), textcoords="offset points", ha=name.side,
             va="bottom", fontsize=_FONT_POINTS, color=_FLOOR_COLOUR,
         )  # fmt: skip
+    return 1 + max(level for _, level in stacked)
 
 
 def _limits(low: float, high: float, values: Sequence[float]) -> tuple[float, float]:

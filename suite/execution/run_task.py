@@ -322,8 +322,8 @@ def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None
     if not writes(task.metric):
         return
     needed, what = ["initial_state", "step"], "writes by itself; models.decoding.Writer describes"
-    if task.asks_for == "image_tokens":
-        needed, what = ["draw", "num_image_tokens"], "draws by itself; image_tokens in models has"
+    if task.asks_for == "drawing":
+        needed, what = ["draw", "num_image_tokens"], "draws by itself; models.interface describes"
     elif "context" in batch.inputs:
         needed = ["encode", *needed]
     missing = [name for name in needed if getattr(module, name, None) is None]
@@ -335,7 +335,7 @@ def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None
 
 
 def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
-    if task.asks_for == "image_tokens":  # of a code of its own: as many as there may be
+    if task.asks_for == "drawing":  # by a code of its own: as many as there may be
         return
     is_soft = batch.targets.is_floating_point() and task.asks_for != "number"
     num_logits = task.output_size

@@ -53,7 +53,7 @@ class NearestDrawing(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return task.asks_for == "image_tokens" and isinstance(task.metric, PictureMetric)
+        return task.asks_for == "drawing" and isinstance(task.metric, PictureMetric)
 
     def score(self, task: Task) -> float:
         """There is nothing to choose."""

@@ -8,6 +8,7 @@ raw stream of a bit generator for good, which it does not for `Generator.integer
 
 from __future__ import annotations
 
+import hashlib
 import math
 from functools import lru_cache
 
@@ -115,3 +116,10 @@ def remainders(drawn: NDArray[np.uint64], by: Whole | int) -> Whole:
     """`drawn % by`, which takes three times as long where `by` is one number."""
     divisor = np.asarray(by).astype(np.uint64)[()]  # a scalar, of which numpy makes a product
     return (drawn - drawn // divisor * divisor).astype(np.int64)
+
+
+def chances_of(rows: Whole, count: int) -> NDArray[np.float64]:
+    """`[rows, count]`, uniform between 0 and 1: of each row `[symbols]` a function of it alone."""
+    digests = (hashlib.sha256(row.tobytes()).digest() for row in rows)
+    drawn = [RandomStream(int.from_bytes(digest[:7]), 0).uniform(count) for digest in digests]
+    return np.stack(drawn)

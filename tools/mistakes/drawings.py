@@ -117,14 +117,14 @@ MUTANTS_OF_DRAWINGS: tuple[Mutant, ...] = (
     ),
     _of_score(
         "chances depend on the place in the batch",
-        "tasks/picture_metrics.py",
-        "RandomStream(int.from_bytes(row[:7]), 0).uniform(count) for row in rows]",
-        "RandomStream(place, 0).uniform(count) for place, row in enumerate(rows)]",
+        "tasks/data_order.py",
+        "RandomStream(int.from_bytes(digest[:7]), 0).uniform(count) for digest in digests]",
+        "RandomStream(place, 0).uniform(count) for place, _ in enumerate(digests)]",
         "chances",
     ),
     _of_score(
         "perplexity counts codes, used alike or not",
-        "tasks/picture_metrics.py",
+        "tasks/emoji/picture_metrics.py",
         "return float((-(shares * shares.log()).sum()).exp())",
         "return float(len(shares))",
         "perplexity",

@@ -46,7 +46,7 @@ class ImageTokens(StackArchitecture):
         "inputs": ("tokens",),
         "context": ("image",),
     }
-    answers: ClassVar[tuple[Answer, ...]] = ("image_tokens",)
+    answers: ClassVar[tuple[Answer, ...]] = ("drawing",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)

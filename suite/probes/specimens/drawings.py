@@ -27,7 +27,7 @@ GIVEN_BACK, DRAWN = "given back", "drawn"
 
 def drawings(model: Architecture, task: Task) -> list[Specimen]:
     """All of the module's note; nothing where no picture is asked for."""
-    if task.asks_for not in ("image", "image_tokens"):
+    if task.asks_for not in ("image", "drawing"):
         return []
     device = str(next(model.parameters()).device)
     batch = joined(chosen_examples(task)).to(device)

@@ -244,7 +244,7 @@ def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 def pictures(model: Architecture, task: Task) -> list[Specimen]:
     """Of images, see `suite.probes.specimens.images`; captions and drawings have files there."""
-    if task.asks_for in ("image", "image_tokens"):
+    if task.asks_for in ("image", "drawing"):
         from suite.probes.specimens.drawings import drawings
 
         return drawings(model, task)

@@ -26,8 +26,8 @@ from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
 from suite.tasks.emoji.atlas import SOURCE
 from suite.tasks.emoji.emoji_scenes import KNOWN, EmojiScenes, draw_scenes
+from suite.tasks.emoji.picture_metrics import CodebookPerplexity, PixelError
 from suite.tasks.emoji.reading import APART, PicturesRight
-from suite.tasks.picture_metrics import CodebookPerplexity, PixelError
 from suite.tasks.task import Batch, Split
 
 VERSION = 1

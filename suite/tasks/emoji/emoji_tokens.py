@@ -35,13 +35,13 @@ from suite.tasks.emoji.emoji_scenes import (
     captions,
     draw_scenes,
 )
-from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
-from suite.tasks.picture_metrics import (
+from suite.tasks.emoji.picture_metrics import (
     BitsPerImageToken,
     CodebookPerplexity,
     image_tokens,
     scored_rows,
 )
+from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
 from suite.tasks.task import Batch, Split
 
 VERSION = 1
@@ -53,7 +53,7 @@ class EmojiTokens(PictureTask, GeneratedTask):
     name = "emoji_tokens"
     version = VERSION
     architecture = "image_tokens"
-    asks_for = "image_tokens"
+    asks_for = "drawing"
     fixed_length = LENGTH
     metric = PicturesRight(is_drawn=True)
     also_scored = (ObjectsDrawn(is_drawn=True), BitsPerImageToken(), CodebookPerplexity())

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from suite.tasks.batch import Batch
 from suite.tasks.emoji.emoji_scenes import captions
+from suite.tasks.emoji.picture_metrics import scored_rows
 from suite.tasks.emoji.scenes import CANVAS, GLYPH, MOST, NOTHING, Scenes, empty_canvas, glyphs
 from suite.tasks.metrics import PictureMetric, as_sums
-from suite.tasks.picture_metrics import scored_rows
 
 APART = 8  # pixels between possible rows or columns of objects
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from models.decoding import Decoded, Decoder, generate
 from models.interface import CONTEXT, INPUTS, PENALTY, Outputs
 from suite.schema import Training
+from suite.tasks.data_order import chances_of
 from suite.tasks.metrics import Metric, PictureMetric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
@@ -271,11 +272,10 @@ def drawn(model: Any, batch: Batch) -> Tensor:
 
     The model is in evaluation mode.
     """
-    from suite.tasks.picture_metrics import chances_of
-
     given = {name: tensor for name, tensor in batch.inputs.items() if name != CONTEXT}
-    chances = chances_of(given[INPUTS], model.num_image_tokens)
-    pictures: Tensor = model.draw(**given, chances=chances)
+    symbols = given[INPUTS]
+    chances = torch.from_numpy(chances_of(symbols.cpu().numpy(), model.num_image_tokens))
+    pictures: Tensor = model.draw(**given, chances=chances.float().to(symbols.device))
     return pictures
 
 

@@ -205,3 +205,16 @@ def test_names_of_floors_never_overlap() -> None:
         assert not any(box.overlaps(other) for other in boxes[:index])
         assert box.x0 >= figure.bbox.x0
         assert box.x1 <= figure.bbox.x1
+
+
+def test_many_floors_take_no_room_from_the_variants() -> None:
+    """Each far one has a line of its own; beyond two of them the figure grows."""
+    few, many = (
+        known(_figure(_with_floors({f"floor {n}": 9.0 + n for n in range(count)})))
+        for count in (2, 5)
+    )
+    heights = [
+        float(known(ET.fromstring(each.svg).get("height")).removesuffix("pt"))
+        for each in (few, many)
+    ]
+    assert heights[1] - heights[0] == pytest.approx(3 * 11.0, abs=0.5)

@@ -351,7 +351,7 @@ def test_a_module_that_cannot_draw_is_one_sentence() -> None:
         suite.run_task(Speechless(), task="emoji_tokens")
     assert str(refused.value) == (
         "the module Speechless must have draw: pictures_right of emoji_tokens judges what it draws "
-        "by itself; image_tokens in models has them"
+        "by itself; models.interface describes them"
     )
 
 

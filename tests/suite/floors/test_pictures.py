@@ -14,7 +14,7 @@ from suite.tasks.batch import Batch
 from suite.tasks.emoji.emoji_pictures import EmojiPictures
 from suite.tasks.emoji.emoji_scenes import EmojiScenes
 from suite.tasks.emoji.emoji_tokens import EmojiTokens
-from suite.tasks.picture_metrics import PixelError
+from suite.tasks.emoji.picture_metrics import PixelError
 from suite.tasks.task import Split, Task
 from tests.suite.floors.tiny import SOURCE
 from tests.suite.floors.tiny_pictures import FILLER, Row, filled, pictures_of
@@ -25,7 +25,7 @@ class Drawings(Task):
 
     name = "drawings"
     architecture = "image_tokens"
-    asks_for = "image_tokens"
+    asks_for = "drawing"
     source = SOURCE
     metric = PixelError(is_drawn=True)
     input_size, output_size, lengths = 10, 1, (6, 6)

@@ -23,7 +23,7 @@ from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")
-OF_PICTURES = ("image", "image_tokens")  # what is asked for where targets are pictures
+OF_PICTURES = ("image", "drawing")  # what is asked for where targets are pictures
 ROOT = Path(__file__).parents[3]
 
 # Of every task in a process of its own: name -> digest of some training batches.
@@ -339,7 +339,7 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
         counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight)
         assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
     assert task.metric.value(sums) == pytest.approx(best, abs=1e-9)
-    if task.asks_for == "image_tokens":
+    if task.asks_for == "drawing":
         tokens = torch.arange(8)[:, None]
         outputs = Outputs(1000.0 * torch.eye(8)[tokens], {IMAGE_TOKENS: tokens})
     assert task.loss(outputs, batch).item() == 0.0
@@ -361,7 +361,7 @@ def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task)
         return
     batch = task.training_batch(0, 3, seed=0)
     outputs = _drawn_outputs(task, batch).requires_grad_()
-    tokens = {IMAGE_TOKENS: torch.arange(3)[:, None]} if task.asks_for == "image_tokens" else {}
+    tokens = {IMAGE_TOKENS: torch.arange(3)[:, None]} if task.asks_for == "drawing" else {}
     outputs = torch.randn(3, 1, 5, requires_grad=True) if tokens else outputs
     loss = task.loss(Outputs(outputs, tokens), batch)
     loss.backward()
@@ -387,7 +387,7 @@ def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
         return (outputs[..., 0] - batch.targets).square()
     if task.asks_for == "image":
         return (outputs - batch.targets).square()
-    if task.asks_for == "image_tokens":
+    if task.asks_for == "drawing":
         return -outputs.log_softmax(-1).diagonal(dim1=0, dim2=2)
     asked = batch.targets.clamp(min=0)[..., None]
     return -outputs.log_softmax(-1).gather(-1, asked)[..., 0]

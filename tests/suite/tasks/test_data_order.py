@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from suite.tasks.data_order import HELD_OUT_SEED, RandomStream, shuffled_indices
+from suite.tasks.data_order import HELD_OUT_SEED, RandomStream, chances_of, shuffled_indices
 
 
 def test_the_order_is_the_recorded_one() -> None:
@@ -102,3 +102,14 @@ def test_normal_numbers_are_normal() -> None:
     assert numbers.mean() == pytest.approx(0.0, abs=0.02)
     assert numbers.std() == pytest.approx(1.0, abs=0.02)
     assert (np.abs(numbers) < 1.96).mean() == pytest.approx(0.95, abs=0.005)
+
+
+def test_chances_are_of_an_example_and_not_of_its_batch() -> None:
+    captions = np.array([[1, 2, 3], [1, 2, 4], [1, 2, 3], [2, 1, 3]])
+    found = chances_of(captions, 50)
+    assert found.shape == (4, 50)
+    assert (found[0] == found[2]).all()
+    assert (chances_of(captions[3:], 50)[0] == found[3]).all()
+    assert len({round(each, 6) for each in found[[0, 1, 3]].flatten().tolist()}) > 140
+    assert 0 < found.min() < 0.05
+    assert 0.95 < found.max() < 1

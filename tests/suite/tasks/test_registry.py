@@ -17,6 +17,8 @@ NOT_TASKS = {
     "metrics",
     "sequence_metrics",
     "caption_metrics",
+    "picture_metrics",
+    "reading",
     "task",
     "registry",
     "data_files",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
+from models.interface import IMAGE_TOKENS, IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
 from suite.planning.plan import plan
 from suite.schema import Parallel
 from suite.spec import vary
@@ -70,8 +70,14 @@ def test_every_task_that_names_classes_takes_it(name: str) -> None:
         assert task.loss(outputs, batch).item() == 0
         # Of four candidates three have logits that are 100 lower, and a quarter of the share each.
         assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(75 * SMOOTHING)
+    elif kind.asks_for == "drawing":
+        task = build_task(name, kind.fixed_length or 32)
+        batch, tokens = task.training_batch(0, 4, seed=0), torch.arange(4)[:, None]
+        outputs = Outputs(100 * torch.eye(4)[tokens], {IMAGE_TOKENS: tokens})
+        assert task.loss(outputs, batch).item() == 0
+        assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(75 * SMOOTHING)
     elif kind.loss is not Task.loss:
-        assert "mean_squared" in kind.metric.name, "only numbers have no labels to smooth"
+        assert kind.asks_for in ("number", "image"), "only numbers have no labels to smooth"
 
 
 def test_the_local_engine_trains_by_it_and_scores_without() -> None:

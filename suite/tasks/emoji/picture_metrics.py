@@ -1,36 +1,26 @@
 """Metrics of pictures that models return or draw, and of the tokens that they draw by.
 
-A model draws as it would in use: token by token, each drawn from its probabilities. So that a score
-is the same whenever it is taken, whatever the batch, the random numbers of an example come from the
-symbols that it is drawn from; see `chances_of`.
+A model draws as it would in use: token by token, each from its probabilities. So that a score is
+the same whenever it is taken, whatever the batch, the random numbers of an example are a function
+of its symbols; see `suite.tasks.data_order.chances_of`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.interface import IMAGE_TOKENS, Outputs
 from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.data_order import RandomStream
 from suite.tasks.metrics import Metric, PictureMetric, as_sums
 from suite.tasks.task import TaskError
 
 MOST_CODES = 16_384  # that `CodebookPerplexity` tells apart
-
-
-def chances_of(symbols: Tensor, count: int) -> Tensor:
-    """`[batch, count]` between 0 and 1, of each row `[batch, time]` a function of its symbols."""
-    rows = (hashlib.sha256(row.tobytes()).digest() for row in symbols.cpu().numpy())
-    drawn = [RandomStream(int.from_bytes(row[:7]), 0).uniform(count) for row in rows]
-    return torch.from_numpy(np.stack(drawn)).float().to(symbols.device)
 
 
 def image_tokens(outputs: Outputs) -> Tensor:

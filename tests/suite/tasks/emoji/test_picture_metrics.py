@@ -7,12 +7,11 @@ import torch
 
 from models.interface import IMAGE_TOKENS, Outputs
 from suite.tasks.batch import Batch
-from suite.tasks.picture_metrics import (
+from suite.tasks.emoji.picture_metrics import (
     MOST_CODES,
     BitsPerImageToken,
     CodebookPerplexity,
     PixelError,
-    chances_of,
     image_tokens,
 )
 from suite.tasks.task import TaskError
@@ -61,14 +60,3 @@ def test_a_model_must_say_which_tokens_it_means() -> None:
         image_tokens(Outputs(torch.zeros(2, 2, 4)))
     with pytest.raises(TaskError, match=r"^codebook_perplexity counts at most 16384 codes$"):
         CodebookPerplexity().sums(told([[0, 1], [2, MOST_CODES]]), PICTURES)
-
-
-def test_chances_are_of_an_example_and_not_of_its_batch() -> None:
-    captions = torch.tensor([[1, 2, 3], [1, 2, 4], [1, 2, 3], [2, 1, 3]])
-    found = chances_of(captions, 50)
-    assert found.shape == (4, 50)
-    assert torch.equal(found[0], found[2])
-    assert torch.equal(chances_of(captions[3:], 50)[0], found[3])
-    assert len({round(each, 6) for each in found[[0, 1, 3]].flatten().tolist()}) > 140
-    assert 0 < found.min() < 0.05
-    assert 0.95 < found.max() < 1
