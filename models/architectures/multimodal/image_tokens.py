@@ -150,10 +150,6 @@ class ImageTokens(StackArchitecture):
             embedded = [self.code_embedding(drawn[-1])]
         return self.tokenizer.images(torch.stack(drawn, dim=1))
 
-    def source_grid(self) -> tuple[int, int]:
-        """See `Architecture.source_grid`."""
-        return self.tokenizer.grid
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """The picture's tokens, blocks, and the logits of words and codes."""
         places, dim = self.num_image_tokens, self.spec.dim

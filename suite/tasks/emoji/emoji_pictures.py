@@ -33,7 +33,29 @@ from suite.tasks.task import Batch, Split
 VERSION = 1
 
 
-class EmojiPictures(GeneratedTask):
+class CoarseScenes(GeneratedTask):
+    """What both tasks of these pictures have: their scale, and their parts."""
+
+    pixel_mean = EmojiScenes.pixel_mean
+    pixel_standard_deviation = EmojiScenes.pixel_standard_deviation
+    part_titles = EmojiScenes.part_titles
+
+    def held_out_kinds(self, split: Split) -> Sequence[int]:
+        """Scenes of known pairs, then those with a pair of the split."""
+        return EmojiScenes(EmojiScenes.fixed_length or 0).held_out_kinds(split)
+
+    def parts(self) -> tuple[str, ...]:
+        """Scenes of known pairs, and those with a new one."""
+        return ("pairs=1", "pairs=2")
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """As the batch says, for all pixels of a picture alike."""
+        assert batch.part is not None, "see `draw`"
+        is_new = (batch.part == 1)[:, None, None, None].expand(batch.targets.shape)
+        return {"pairs=1": ~is_new, "pairs=2": is_new}
+
+
+class EmojiPictures(CoarseScenes):
     """The picture that comes back."""
 
     name = "emoji_pictures"
@@ -48,19 +70,12 @@ class EmojiPictures(GeneratedTask):
     grid = EmojiScenes.picture
     fixed_length = grid[0] * grid[1]
     token_name = "pixels"
-    pixel_mean = EmojiScenes.pixel_mean
-    pixel_standard_deviation = EmojiScenes.pixel_standard_deviation
-    part_titles = EmojiScenes.part_titles
     source = definition_source(
         name="emoji_pictures", title="Scenes of emoji at coarse places",
         origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
         definition={"scenes": EmojiScenes.source.sha256, "apart": APART},
         version=VERSION, beside=(SOURCE,),
     )  # fmt: skip
-
-    def held_out_kinds(self, split: Split) -> Sequence[int]:
-        """Scenes of known pairs, then those with a pair of the split."""
-        return EmojiScenes(EmojiScenes.fixed_length or 0).held_out_kinds(split)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """See `draw_scenes`."""
@@ -72,13 +87,3 @@ class EmojiPictures(GeneratedTask):
         """See the module's note; there are no labels to smooth."""
         is_scored = batch.is_scored(outputs.logits)
         return mse_loss(outputs.logits[is_scored], batch.targets[is_scored])
-
-    def parts(self) -> tuple[str, ...]:
-        """Scenes of known pairs, and those with a new one."""
-        return ("pairs=1", "pairs=2")
-
-    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says, for all pixels of a picture alike."""
-        assert batch.part is not None, "see `draw`"
-        is_new = (batch.part == 1)[:, None, None, None].expand(batch.targets.shape)
-        return {"pairs=1": ~is_new, "pairs=2": is_new}

@@ -15,18 +15,16 @@ found a code of tokens for such pictures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.interface import CONTEXT, Outputs
-from suite.tasks.bases.generated import GeneratedTask, definition_source
+from suite.tasks.bases.generated import definition_source
 from suite.tasks.data_order import RandomStream
 from suite.tasks.emoji.atlas import SOURCE
 from suite.tasks.emoji.captions import PictureTask, Words, captioned
-from suite.tasks.emoji.emoji_pictures import EmojiPictures
+from suite.tasks.emoji.emoji_pictures import CoarseScenes, EmojiPictures
 from suite.tasks.emoji.emoji_scenes import (
     KNOWN,
     LENGTH,
@@ -42,12 +40,12 @@ from suite.tasks.emoji.picture_metrics import (
     scored_rows,
 )
 from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
-from suite.tasks.task import Batch, Split
+from suite.tasks.task import Batch
 
 VERSION = 1
 
 
-class EmojiTokens(PictureTask, GeneratedTask):
+class EmojiTokens(PictureTask, CoarseScenes):
     """The picture of a caption."""
 
     name = "emoji_tokens"
@@ -61,9 +59,6 @@ class EmojiTokens(PictureTask, GeneratedTask):
     picture = EmojiScenes.picture
     input_size = NUM_SYMBOLS
     output_size = 3
-    pixel_mean = EmojiScenes.pixel_mean
-    pixel_standard_deviation = EmojiScenes.pixel_standard_deviation
-    part_titles = EmojiScenes.part_titles
     source = definition_source(
         name="emoji_tokens", title="Captions of scenes of emoji, to be drawn",
         origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
@@ -74,10 +69,6 @@ class EmojiTokens(PictureTask, GeneratedTask):
     def vocabulary(cls) -> Words:
         """See `PictureTask.vocabulary`."""
         return EmojiScenes.vocabulary()
-
-    def held_out_kinds(self, split: Split) -> Sequence[int]:
-        """Scenes of known pairs, then those with a pair of the split."""
-        return EmojiScenes(LENGTH).held_out_kinds(split)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """See `draw_scenes`."""
@@ -95,13 +86,3 @@ class EmojiTokens(PictureTask, GeneratedTask):
         rows = scored_rows(batch)
         logits, tokens = outputs.logits[rows].flatten(0, 1), image_tokens(outputs)[rows].flatten()
         return cross_entropy(logits, tokens, label_smoothing=label_smoothing)
-
-    def parts(self) -> tuple[str, ...]:
-        """Scenes of known pairs of objects, and those with a new one."""
-        return ("pairs=1", "pairs=2")
-
-    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says."""
-        assert batch.part is not None, "see `draw`"
-        is_new = (batch.part == 1)[:, None, None, None].expand(batch.targets.shape)
-        return {"pairs=1": ~is_new, "pairs=2": is_new}
