@@ -17,8 +17,11 @@ from models.registry import position_class, relative_position
 PositionMode = Literal["added", "concatenated"]
 
 
+UNSCALED_DEVIATION = 0.02  # BERT's and GPT-2's
+
+
 class TokenEmbedding(nn.Module):
-    """Tokens `[batch, time]` -> `[batch, time, dim]`, multiplied by sqrt(dim).
+    """Tokens `[batch, time]` -> `[batch, time, dim]`, multiplied by sqrt(dim) unless told not to.
 
     Section 3.4 of Vaswani et al. 2017 (arXiv:1706.03762): the factor lets one matrix serve as
     input and as output. Entries are drawn from normal(0, 1 / dim), so that tokens enter with unit
@@ -27,11 +30,11 @@ class TokenEmbedding(nn.Module):
     model of width 64 ends 300 steps a bit per character worse.
     """
 
-    def __init__(self, vocabulary: int, dim: int) -> None:
+    def __init__(self, vocabulary: int, dim: int, *, is_scaled: bool = True) -> None:
         super().__init__()
         self.table = nn.Embedding(vocabulary, dim)
-        self.scale = math.sqrt(dim)
-        nn.init.normal_(self.table.weight, std=dim**-0.5)
+        self.scale = math.sqrt(dim) if is_scaled else 1.0
+        nn.init.normal_(self.table.weight, std=dim**-0.5 if is_scaled else UNSCALED_DEVIATION)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """Look the tokens up; what stands at padding is not read."""

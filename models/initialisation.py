@@ -1,4 +1,4 @@
-"""Initialisation of linear maps: three rules, by name.
+"""Initialisation of linear maps: four rules, by name.
 
     name               weights                                  paper
     scaled_normal      normal(0, 1 / inputs), or as the         LeCun et al. 1998, "Efficient
@@ -6,10 +6,12 @@
     truncated_normal   normal(0, 0.02), cut at two standard     Devlin et al. 2019, BERT
                        deviations: drawn within -0.04..0.04     (arXiv:1810.04805, its code);
                                                                 ViT (arXiv:2010.11929)
+    gpt2               normal(0, 0.02), the last map of each    Radford et al. 2019, section 2.3,
+                       sub-layer divided by sqrt(their number)  and their code
     xavier_uniform     uniform within                           Glorot and Bengio 2010,
                        +-sqrt(6 / (inputs + outputs))           equation 16
 
-The first leaves every map as its part has drawn it. The other two draw all of them again, the
+The first leaves every map as its part has drawn it. The other three draw all of them again, the
 mixers' included, from a stream of the map's own name, so that variants of one seed stay paired.
 A linear map is a parameter of two axes or more: a matrix, the kernel of a convolution, or a stack
 of matrices, drawn one by one. Stacked gates of a recurrence are drawn as the one matrix that they
@@ -105,7 +107,8 @@ _DRAWS = {
     "normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
     "kaiming_normal_", "orthogonal_",
 }  # fmt: skip
-Initialisation = Literal["scaled_normal", "truncated_normal", "xavier_uniform"]
+Initialisation = Literal["scaled_normal", "truncated_normal", "gpt2", "xavier_uniform"]
+_ADDED = ("mixer.output.weight", "mlp.contract.weight")  # what a sub-layer ends in
 _STANDARD_DEVIATION = 0.02
 _TABLES = (nn.Embedding, Position, RelativePosition)
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -160,11 +163,13 @@ def redraw(model: nn.Module, initialisation: Initialisation, seeds: PartSeeds) -
     if initialisation == "scaled_normal":
         return
     kept = declared(model, "keeps_own_draw")
-    for name, owner, weight in _linear_maps(model):
-        if weight in kept:
-            continue
+    maps = [each for each in _linear_maps(model) if each[2] not in kept]
+    num_added = sum(name.endswith(_ADDED) for name, _, _ in maps)
+    for name, owner, weight in maps:
         with seeds.part(f"{initialisation} {name}"), torch.no_grad():
             _draw(owner, weight, initialisation)
+            if initialisation == "gpt2" and name.endswith(_ADDED):
+                weight /= num_added**0.5
             if isinstance(owner, _LAYERS) and owner.bias is not None and owner.bias not in kept:
                 nn.init.zeros_(owner.bias)
 
@@ -191,6 +196,9 @@ def _draw(owner: nn.Module, weight: Tensor, initialisation: Initialisation) -> N
 def _draw_map(weight: Tensor, initialisation: Initialisation) -> None:
     if initialisation == "xavier_uniform":
         nn.init.xavier_uniform_(weight)
+        return
+    if initialisation == "gpt2":
+        nn.init.normal_(weight, std=_STANDARD_DEVIATION)
         return
     limit = 2 * _STANDARD_DEVIATION
     nn.init.trunc_normal_(weight, std=_STANDARD_DEVIATION, a=-limit, b=limit)

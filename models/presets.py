@@ -22,12 +22,16 @@ class Preset:
         fields: Its mixer and position where it takes them, ``dim``, ``depth`` and knobs.
         side: Of the square images that it is published for, in pixels.
         system: Its name in published tables; empty where none has it.
+        vocabulary: Symbols of the texts that it is published for; 0 where it reads images.
+        length: The most of them that it reads.
     """
 
     architecture: str
     fields: Mapping[str, Knob]
     side: int = 224
     system: str = ""
+    vocabulary: int = 0
+    length: int = 0
 
 
 def preset(name: str) -> Preset:
@@ -126,7 +130,40 @@ def _volo(
     return Preset(architecture="volo", system=system, fields=fields)
 
 
+def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
+    """Radford et al. 2019, "Language models are unsupervised multitask learners", Table 2."""
+    fields: dict[str, Knob] = {
+        "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
+        "bias": True, "feed_forward": "gelu_tanh", "has_scaled_embedding": False,
+        "initialisation": "gpt2", "position_std": 0.02,
+    }  # fmt: skip
+    return Preset(
+        architecture="language_model", system=system, fields=fields, vocabulary=50_257, length=1_024
+    )
+
+
+def _llama(
+    dim: int, depth: int, heads: int, key_value_heads: int, hidden: int, *, vocabulary: int
+) -> Preset:
+    """Llama's parts (Touvron et al. 2023, arXiv:2302.13971), with grouped queries."""
+    fields: dict[str, Knob] = {
+        "mixer": "grouped_query", "position": "rope", "dim": dim, "depth": depth, "heads": heads,
+        "key_value_heads": key_value_heads, "norm_kind": "rms", "feed_forward": "swiglu",
+        "feed_forward_ratio": hidden / dim, "has_feed_forward_bias": False,
+        "has_scaled_embedding": False, "initialisation": "truncated_normal",
+    }  # fmt: skip
+    return Preset(architecture="language_model", fields=fields, vocabulary=vocabulary, length=2_048)
+
+
 PRESETS: Mapping[str, Preset] = {
+    # GPT-2
+    "gpt2": _gpt2(768, 12, 12, "GPT-2 small"),
+    "gpt2_medium": _gpt2(1024, 24, 16),
+    "gpt2_large": _gpt2(1280, 36, 20),
+    "gpt2_xl": _gpt2(1600, 48, 25),
+    # a decoder of 2024: Allal et al. 2025, SmolLM2 (arXiv:2502.02737), and SmolLM before it
+    "smollm_135m": _llama(576, 30, 9, 3, 1536, vocabulary=49_152),
+    "smollm_360m": _llama(960, 32, 15, 5, 2560, vocabulary=49_152),
     # vision transformer
     "vit_tiny": _vit("ViT-Ti/16", 192, 12, 3, 16),
     "vit_small": _vit("ViT-S/16", 384, 12, 6, 16),

@@ -44,11 +44,13 @@ class StackConfig:
             arXiv:1603.09382, equation 4). What stays is divided by the chance that it does.
         stochastic_depth_rule: Whether that chance is `linear` in the block's place, or `constant`
             over all blocks (CaiT's code).
-        feed_forward: `gelu` or `relu` between two linear maps; `glu` or `swiglu`, where a sigmoid
-            or a SiLU of half of the first map's outputs multiplies the other half (Shazeer 2020,
-            arXiv:2002.05202, with biases); or `none`.
+        feed_forward: `gelu`, its approximation by tanh `gelu_tanh` (GPT-2), or `relu` between two
+            linear maps; `glu` or `swiglu`, where a sigmoid or a SiLU of half of the first map's
+            outputs multiplies the other half (Shazeer 2020, arXiv:2002.05202); or `none`.
         feed_forward_ratio: Hidden width of the feed-forward over dim. A gated one has one and a
             half times the parameters; Shazeer gives it 2/3 of the ratio.
+        has_feed_forward_bias: Whether its linear maps have biases; Shazeer's, and Llama's (Touvron
+            et al. 2023, arXiv:2302.13971), have none.
     """
 
     norm_placement: Literal["pre", "post", "res_post"] = "pre"
@@ -60,8 +62,9 @@ class StackConfig:
     layer_scale: float | None = late_knob(None)
     stochastic_depth: float = late_knob(0.0)
     stochastic_depth_rule: Literal["linear", "constant"] = late_knob("linear")
-    feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = late_knob("gelu")
+    feed_forward: Literal["gelu", "gelu_tanh", "relu", "glu", "swiglu", "none"] = late_knob("gelu")
     feed_forward_ratio: float = late_knob(4.0)
+    has_feed_forward_bias: bool = late_knob(True)
 
 
 def check_stack(config: StackConfig, owner: str) -> None:
@@ -184,9 +187,9 @@ class FeedForward(nn.Module):
         super().__init__()
         hidden = max(1, round(config.feed_forward_ratio * dim))
         self.kind = config.feed_forward
-        is_gated = self.kind in ("glu", "swiglu")
-        self.expand = nn.Linear(dim, 2 * hidden if is_gated else hidden)
-        self.contract = nn.Linear(hidden, dim)
+        is_gated, bias = self.kind in ("glu", "swiglu"), config.has_feed_forward_bias
+        self.expand = nn.Linear(dim, 2 * hidden if is_gated else hidden, bias=bias)
+        self.contract = nn.Linear(hidden, dim, bias=bias)
         scaled_normal(self.expand)
         scaled_normal(self.contract)
 
@@ -198,6 +201,8 @@ class FeedForward(nn.Module):
     def _activated(self, x: Tensor) -> Tensor:
         if self.kind == "gelu":
             return functional.gelu(x)
+        if self.kind == "gelu_tanh":
+            return functional.gelu(x, approximate="tanh")
         if self.kind == "relu":
             return functional.relu(x)
         if self.kind == "glu":

@@ -23,6 +23,7 @@ from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
 from models.mixer import State
+from models.model_spec import late_knob
 from models.stack import Trunk
 
 
@@ -57,9 +58,13 @@ class LanguageModel(StackArchitecture):
         Attributes:
             is_tied: Whether the output matrix is the embedding; else it is a matrix of its own,
                 drawn alike, from normal(0, 1 / dim).
+            has_scaled_embedding: Whether tokens are multiplied by sqrt(dim) as they enter, as in
+                Vaswani et al. 2017, section 3.4; if not, the embedding is drawn from
+                normal(0, 0.02), as GPT-2's.
         """
 
         is_tied: bool = True
+        has_scaled_embedding: bool = late_knob(True)
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
@@ -67,7 +72,8 @@ class LanguageModel(StackArchitecture):
         if self.config.is_tied:
             self.check_tie()
         with seeds.part("embedding"):
-            self.embedding = TokenEmbedding(spec.input_size, spec.dim)
+            is_scaled = self.config.has_scaled_embedding
+            self.embedding = TokenEmbedding(spec.input_size, spec.dim, is_scaled=is_scaled)
         self.trunk = Trunk(spec, self.config, seeds, is_causal=self.is_causal)
         if not self.config.is_tied:
             with seeds.part("head"):

@@ -71,7 +71,7 @@ class Translator(StackArchitecture):
         """
 
         norm_placement: Literal["pre", "post", "res_post"] = "post"
-        feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = "relu"
+        feed_forward: Literal["gelu", "gelu_tanh", "relu", "glu", "swiglu", "none"] = "relu"
         tied: Literal["all", "output", "none"] = "all"
         decoder_mixer: str | None = None
         context_mixer: str = "attention"

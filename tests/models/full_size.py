@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from models import ModelSpec, architecture_class
-from models.presets import preset
+from models.presets import Preset, preset
 from models.registry import knobs_of_mixer
 
 
 def full_size(name: str, *, num_classes: int = 1000, **changes: Any) -> ModelSpec:
-    """A preset for colour images of its own side; `changes` are fields beside or instead of its."""
+    """A preset for colour images of its own side, or for texts of its own vocabulary.
+
+    `changes` are fields beside or instead of its own.
+    """
     named = preset(name)
     fields: dict[str, Any] = {**named.fields, **changes}
     side = fields.pop("side", named.side)
@@ -22,6 +25,19 @@ def full_size(name: str, *, num_classes: int = 1000, **changes: Any) -> ModelSpe
         **{"position": "none", **parts} if "position" in takes else parts,
         knobs={key: value for key, value in fields.items() if key in of_mixer},
         settings={key: value for key, value in fields.items() if key not in of_mixer},
-        length=side**2, input_kind="image", input_size=3, grid=(side, side),
-        output_size=num_classes,
-    )  # fmt: skip
+        **(_of_text(named) if named.vocabulary else _of_images(side, num_classes)),
+    )
+
+
+def _of_images(side: int, num_classes: int) -> dict[str, Any]:
+    return {
+        "length": side**2, "input_kind": "image", "input_size": 3, "grid": (side, side),
+        "output_size": num_classes,
+    }  # fmt: skip
+
+
+def _of_text(named: Preset) -> dict[str, Any]:
+    return {
+        "length": named.length, "input_kind": "tokens", "input_size": named.vocabulary,
+        "output_size": named.vocabulary,
+    }  # fmt: skip

@@ -56,6 +56,19 @@ def test_every_linear_map_is_drawn_again_and_no_table(
         assert weight.mean().abs() < 0.1 * deviation, name
 
 
+def test_gpt2_divides_what_sub_layers_add() -> None:
+    """By the root of how many there are: two of each of three blocks."""
+    changes = {"dim": 64, "depth": 3, "initialisation": "gpt2", "has_scaled_embedding": False}
+    drawn = matrices(build(spec("language_model", "attention", **changes)))
+    added = {name for name in drawn if "mixer.output" in name or "mlp.contract" in name}
+    assert len(added) == 6
+    for name, weight in drawn.items():
+        if name != "trunk.position.table":
+            deviation = 0.02 / 6**0.5 if name in added else 0.02
+            assert weight.std().item() == pytest.approx(deviation, rel=0.1), name
+            assert weight.abs().max() > 2.5 * deviation, "normal, and not cut"
+
+
 @others
 def test_the_vectors_of_a_linear_input_are_no_table(initialisation: str) -> None:
     plain = spec("classifier", input_kind="vectors")

@@ -20,6 +20,18 @@ def test_a_preset_has_the_published_parameters(name: str) -> None:
     assert build_shapes(full_size(name)).num_parameters() == COUNTS[PRESETS[name].system]
 
 
+# Counted by transformers 5.13 from the published configurations; see tests/parity.
+BY_TRANSFORMERS = {
+    "gpt2_medium": 354_823_168, "gpt2_large": 774_030_080, "gpt2_xl": 1_557_611_200,
+    "smollm_135m": 134_515_008, "smollm_360m": 361_821_120,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_TRANSFORMERS)
+def test_a_preset_that_no_table_has_is_as_large_as_transformers_says(name: str) -> None:
+    assert build_shapes(full_size(name)).num_parameters() == BY_TRANSFORMERS[name]
+
+
 def test_every_published_vision_model_has_a_preset() -> None:
     built = {each.system for each in PRESETS.values()}
     assert {system for system in COUNTS if system.startswith(VISION)} - built == set()

@@ -57,15 +57,23 @@ def test_no_causal_stack_has_batch_norm() -> None:
         build(spec("language_model", norm_kind="batch"))
 
 
-@pytest.mark.parametrize("kind", ["gelu", "relu", "glu", "swiglu"])
-def test_feed_forwards_are_their_formulas(kind: Any) -> None:
-    mlp = FeedForward(8, StackConfig(feed_forward=kind, feed_forward_ratio=2.6))
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "relu", "glu", "swiglu"])
+def test_feed_forwards_are_their_formulas(kind: Any, has_bias: bool) -> None:
+    config = StackConfig(feed_forward=kind, feed_forward_ratio=2.6, has_feed_forward_bias=has_bias)
+    mlp = FeedForward(8, config)
+    assert (mlp.contract.bias is not None) == (mlp.expand.bias is not None) == has_bias
     x, hidden = numbers(2, 3, 8), 21
-    up = x @ mlp.expand.weight.T + numbers(len(mlp.expand.bias))
-    mlp.expand.bias.data = numbers(len(mlp.expand.bias))
+    up = x @ mlp.expand.weight.T
+    if has_bias:
+        mlp.expand.bias.data = numbers(len(mlp.expand.bias))
+        up = up + mlp.expand.bias
     first, second = up[..., :hidden], up[..., hidden:]
     activated = {
         "gelu": lambda: first * 0.5 * (1 + torch.erf(first / 2**0.5)),
+        "gelu_tanh": lambda: (
+            first * 0.5 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (first + 0.044715 * first**3)))
+        ),
         "relu": lambda: first.clamp(min=0),
         "glu": lambda: first * torch.sigmoid(second),
         "swiglu": lambda: first * (second / (1 + (-second).exp())),

@@ -55,7 +55,7 @@ class Captioner(Translator):
         """
 
         norm_placement: Literal["pre", "post", "res_post"] = "pre"
-        feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = "gelu"
+        feed_forward: Literal["gelu", "gelu_tanh", "relu", "glu", "swiglu", "none"] = "gelu"
         tied: Literal["all", "output", "none"] = "output"
 
     @classmethod
