@@ -169,7 +169,7 @@ def redraw(model: nn.Module, initialisation: Initialisation, seeds: PartSeeds) -
         with seeds.part(f"{initialisation} {name}"), torch.no_grad():
             _draw(owner, weight, initialisation)
             if initialisation == "gpt2" and name.endswith(_ADDED):
-                weight /= num_added**0.5
+                weight.div_(num_added**0.5)
             if isinstance(owner, _LAYERS) and owner.bias is not None and owner.bias not in kept:
                 nn.init.zeros_(owner.bias)
 
