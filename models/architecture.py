@@ -33,7 +33,8 @@ class Architecture(nn.Module, ABC):
         name: Its key in `models.ARCHITECTURES`; a user's own needs none.
         takes: What an ablation may set besides the knobs of `Config`; all of it stands in `spec`.
             With ``mixer`` it has a hole for one.
-        reads: The kinds that it can read, by input; see `models.interface.Interface`.
+        reads: The kinds that it reads, by input; see `models.interface.Interface`.
+        may_read: Likewise, of inputs that a task may give it.
         answers: What it can be asked for.
         is_causal: Whether its mixers are built causal.
         is_stochastic: Whether it draws random numbers in evaluation too.
@@ -48,6 +49,7 @@ class Architecture(nn.Module, ABC):
     name: ClassVar[str] = ""
     takes: ClassVar[tuple[Part, ...]] = ()
     reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {INPUTS: INPUT_KINDS}
+    may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {}
     answers: ClassVar[tuple[Answer, ...]] = ANSWERS
     is_causal: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
@@ -100,13 +102,14 @@ class Architecture(nn.Module, ABC):
     @classmethod
     def why_unreadable(cls, kinds: Mapping[str, InputKind]) -> str:
         """Why it cannot read inputs of these kinds; empty where it can."""
+        readable = {**cls.may_read, **cls.reads}
         for name in dict.fromkeys((*cls.reads, *kinds)):
             if name not in kinds:
                 return f"needs {name}, which are not given"
-            if name not in cls.reads:
+            if name not in readable:
                 return f"takes no {name}"
-            if kinds[name] not in cls.reads[name]:
-                return f"takes {' or '.join(cls.reads[name])} as {name}, not {kinds[name]}"
+            if kinds[name] not in readable[name]:
+                return f"takes {' or '.join(readable[name])} as {name}, not {kinds[name]}"
         return ""
 
     @classmethod

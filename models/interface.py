@@ -20,6 +20,7 @@ ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
 CONTEXT = "context"  # that of a second stream, which some have
+SEGMENTS = "segments"  # that which says to which of two texts each token belongs, 0 or 1
 DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
 PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]`
 # Those of a model that compares images and texts, for a loss over all of a batch: the vector of

@@ -142,6 +142,15 @@ def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
     )
 
 
+def _bert(dim: int, depth: int, heads: int) -> Preset:
+    """Devlin et al. 2019, section 3, as it answers about texts."""
+    fields: dict[str, Knob] = {
+        "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
+        "bias": True,
+    }  # fmt: skip
+    return Preset(architecture="bert_classifier", fields=fields, vocabulary=30_522, length=512)
+
+
 def _llama(
     dim: int, depth: int, heads: int, key_value_heads: int, hidden: int, *, vocabulary: int
 ) -> Preset:
@@ -161,6 +170,9 @@ PRESETS: Mapping[str, Preset] = {
     "gpt2_medium": _gpt2(1024, 24, 16),
     "gpt2_large": _gpt2(1280, 36, 20),
     "gpt2_xl": _gpt2(1600, 48, 25),
+    # BERT
+    "bert_base": _bert(768, 12, 12),
+    "bert_large": _bert(1024, 24, 16),
     # a decoder of 2024: Allal et al. 2025, SmolLM2 (arXiv:2502.02737), and SmolLM before it
     "smollm_135m": _llama(576, 30, 9, 3, 1536, vocabulary=49_152),
     "smollm_360m": _llama(960, 32, 15, 5, 2560, vocabulary=49_152),

@@ -93,6 +93,8 @@ POSITIONS: dict[str, str] = {
 ARCHITECTURES: dict[str, str] = {
     # one sequence in, one answer for each token
     "language_model": "models.architectures.language_model:LanguageModel",
+    "bert": "models.architectures.bert:Bert",
+    "bert_classifier": "models.architectures.bert:BertClassifier",
     "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
     "tagger": "models.architectures.tagger:Tagger",
     # one sequence in, one answer for each sequence

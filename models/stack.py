@@ -174,6 +174,8 @@ class Trunk(nn.Module):
         is_causal: Whether a token sees itself and earlier ones only.
         context_mixer: Builds what mixes another sequence in, once for each block; None where
             there is no other sequence.
+        has_embedding_norm: Whether a norm stands before the first block, over tokens and positions
+            together, as BERT's.
 
     Raises:
         ModelError: what does not go together.
@@ -187,6 +189,7 @@ class Trunk(nn.Module):
         *,
         is_causal: bool,
         context_mixer: Callable[[], Mixer] | None = None,
+        has_embedding_norm: bool = False,
     ) -> None:
         if is_causal and config.norm_kind == "batch":
             raise ModelError(
@@ -200,6 +203,7 @@ class Trunk(nn.Module):
                 f"runtime={spec.runtime!r}"
             )
         self.position = build_position(spec, config.position_mode, config.position_std, seeds)
+        self.embedding_norm = build_norm(spec.dim, config) if has_embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(build_mixers(spec, seeds, is_causal=is_causal)):
@@ -227,7 +231,7 @@ class Trunk(nn.Module):
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """As `forward`, before the final norm."""
-        x = self.dropout(self.position(x))
+        x = self.dropout(normed(self.embedding_norm, self.position(x), mask))
         if self.is_reversible:
             return through(partial(self._branches, mask, context_mask), x, context)
         for block in self.blocks:
@@ -267,7 +271,7 @@ class Trunk(nn.Module):
         Raises:
             ModelError: a place beyond those that the position knows.
         """
-        x_t = self.dropout(self.position.at(x_t, place))
+        x_t = self.dropout(normed(self.embedding_norm, self.position.at(x_t, place)))
         x: Any = (x_t, x_t) if self.is_reversible else x_t
         new = []
         contexts = prepared or ((),) * len(states)

@@ -45,8 +45,10 @@ STACKS = [
     and architecture_class(name).takes == StackArchitecture.takes
 ]
 PAIRINGS = [(name, mixer) for name in OF_ONE_INPUT if name in STACKS for mixer in MIXERS]
+# What reads the first token alone, which some mixers let see no other.
+OF_ALL_TOKENS = {"bert_classifier": {"pooling": "mean"}}
 FITTING = [
-    spec(architecture, mixer)
+    spec(architecture, mixer, **OF_ALL_TOKENS.get(architecture, {}))
     for architecture, mixer in PAIRINGS
     if mixer_class(mixer).supports_causal or not architecture_class(architecture).is_causal
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from models import ModelError, build_shapes
@@ -30,6 +32,22 @@ BY_TRANSFORMERS = {
 @pytest.mark.parametrize("name", BY_TRANSFORMERS)
 def test_a_preset_that_no_table_has_is_as_large_as_transformers_says(name: str) -> None:
     assert build_shapes(full_size(name)).num_parameters() == BY_TRANSFORMERS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("bert_base", 109_482_240), ("bert_large", 335_141_888)]
+)
+def test_bert_has_the_published_parameters_without_its_head(name: str, wanted: int) -> None:
+    whole = full_size(name)
+    head = (whole.dim + 1) * whole.output_size
+    assert build_shapes(whole).num_parameters() == wanted + head
+
+
+def test_bert_in_training_has_the_published_parameters() -> None:
+    """With both heads; the second one's answers are two more symbols, which the paper has not."""
+    whole = full_size("bert_base")
+    both = replace(whole, architecture="bert", settings={"has_next_sentence": True})
+    assert build_shapes(both).num_parameters() == 110_106_428
 
 
 def test_every_published_vision_model_has_a_preset() -> None:
