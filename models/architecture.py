@@ -41,6 +41,8 @@ class Architecture(nn.Module, ABC):
         mask_mode: ``pads_as_tokens`` declares that padding is meant to be read.
         starts_from: What the task must ask for on which a training starts, where the model has
             parts that it does not train itself; empty where it trains all of them.
+        siblings: By what they can be asked for, architectures whose parts have the names of its
+            own: those on which a training may start where it cannot be asked for that itself.
         spec: What it was built from.
         config: Its knobs, defaults filled in.
     """
@@ -55,6 +57,7 @@ class Architecture(nn.Module, ABC):
     is_stochastic: ClassVar[bool] = False
     mask_mode: ClassVar[Literal["none", "pads_as_tokens"]] = "none"
     starts_from: ClassVar[Answer | Literal[""]] = ""
+    siblings: ClassVar[Mapping[Answer, str]] = {}
 
     @dataclass(frozen=True, kw_only=True)
     class Config:

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 InputKind = Literal["tokens", "vectors", "image"]
 Answer = Literal[
-    "class", "number", "symbols", "next_symbols", "sequence", "pair", "choice", "image", "drawing",
+    "class", "number", "symbols", "next_symbols", "continuation", "sequence", "pair", "choice",
+    "image", "drawing",
 ]  # fmt: skip
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
 CONTEXT = "context"  # that of a second stream, which some have
 SEGMENTS = "segments"  # that which says to which of two texts each token belongs, 0 or 1
+# That which says which tokens are asked for, `[batch, answers]`, where not all are: answers then
+# stand in its order, and a model is spared the others.
+PLACES = "places"
 DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
 PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]`
 # Those of a model that compares images and texts, for a loss over all of a batch: the vector of
@@ -29,9 +33,17 @@ PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]
 IMAGE_VECTOR, TEXT_VECTOR, SCALE = "image_vector", "text_vector", "scale"
 IMAGE_TOKENS = "image_tokens"  # those of a picture in a code of the model's own, `[batch, places]`
 # With one row of outputs a token; the others have one a sequence.
-PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "sequence"})
+PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "continuation", "sequence"})
 # Where no output may depend on a later token of the inputs.
 CAUSAL: frozenset[Answer] = frozenset({"next_symbols", "sequence"})
+
+
+Count = TypeVar("Count", int, "Tensor")
+
+
+def prefix_length(length: Count) -> Count:
+    """Of so many tokens, those of the prefix, where a ``continuation`` is asked for."""
+    return length // 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +75,10 @@ class Interface:
             sequences, whose inputs have an axis of two after the batch; the ``choice`` of one of
             several sequences, whose inputs have an axis of candidates there, with one logit each;
             one of the ``symbols`` for each token; the ``next_symbols``, where each token is
-            answered from itself and earlier ones; a ``sequence`` that the model writes, which in
-            training is read like those; an ``image`` of `[rows, columns, output_size]`; or a
-            ``drawing`` of one, by tokens whose logits are `[places, codes]`: such a model has
+            answered from itself and earlier ones; the ``continuation`` of a text, likewise, but
+            the first `prefix_length` tokens see each other; a ``sequence`` that the model writes,
+            which in training is read like those; an ``image`` of `[rows, columns, output_size]`; or
+            a ``drawing`` of one, by tokens whose logits are `[places, codes]`: such a model has
             ``num_image_tokens`` and ``draw(**inputs, chances)``, and returns the tokens of the
             image that it is given besides.
         output_size: Logits or numbers of one answer.

@@ -33,6 +33,7 @@ MIXERS: dict[str, str] = {
     "differential_attention": (
         "models.mixers.attentions.differential_attention:DifferentialAttention"
     ),
+    "prefix_attention": "models.mixers.attentions.prefix_attention:PrefixAttention",
     "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
     "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
     "window_attention": "models.mixers.attentions.window_attention:WindowAttention",
@@ -94,6 +95,8 @@ ARCHITECTURES: dict[str, str] = {
     # one sequence in, one answer for each token
     "language_model": "models.architectures.language_model:LanguageModel",
     "bert": "models.architectures.bert:Bert",
+    "bert_left_to_right": "models.architectures.bert:BertLeftToRight",
+    "bert_prefix": "models.architectures.bert:BertPrefix",
     "bert_classifier": "models.architectures.bert:BertClassifier",
     "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
     "tagger": "models.architectures.tagger:Tagger",

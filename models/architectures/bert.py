@@ -2,20 +2,25 @@
 
 Paper: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language
     Understanding" (arXiv:1810.04805), section 3 and its code.
-Both: embedding + learned position + segment, normed -> depth x (mixer, feed-forward), a norm after
+All: embedding + learned position + segment, normed -> depth x (mixer, feed-forward), a norm after
     each sum.
 bert: a hidden token is named by a layer of its own (a linear map, GELU, a norm) and the embedding,
-    with a bias. Whether the second text follows the first is read off the first token by the
-    pooler, a linear map and tanh; see `Config.has_next_sentence`.
-bert_classifier: the pooler, then a linear map to the classes. Parts of both have the same names, so
-    a training of the one may start from the other.
+    with a bias. Where it is given two texts, the first token answers whether the second follows the
+    first: its logits are then those of the pooler, a linear map and tanh, for the last two symbols,
+    "it does not" and "it does", and none for the others.
+bert_left_to_right: each token sees itself and earlier ones, and names the next one, as the model of
+    Table 5, "left to right, no next sentence".
+bert_prefix: likewise behind the first half of the tokens, which see each other; its `attention` is
+    `prefix_attention`, and it refuses a mixer that shows a token what it is asked for.
+bert_classifier: the pooler, then a linear map to the classes. Parts of all have the same names, so
+    a training of the one may start from another.
 Departures: dropout is 0 unless it is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -27,14 +32,16 @@ from models.architectures.classifier import mean_of_real
 from models.embedding import UNSCALED_DEVIATION, TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, scaled_normal
-from models.interface import SEGMENTS, Answer, InputKind
+from models.interface import PLACES, SEGMENTS, Answer, InputKind, prefix_length
+from models.model_spec import ModelSpec
 from models.stack import Trunk
 
 NUM_SEGMENTS = 2
+_PREFIX_FORMS = {"attention": "prefix_attention"}
 
 
 class _Encoder(StackArchitecture):
-    """What both have."""
+    """What all have."""
 
     reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens",)}
     may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {SEGMENTS: ("tokens",)}
@@ -64,7 +71,14 @@ class _Encoder(StackArchitecture):
         with seeds.part("segments"):
             self.segments = nn.Embedding(NUM_SEGMENTS, spec.dim)
             nn.init.normal_(self.segments.weight, std=UNSCALED_DEVIATION)
-        self.trunk = Trunk(spec, self.config, seeds, is_causal=False, has_embedding_norm=True)
+        self.trunk = Trunk(
+            self.stack_spec(), self.config, seeds, is_causal=self.is_causal,
+            has_embedding_norm=True,
+        )  # fmt: skip
+
+    def stack_spec(self) -> ModelSpec:
+        """What the stack is built from."""
+        return self.spec
 
     def build_pooler(self, seeds: PartSeeds, outputs: int, name: str) -> None:
         """A linear map of the first token, tanh, and a linear map to logits."""
@@ -93,19 +107,14 @@ class Bert(_Encoder):
 
     name = "bert"
     answers: ClassVar[tuple[Answer, ...]] = ("symbols",)
-    config: Config
+    may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
+        SEGMENTS: ("tokens",), PLACES: ("tokens",),
+    }  # fmt: skip
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config(_Encoder.Config):
-        """Knobs, besides those of every stack.
-
-        Attributes:
-            has_next_sentence: Whether the first token answers whether the second text follows the
-                first: its logits are then those of the pooler, for the last two symbols, "it does
-                not" and "it does", and none for the others.
-        """
-
-        has_next_sentence: bool = False
+    @property
+    def has_next_sentence(self) -> bool:
+        """Whether it is given two texts."""
+        return SEGMENTS in self.spec.others
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
@@ -121,11 +130,15 @@ class Bert(_Encoder):
             scaled_normal(self.transform)
         self.transform_norm = nn.LayerNorm(dim, eps=self.config.norm_eps)
         self.output_bias = nn.Parameter(torch.zeros(outputs))
-        if self.config.has_next_sentence:
+        if self.has_next_sentence:
             self.build_pooler(seeds, NUM_SEGMENTS, "next_sentence")
 
     def forward(
-        self, inputs: Tensor, mask: Tensor | None = None, segments: Tensor | None = None
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        segments: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """See `Architecture.forward`; `[batch, time, output_size]`.
 
@@ -133,26 +146,72 @@ class Bert(_Encoder):
             inputs: `[batch, time]`.
             mask: The same shape, True where a real token stands; None where all are real.
             segments: The same shape, 1 in the second text; None where there is one.
+            places: `[batch, answers]`: the tokens that are named, and the shape of what is
+                returned, `[batch, answers, output_size]`; None names all.
         """
         hidden = self.hidden(inputs, mask, segments)
-        read = self.transform_norm(functional.gelu(self.transform(hidden)))
+        asked = hidden
+        if places is not None:
+            asked = hidden.gather(1, places[:, :, None].expand(-1, -1, hidden.shape[2]))
+        read = self.transform_norm(functional.gelu(self.transform(asked)))
         table = self.embedding.table.weight[: self.spec.output_size]
         logits = functional.linear(read, table, self.output_bias)
-        return self._with_next_sentence(logits, hidden) if self.config.has_next_sentence else logits
+        return self._with_next_sentence(logits, hidden) if self.has_next_sentence else logits
 
     def _with_next_sentence(self, logits: Tensor, hidden: Tensor) -> Tensor:
-        """The first token's answers in place."""
+        """The first token's answers in place; with `places` it is the first of them."""
         answers = self.get_submodule("next_sentence")(self.pooled(hidden[:, 0]))
         none = torch.full_like(logits[:, 0, NUM_SEGMENTS:], torch.finfo(logits.dtype).min / 2)
         first = torch.cat([none, answers], dim=-1)
         return torch.cat([first[:, None], logits[:, 1:]], dim=1)
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Blocks, the layer before the output, the output, and the pooler."""
-        dim = self.spec.dim
+        """Blocks, the layer before the output and the output, and the pooler."""
+        dim, places = self.spec.dim, self.spec.others.get(PLACES)
+        num_named = length if places is None else min(length, places.length)
         per_token = 2 * dim * (dim + self.spec.output_size)
-        pooler = 2 * dim * (dim + NUM_SEGMENTS) * self.config.has_next_sentence
-        return self.trunk.flops(length, batch) + batch * (length * per_token + pooler)
+        pooler = 2 * dim * (dim + NUM_SEGMENTS) * self.has_next_sentence
+        return self.trunk.flops(length, batch) + batch * (num_named * per_token + pooler)
+
+
+class BertLeftToRight(Bert):
+    """Tokens `[batch, time]` -> logits `[batch, time, output_size]` of the next ones."""
+
+    name = "bert_left_to_right"
+    answers = ("next_symbols",)
+    may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {}
+    is_causal = True
+
+
+class BertPrefix(Bert):
+    """Tokens `[batch, time]` -> logits of the next ones, wrong for those of the prefix."""
+
+    name = "bert_prefix"
+    answers = ("continuation",)
+    may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {}
+
+    @classmethod
+    def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """See `Architecture.mixers_of`."""
+        return tuple(_PREFIX_FORMS.get(name, name) for name in super().mixers_of(spec))
+
+    def stack_spec(self) -> ModelSpec:
+        """With the form of its mixers that has a prefix."""
+        return replace(self.spec, mixer="+".join(self.mixers_of(self.spec)))
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        super().build(seeds)
+        length = self.spec.length
+        after = torch.arange(length) > torch.arange(length)[:, None].clamp(
+            min=prefix_length(length) - 1
+        )
+        for mixer in self.trunk.mixers():
+            if (mixer.receptive_field(length) & after).any():
+                raise ModelError(
+                    f"{self.name}: behind the prefix {mixer.name} shows a token what it is asked "
+                    f"for; take {' or '.join(_PREFIX_FORMS)}"
+                )
 
 
 class BertClassifier(_Encoder):
@@ -160,6 +219,9 @@ class BertClassifier(_Encoder):
 
     name = "bert_classifier"
     answers: ClassVar[tuple[Answer, ...]] = ("class", "number")
+    siblings: ClassVar[Mapping[Answer, str]] = {
+        "symbols": "bert", "next_symbols": "bert_left_to_right", "continuation": "bert_prefix",
+    }  # fmt: skip
     config: Config
 
     @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ class Visibility:
         is_causal: Whether keys that come after a query are hidden from it.
         window: How far from a query a key may stand; None for any distance.
         sinks: How many keys, from the first on, may be seen from outside the window too.
+        prefix: `[batch, 1, 1, 1]`, or of one row for all: how many keys, from the first on, may be
+            seen by queries before them too; None for none.
     """
 
     queries: Tensor
@@ -35,6 +37,7 @@ class Visibility:
     is_causal: bool
     window: int | None = None
     sinks: int = 0
+    prefix: Tensor | None = None
 
     def is_everything(self) -> bool:
         """Whether nothing is hidden from anybody."""
@@ -53,6 +56,8 @@ class Visibility:
         allowed = torch.ones(len(self.queries), len(self.keys), device=self.keys.device).bool()
         if self.is_causal:
             allowed = allowed & (self.distance() <= 0)
+        if self.prefix is not None:
+            allowed = allowed | (self.keys < self.prefix)
         if self.window is not None:
             is_near = self.distance().abs() <= self.window
             allowed = allowed & (is_near if self.sinks == 0 else is_near | self._is_sink())
@@ -100,7 +105,8 @@ def fused_attention(
     Returns:
         `[batch, heads, time, width2]`; zeros for a query that may see nothing.
     """
-    if visible.real is None and visible.window is None and bias is None:
+    is_plain = visible.real is None and visible.window is None and visible.prefix is None
+    if is_plain and bias is None:
         is_causal = visible.is_causal
         return attended(kernel, queries, keys, values, is_causal=is_causal, scale=scale)
     allowed = visible.mask()

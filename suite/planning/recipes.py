@@ -30,6 +30,8 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
     if is_spread:
         _refuse_on_workers(scale)
     checked_precision(scale)
+    if scale.is_start_frozen and scale.start == NO_START:
+        raise Impossible("is_start_frozen=True needs a start, whose weights it keeps")
     if scale.scheduled_sampling and (why := why_no_sampling(task)):
         raise Impossible(f"scheduled_sampling={scale.scheduled_sampling} is impossible: {why}")
     recipe = scale.in_training()
@@ -56,6 +58,7 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"ema={scale.ema}": bool(scale.ema),
         f"adversarial_steps={scale.adversarial_steps}": bool(scale.adversarial_steps),
         f"precision={scale.precision!r}": scale.precision == "tf32",
+        f"is_start_frozen={scale.is_start_frozen}": scale.is_start_frozen,
     }
     for what, is_asked in asked.items():
         if is_asked:
@@ -148,7 +151,8 @@ def _before_others(
     """The scale of a training that others start or learn from, and that does neither itself."""
     steps = steps or before.steps
     asked: dict[str, Any] = {
-        "steps": steps, "start": NO_START, "distillation": NO_DISTILLATION, "test_lengths": (),
+        "steps": steps, "start": NO_START, "is_start_frozen": False,
+        "distillation": NO_DISTILLATION, "test_lengths": (),
         "learning_rate": learning_rate or before.learning_rate, **changes,
     }  # fmt: skip
     for name in {"warmup_steps", "num_evaluations"} & before.model_fields_set:

@@ -157,22 +157,33 @@ def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
     """The same model on the task on which it is trained first.
 
-    Where its architecture cannot serve that task, the task's own, with those knobs that both have.
+    Where its architecture cannot serve that task, one whose parts have the same names, or the
+    task's own, which has no mixer; with those knobs that both have.
     """
     if scale.start == NO_START:
         return None
     task = task_named(scale.start)
-    model, instead = baseline.model(variant), None
-    if model.architecture and load_architecture(model.architecture).why_not(
-        task.interface(task.fixed_length or scale.length)
-    ):
-        instead = model = Model(task.architecture).model_copy(update={"knobs": model.knobs})
+    model = baseline.model(variant)
+    instead = _instead(model, task, task.interface(task.fixed_length or scale.length))
+    model = instead or model
     knobs = knob_names(load_architecture(model.architecture or task.architecture))
     knobs |= knobs_of(model.mixer) if model.mixer else set()
     try:
         return subject_of(*pretraining_of(baseline, variant, scale, knobs, instead), task.name)
     except Impossible as reason:
         raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
+
+
+def _instead(model: Model, task: type[Task], interface: Interface) -> Model | None:
+    """What is trained on the task in place of a model that cannot serve it; None where it can."""
+    if not model.architecture:
+        return None
+    kind = load_architecture(model.architecture)
+    if not kind.why_not(interface):
+        return None
+    if sibling := kind.siblings.get(interface.asks_for):
+        return _named(model, sibling)
+    return Model(task.architecture).model_copy(update={"knobs": model.knobs})
 
 
 def _teacher(

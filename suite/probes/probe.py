@@ -271,7 +271,8 @@ def started_model(
     model = initial_model(trial)
     if trial.start is not None:
         folder = checkpointer.folder if checkpointer else None
-        yield TrialRemark(take_over(model, folder, trial.start.trial_id))
+        is_frozen = trial.training is not None and trial.training.is_start_frozen
+        yield TrialRemark(take_over(model, folder, trial.start.trial_id, is_frozen=is_frozen))
     return model
 
 

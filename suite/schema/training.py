@@ -38,6 +38,7 @@ class Training:
         cutmix: Likewise.
         repeated_augmentation: How often each image stands in a batch.
         adversarial_steps: Passes of a step; see `suite.training.adversarial`.
+        is_start_frozen: Whether weights that `Trial.start` has left stay as they are.
     """
 
     steps: int
@@ -65,6 +66,7 @@ class Training:
     cutmix: float = 0.0
     repeated_augmentation: int = 1
     adversarial_steps: int = 0
+    is_start_frozen: bool = False
 
     @property
     def hashed(self) -> dict[str, Any]:

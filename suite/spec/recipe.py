@@ -46,8 +46,12 @@ class Recipe(FrozenSpec):
         accumulation: Parts that each worker cuts its share of the batch into, to save memory.
         ema: Decay of an average of the weights, which is then what is scored; 0 keeps none.
         start: A task on which the same model is trained first, or ``none``; where its architecture
-            cannot serve that task, the task's own. Weights whose name and shape agree are taken
-            over, and learned positions of another resolution of images.
+            cannot serve that task, one with parts of the same names, or the task's own. Weights
+            whose name and shape agree are taken over, and learned positions of another resolution
+            of images.
+        is_start_frozen: Whether what is taken over stays as it is, so that only other weights are
+            trained: BERT's "feature-based approach" (Devlin et al. 2019, section 5.3). FLOPs are
+            counted as if all were.
         pretraining_steps: Steps of that training; None takes as many as `steps` of the scale.
         pretraining_learning_rate: Its peak; None takes `learning_rate` of the scale.
         distillation: What models learn of the ablation's teacher, beside the targets: ``none``;
@@ -92,6 +96,7 @@ class Recipe(FrozenSpec):
     accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     start: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,200}$")] = NO_START
+    is_start_frozen: bool = False
     pretraining_steps: Count | None = None
     pretraining_learning_rate: Rate | None = None
     distillation: Distillation = NO_DISTILLATION
@@ -125,6 +130,7 @@ class Recipe(FrozenSpec):
             "erasing": self.erasing + 0.0, "mixup": self.mixup + 0.0,
             "cutmix": self.cutmix + 0.0, "repeated_augmentation": self.repeated_augmentation,
             "adversarial_steps": self.adversarial_steps,
+            "is_start_frozen": self.is_start_frozen,
         }  # fmt: skip
         if self.optimizer == "sgd":
             found["momentum"] = self.momentum + 0.0

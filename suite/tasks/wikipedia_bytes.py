@@ -55,13 +55,27 @@ class WikipediaBytes(TextWindows):
     @cache
     def read() -> Corpus:
         """See `TextWindows.read`."""
-        articles = read_articles()
-        eligible = [title for title, xml in articles.items() if len(xml) in HELD_OUT_BYTES]
-        order = iter(sorted(eligible, key=lambda title: hashlib.sha256(title).digest()))
-        held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
-        for split, count in NUM_HELD_OUT.items():
-            held_out[split] = tuple(_codes(articles.pop(next(order))) for _ in range(count))
-        return Corpus(training=_codes(b"".join(articles.values())), held_out=held_out)
+        articles = split_articles()
+        held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {
+            split: tuple(map(_codes, articles[split])) for split in NUM_HELD_OUT
+        }
+        return Corpus(training=_codes(b"".join(articles["training"])), held_out=held_out)
+
+
+def split_articles() -> dict[str, list[bytes]]:
+    """The XML of the articles of each split, as ``training``.
+
+    Raises:
+        TaskError: if the data file is missing, altered or malformed.
+    """
+    articles = read_articles()
+    eligible = [title for title, xml in articles.items() if len(xml) in HELD_OUT_BYTES]
+    order = iter(sorted(eligible, key=lambda title: hashlib.sha256(title).digest()))
+    found = {
+        str(split): [articles.pop(next(order)) for _ in range(count)]
+        for split, count in NUM_HELD_OUT.items()
+    }
+    return {**found, "training": list(articles.values())}
 
 
 def read_articles() -> dict[bytes, bytes]:

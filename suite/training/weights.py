@@ -61,7 +61,9 @@ def why_no_weights(checkpoints: Path, trial_id: str) -> str:
     return why_invalid(checkpoints / trial_id / FINAL, trial_id)
 
 
-def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
+def take_over(
+    model: nn.Module, checkpoints: Path | None, trial_id: str, *, is_frozen: bool = False
+) -> str:
     """Give the model the kept weights whose name, shape and type agree with its own.
 
     Of an image's positions the shape need not agree; see the module's note.
@@ -70,18 +72,21 @@ def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
         model: Drawn already; what does not agree stays as it is.
         checkpoints: The folder of all trials' checkpoints; None where this host does not see it.
         trial_id: Of the trial that has left the weights.
+        is_frozen: Whether what is taken over is not to be trained.
 
     Returns:
         What was taken, as a sentence.
 
     Raises:
-        CheckpointError: they are missing or damaged, or none agrees.
+        CheckpointError: they are missing or damaged, or none agrees; or nothing is left to train.
     """
     found = _kept(checkpoints, trial_id)
     moved = _on_its_grid(model, found)
     num_taken, left = _take(model, {**found, **moved})
     if not num_taken:
         raise CheckpointError(f"no weight of trial {trial_id[:8]} has a name and shape of its own")
+    if is_frozen:
+        _freeze(model, left, trial_id)
     said = _in_words(num_taken - len(moved), list(moved), left)
     return f"it starts from trial {trial_id[:8]}: {said}"
 
@@ -108,6 +113,14 @@ def _take(model: nn.Module, found: Tensors) -> tuple[int, list[str]]:
     model.load_state_dict(taken, strict=False)
     left = [name for name, tensor in own.items() if not _is_taken(name, tensor, taken, own)]
     return len(own) - len(left), left
+
+
+def _freeze(model: nn.Module, left: list[str], trial_id: str) -> None:
+    """Leave only parameters to be trained that were not taken over."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and name in left)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise CheckpointError(f"nothing is left to train: trial {trial_id[:8]} has trained it all")
 
 
 def _on_its_grid(model: nn.Module, found: Tensors) -> Tensors:

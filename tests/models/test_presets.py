@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from models import ModelError, build_shapes
+from models import Input, ModelError, build_shapes
 from models.presets import PRESETS, preset
 from reports.literature.csv import rows_of
 from tests.models.full_size import full_size
@@ -46,7 +46,9 @@ def test_bert_has_the_published_parameters_without_its_head(name: str, wanted: i
 def test_bert_in_training_has_the_published_parameters() -> None:
     """With both heads; the second one's answers are two more symbols, which the paper has not."""
     whole = full_size("bert_base")
-    both = replace(whole, architecture="bert", settings={"has_next_sentence": True})
+    both = replace(
+        whole, architecture="bert", others={"segments": Input(kind="tokens", size=2, length=512)}
+    )
     assert build_shapes(both).num_parameters() == 110_106_428
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelSpec, build_model
+from models import Architecture, Input, ModelSpec, build_model
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("default")]
 
@@ -46,7 +46,7 @@ SIZES = {
 }  # fmt: skip
 
 
-def ours(architecture: str, outputs: int, **settings: Any) -> Architecture:
+def ours(architecture: str, outputs: int, *, pairs: bool = False, **settings: Any) -> Architecture:
     """In float64 and evaluation mode, all its parameters moved."""
     torch.manual_seed(0)
     model = build_model(
@@ -54,6 +54,7 @@ def ours(architecture: str, outputs: int, **settings: Any) -> Architecture:
             architecture=architecture, mixer="attention", knobs={"heads": HEADS, "bias": True},
             position="learned", dim=DIM, depth=DEPTH, length=LENGTH, input_kind="tokens",
             input_size=SYMBOLS, output_size=outputs, settings=settings,
+            others={"segments": Input(kind="tokens", size=2, length=LENGTH)} if pairs else {},
         )
     )  # fmt: skip
     for parameter in model.parameters():
@@ -76,7 +77,7 @@ def with_weights_of(model: Architecture, theirs: Any, tied: list[str]) -> nn.Mod
 def test_both_heads_of_its_pre_training_are_those_of_transformers() -> None:
     from transformers import BertConfig, BertForPreTraining
 
-    model = ours("bert", SYMBOLS, has_next_sentence=True)
+    model = ours("bert", SYMBOLS, pairs=True)
     tied = ["cls.predictions.decoder.bias", "cls.predictions.decoder.weight"]
     theirs = with_weights_of(model, BertForPreTraining(BertConfig(**SIZES)), tied)
     found = model(TOKENS, MASK, SEGMENTS)

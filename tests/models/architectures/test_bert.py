@@ -14,6 +14,7 @@ from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs
 
 MASK = torch.arange(LENGTH) < torch.tensor([[LENGTH], [5], [9]])
 SEGMENTS = (torch.arange(LENGTH) >= torch.tensor([[8], [2], [LENGTH]])).long()
+PAIRS = {"segments": Input(kind="tokens", size=2, length=LENGTH)}
 
 
 def model(name: str, **settings: Any) -> Architecture:
@@ -44,7 +45,7 @@ def test_segments_of_padding_are_not_read(name: str) -> None:
 
 
 def test_the_first_token_answers_for_both_texts_and_no_other_does() -> None:
-    plain, asked = model("bert"), model("bert", has_next_sentence=True)
+    plain, asked = model("bert"), model("bert", others=PAIRS)
     found = asked(tokens(), MASK, SEGMENTS)
     assert found.shape == (BATCH, LENGTH, SYMBOLS)
     assert found.isfinite().all()
@@ -65,7 +66,7 @@ def test_a_class_is_read_off_the_first_token() -> None:
 
 
 def test_what_was_trained_on_text_has_the_names_of_what_answers_about_it() -> None:
-    of_text = dict(model("bert", has_next_sentence=True).named_parameters())
+    of_text = dict(model("bert", others=PAIRS).named_parameters())
     of_class = dict(model("bert_classifier").named_parameters())
     missing = {name for name in of_class if name not in of_text}
     assert missing == {"head.weight", "head.bias"}

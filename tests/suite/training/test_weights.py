@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.positions.absolute import LearnedGridPosition, LearnedPosition
 from suite.errors import CheckpointError
@@ -104,6 +104,42 @@ def test_what_shares_nothing_is_refused(tmp_path: Path) -> None:
     _kept(tmp_path, Net())
     with pytest.raises(CheckpointError, match="no weight of trial"):
         take_over(nn.Linear(9, 9), tmp_path, TRIAL)
+
+
+def test_what_is_taken_over_may_be_kept_as_it_is(tmp_path: Path) -> None:
+    first, second = Net(), Net(num_classes=5)
+    _kept(tmp_path, first)
+    take_over(second, tmp_path, TRIAL, is_frozen=True)
+    trained = {name for name, each in second.named_parameters() if each.requires_grad}
+    assert trained == {"head.weight", "head.bias"}
+    take_over(other := Net(num_classes=5), tmp_path, TRIAL)
+    assert all(parameter.requires_grad for parameter in other.parameters())
+    with pytest.raises(CheckpointError, match=f"nothing is left to train: trial {TRIAL[:8]} has"):
+        take_over(Net(), tmp_path, TRIAL, is_frozen=True)
+
+
+class Headed(Reader):
+    """With a second map."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.head = nn.Linear(self.map.out_features, self.map.out_features)
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.head(super().forward(inputs, mask))
+        return logits
+
+
+def test_a_frozen_weight_is_not_moved_by_a_training(tmp_path: Path) -> None:
+    """Nor by its decay."""
+    first, child = Reader(), Headed(seed=1)
+    _kept(tmp_path, first)
+    take_over(child, tmp_path, TRIAL, is_frozen=True)
+    drawn = child.head.weight.detach().clone()
+    todo = Exercise(task=FirstToken(), training=training(4), batch=8, seed=0)
+    list(train_resuming(LocalEngine(child, training(4), "cpu"), todo, None))
+    assert torch.equal(child.map.weight, first.map.weight)
+    assert not torch.equal(child.head.weight, drawn)
 
 
 def test_damage_is_found_and_a_host_without_the_folder_says_what_it_needs(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Softmax attention whose first tokens see each other, the others those and earlier ones.
+
+Paper: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences" (arXiv:1801.10198);
+    "prefix LM" of Raffel et al. 2020 (arXiv:1910.10683), section 3.2.1 and Figure 4.
+Equation: that of `attention`, in which token i sees token j where j <= i or j < P, P = n // 2
+    (`models.interface.prefix_length`).
+Cost: n^2 d; one sequential operation. A token of the prefix never learns of a later one.
+Departures: the prefix is half of a sequence, where the papers' is an input that ends anywhere.
+Padding: exact; padded keys are masked, and the prefix is half of the real tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from models.interface import prefix_length
+from models.kernels.softmax_attention import Visibility
+from models.mixer import Mask, Mixer
+from models.mixers.attention import Attention
+
+
+class PrefixAttention(Attention):
+    """Attention both ways within the prefix, from left to right behind it."""
+
+    name = "prefix_attention"
+    paper = "Liu et al. 2018, arXiv:1801.10198"
+    supports_causal = False
+    why_not_causal = "tokens of its prefix see later ones; `attention` has none"
+    supports_step = False
+    supports_context = False
+    is_position_aware = True
+    forward_bytes = Mixer.forward_bytes  # no formula: kernels differ in what such a mask costs
+
+    def visibility(self, x: Tensor, mask: Mask = None) -> Visibility:
+        """See `Attention.visibility`."""
+        places = torch.arange(x.shape[1], device=x.device)
+        lengths = torch.full_like(places[:1], x.shape[1]) if mask is None else mask.sum(dim=1)
+        return Visibility(
+            queries=places, keys=places, real=mask, is_causal=True,
+            prefix=prefix_length(lengths)[:, None, None, None],
+        )  # fmt: skip
+
+    def receptive_field(self, length: int) -> Tensor:
+        """The past, and the prefix."""
+        return self.visibility(torch.zeros(1, length)).mask()[0, 0]
+
+    def reference_sees(self, query: int, key: int, length: int) -> bool:
+        """See `Attention.reference_sees`."""
+        return key <= query or key < prefix_length(length)

@@ -1,0 +1,175 @@
+"""Texts that are read without their labels, in words, and the vocabulary that they share.
+
+    wikipedia     articles, without markup, tables, notes and lines of less than 60 characters: 0.5
+                  million words for training
+    plays         acts I, III and V of Shakespeare's plays for training: 0.7 million
+    definitions   of WordNet: 0.4 million
+    sentences     of film reviews: 0.1 million
+
+Words are those of `suite.tasks.bases.labelled_texts`. Splits are those of the tasks that have the
+texts: `wikipedia_bytes`, `shakespeare_plays`, `wordnet_glosses`, `movie_reviews`. So what is held
+out with its labels is read nowhere without them.
+
+    symbols   0 fills, 1 is any other word, 2 stands for a hidden one, 3 begins and 4 ends a text,
+              then the 8,185 words that are most frequent in all that is for training, ties in
+              alphabetical order; the last two say whether a text follows another
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from sys import intern
+from typing import Literal
+
+import numpy as np
+
+from suite.tasks import movie_reviews, shakespeare_plays, wikipedia_bytes, wordnet_glosses
+from suite.tasks.bases.generated import definition_source
+from suite.tasks.bases.labelled_texts import split_of, words_of
+from suite.tasks.data_order import Whole
+
+PADDING, UNKNOWN, HIDDEN, BEGIN, END = range(5)
+FIRST_WORD = 5
+NUM_SYMBOLS = 8_192
+DOES_NOT_FOLLOW, FOLLOWS = NUM_SYMBOLS - 2, NUM_SYMBOLS - 1
+Part = Literal["training", "validation", "test"]
+PARTS: tuple[Part, ...] = ("training", "validation", "test")
+Words = Sequence[str]  # of one text
+Corpus = Mapping[Part, Sequence[Words]]
+SOURCE = definition_source(
+    name="english_texts",
+    title="English texts without labels: Wikipedia, plays, definitions, sentences of film reviews",
+    origin="this project, of the data sets beside it",
+    definition={"symbols": NUM_SYMBOLS},
+    version=1,
+    beside=(
+        wikipedia_bytes.SOURCE, shakespeare_plays.SOURCE, wordnet_glosses.SOURCE,
+        movie_reviews.SOURCE,
+    ),
+)  # fmt: skip
+
+_CONTENT = re.compile(rb"<text[^>]*>(.*?)</text>", re.DOTALL)
+_DROPPED = re.compile(
+    r"<!--.*?-->|<ref[^>]*/>|<(ref|math|gallery|timeline)\b.*?</\1>|<[^>]{1,200}>", re.DOTALL
+)
+_TEMPLATE_OR_TABLE = re.compile(r"\{\{[^{}]*\}\}|\{\|[^{}]*?\|\}")
+_FILE_OR_LANGUAGE = re.compile(
+    r"\[\[(?:File|Image|Category|[a-z-]{2,12}):(?:[^\[\]]|\[\[[^\[\]]*\]\])*\]\]"
+)
+_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
+_ADDRESS = re.compile(r"\[(?:https?:)?//\S*\s?([^\]]*)\]")
+_QUOTES = re.compile(r"'{2,}")
+_LEAST_CHARACTERS = 60  # of a line of an article that is prose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passages:
+    """Texts one after the other, `END` behind each.
+
+    Attributes:
+        symbols: `[symbols]`.
+        starts: Ascending places at which a sentence begins.
+    """
+
+    symbols: Whole
+    starts: Whole
+
+    def windows(self, starts: Whole, length: int) -> Whole:
+        """`[starts, length]`: the symbols from there on; behind the last comes the first."""
+        places = starts[:, None] + np.arange(length)
+        found: Whole = self.symbols.take(places, mode="wrap")
+        return found
+
+
+@cache
+def passages(names: tuple[str, ...], part: Part) -> Passages:
+    """Those of some corpora, in the order of their names."""
+    texts = [encoded(words) for name in names for words in corpora()[name][part]]
+    symbols = np.concatenate([np.append(text, END) for text in texts])
+    begins = np.isin(np.roll(symbols, 1), [*encoded([".", "!", "?"]), END])
+    return Passages(symbols=symbols, starts=np.flatnonzero(begins & (symbols != END)))
+
+
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """What each symbol is, from the first one."""
+    texts = (words for corpus in corpora().values() for words in corpus["training"])
+    counts = Counter(word for words in texts for word in words)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    special = ("<pad>", "<unknown>", "<hidden>", "<begin>", "<end>")
+    return (*special, *ranked[: DOES_NOT_FOLLOW - FIRST_WORD], "<does not follow>", "<follows>")
+
+
+def encoded(words: Iterable[str]) -> Whole:
+    """`[words]`: their symbols."""
+    symbols = _symbols()
+    return np.array([symbols.get(word, UNKNOWN) for word in words], dtype=np.int64)
+
+
+@cache
+def corpora() -> dict[str, Corpus]:
+    """By name, their texts, each in words: whole acts of plays, else paragraphs or sentences.
+
+    Raises:
+        TaskError: if a data file is missing, altered or malformed.
+    """
+    return {
+        "wikipedia": _wikipedia(),
+        "plays": _plays(),
+        "definitions": split_words(gloss for _, gloss in wordnet_glosses.read_glosses()),
+        "sentences": split_words(text for _, text in movie_reviews.read_sentences()),
+    }
+
+
+def plain_text(article: bytes) -> list[str]:
+    """The paragraphs of an article of Wikipedia in XML, without markup."""
+    content = _CONTENT.search(article)
+    text = html.unescape(html.unescape(content[1].decode())) if content else ""
+    text = _DROPPED.sub(" ", text)
+    while (shorter := _TEMPLATE_OR_TABLE.sub(" ", text)) != text:  # from the innermost outwards
+        text = shorter
+    text = _ADDRESS.sub(r"\1", _LINK.sub(r"\1", _FILE_OR_LANGUAGE.sub(" ", text)))
+    lines = (line.strip(" *#:;") for line in _QUOTES.sub("", text).split("\n"))
+    return [x for x in lines if len(x) >= _LEAST_CHARACTERS and x[0] not in "=|!{}<"]
+
+
+def _wikipedia() -> Corpus:
+    articles = wikipedia_bytes.split_articles()
+    return {part: [_words(x) for xml in articles[part] for x in plain_text(xml)] for part in PARTS}
+
+
+def _plays() -> Corpus:
+    held_out = {part: (act,) for part, act in shakespeare_plays.HELD_OUT_ACT.items()}
+    chosen = {"training": shakespeare_plays.TRAINING_ACTS, **held_out}
+    return {
+        part: [
+            _words(play[act].tobytes().decode())
+            for play in shakespeare_plays.acts()
+            for act in chosen[part]
+        ]
+        for part in PARTS
+    }
+
+
+def split_words(texts: Iterable[str]) -> Corpus:
+    """Texts of one line in words, divided as `split_of` says."""
+    found: dict[str, list[Words]] = {part: [] for part in PARTS}
+    for text in texts:
+        words = _words(text)
+        found[split_of(words)].append(words)
+    return {part: found[part] for part in PARTS}
+
+
+def _words(text: str) -> Words:
+    """Each word once in memory, however often it comes."""
+    return [intern(word) for word in words_of(text)]
+
+
+@cache
+def _symbols() -> dict[str, int]:
+    return {word: symbol for symbol, word in enumerate(vocabulary())}

@@ -1,0 +1,133 @@
+"""Texts with labels, in the words of `suite.tasks.pretraining.corpora`.
+
+So a model that was trained on those corpora first can go on with what it has learnt about words.
+
+    inputs    3, the first `length` - 2 words, 4; 0 fills
+    splits    those of the tasks whose texts and labels these are: `movie_reviews`,
+              `wordnet_glosses`, `shakespeare_plays`
+
+A passage of a play has 510 words at most, and begins anywhere in an act: of each play 64 passages
+are for training, 16 for validation, 32 for test, evenly spaced over its acts. Where an act is
+shorter than all its passages together, they overlap. None is padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+import torch
+
+from suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
+from suite.tasks.bases.labelled_texts import TextClassification, split_of, words_of
+from suite.tasks.batch import Batch
+from suite.tasks.data_order import Whole
+from suite.tasks.movie_reviews import LEAST_RATING, read_sentences
+from suite.tasks.pretraining.corpora import (
+    BEGIN,
+    END,
+    NUM_SYMBOLS,
+    PADDING,
+    PARTS,
+    SOURCE,
+    Part,
+    corpora,
+    encoded,
+)
+from suite.tasks.shakespeare_characters import NUM_PLAYS
+from suite.tasks.wordnet_glosses import SUPERSENSES, read_glosses
+
+MOST_WORDS = 510
+PASSAGES_PER_PLAY: dict[Part, int] = {"training": 64, "validation": 16, "test": 32}
+_SPECIAL = 2  # symbols that begin and end a text
+
+
+class InWords(TextClassification):
+    """Name the class of a text; the symbols are those of `corpora`."""
+
+    source = SOURCE
+    input_size = NUM_SYMBOLS
+    lengths = (1 + _SPECIAL, MOST_WORDS + _SPECIAL)
+    architecture = "bert_classifier"
+
+    def batch_of(self, examples: Examples) -> Batch:
+        """See `LabelledTask.batch_of`."""
+        tokens = np.full((len(examples.labels), self.length), PADDING, dtype=np.int64)
+        for row, text in zip(tokens, examples.inputs, strict=True):
+            words = text[: self.length - _SPECIAL]
+            row[: len(words) + _SPECIAL] = [BEGIN, *words, END]
+        inputs = {"inputs": torch.from_numpy(tokens)}
+        if self.is_padded:
+            inputs["mask"] = inputs["inputs"] != PADDING
+        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
+
+
+class ReviewsInWords(InWords):
+    """Sentences of film reviews: negative (0) or positive (1)."""
+
+    name = "reviews_in_words"
+    output_size = 2
+
+    @staticmethod
+    @cache
+    def data() -> LabelledData:
+        """See `LabelledTask.data`."""
+        rated = read_sentences()
+        return _labelled((text, int(r > 0)) for r, text in rated if abs(r) >= LEAST_RATING)
+
+
+class GlossesInWords(InWords):
+    """Definitions of nouns: the supersense, by its place in `SUPERSENSES`."""
+
+    name = "glosses_in_words"
+    output_size = len(SUPERSENSES)
+
+    @staticmethod
+    @cache
+    def data() -> LabelledData:
+        """See `LabelledTask.data`."""
+        classes = {name: index for index, name in enumerate(SUPERSENSES)}
+        return _labelled((gloss, classes[name]) for name, gloss in read_glosses())
+
+
+class PlaysInWords(InWords):
+    """Passages of plays: which of the 38."""
+
+    name = "plays_in_words"
+    is_padded = False
+    output_size = NUM_PLAYS
+
+    @staticmethod
+    @cache
+    def data() -> LabelledData:
+        """See `LabelledTask.data`."""
+        training, validation, test = map(_passages_of_plays, PARTS)
+        return LabelledData(training=training, held_out={"validation": validation, "test": test})
+
+
+def _labelled(texts: Iterable[tuple[str, int]]) -> LabelledData:
+    """Texts and their classes, divided as `split_of` says."""
+    found: dict[str, tuple[list[Whole], list[int]]] = {part: ([], []) for part in PARTS}
+    for text, label in texts:
+        words = words_of(text)
+        inputs, labels = found[split_of(words)]
+        inputs.append(encoded(words))
+        labels.append(label)
+    training, validation, test = (examples_of(*found[part]) for part in PARTS)
+    return LabelledData(training=training, held_out={"validation": validation, "test": test})
+
+
+def _passages_of_plays(part: Part) -> Examples:
+    """Play by play, evenly spaced over each of its acts of that part."""
+    acts = corpora()["plays"][part]
+    num_acts = len(acts) // NUM_PLAYS
+    inputs, labels = [], []
+    for play in range(NUM_PLAYS):
+        counts = np.diff(np.arange(num_acts + 1) * PASSAGES_PER_PLAY[part] // num_acts)
+        for act, count in zip(acts[play * num_acts : (play + 1) * num_acts], counts, strict=True):
+            text = encoded(act)
+            starts = np.linspace(0, max(0, len(text) - MOST_WORDS), int(count)).astype(int)
+            inputs += [text[start : start + MOST_WORDS] for start in starts]
+            labels += [play] * len(starts)
+    return examples_of(inputs, labels)

@@ -1,0 +1,213 @@
+"""Name the hidden words of texts: what BERT is trained on.
+
+Windows are those of `suite.tasks.pretraining.windows`; how much of them is hidden, and what stands
+there instead, says `suite.tasks.pretraining.masking`. Words that the vocabulary lacks, and symbols
+that begin or end a text, are never asked for. `places` says which are, so that a model computes
+logits of no others. The kinds differ in what is hidden, or in which texts are read:
+
+    masked_words            15 %, as BERT: 80 % of it masked, 10 % another word, 10 % as it is
+    masked_words_5, _40     5 % and 40 %
+    masked_words_only       all of the 15 % masked
+    masked_spans            three neighbours together
+    masked_pairs            with the question whether the second text follows the first
+    masked_wikipedia        of articles only; likewise masked_plays, masked_definitions
+
+Bits are per hidden word, and do not compare between kinds of masking.
+
+masked_pairs: 3, a text, 4, a second one, 4, each of half the length; `segments` says which is
+which. In half of all windows the second one is from another place. The first token is asked for
+the answer, one of the last two symbols, and the loss is the sum of the mean over hidden words and
+the mean over answers (Devlin et al. 2019, appendix A.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from models.interface import INPUTS, PLACES, SEGMENTS, Answer, Input, Outputs
+from suite.tasks.data_order import RandomStream, Whole
+from suite.tasks.metrics import Accuracy, Bits
+from suite.tasks.pretraining.corpora import (
+    BEGIN,
+    DOES_NOT_FOLLOW,
+    END,
+    FIRST_WORD,
+    FOLLOWS,
+    HIDDEN,
+)
+from suite.tasks.pretraining.masking import Masking
+from suite.tasks.pretraining.windows import TextsWithoutLabels
+from suite.tasks.task import UNSCORED, Batch
+
+_WORDS = range(FIRST_WORD, DOES_NOT_FOLLOW)
+
+
+class MaskedWords(TextsWithoutLabels):
+    """15 %, as BERT."""
+
+    name = "masked_words"
+    asks_for: ClassVar[Answer] = "symbols"
+    metric = Bits(name="bits_per_hidden_word")
+    masking: ClassVar[Masking] = Masking()
+
+    def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
+        """See `TextsWithoutLabels.asked`."""
+        return self.masked(stream, windows[:, : self.length])
+
+    @classmethod
+    def other_inputs(cls, length: int) -> dict[str, Input]:
+        """Which tokens are asked for."""
+        return {PLACES: Input(kind="tokens", size=length, length=cls.num_places(length))}
+
+    @classmethod
+    def num_places(cls, length: int) -> int:
+        """The most that are asked for."""
+        return int(cls.masking.num_spans(np.array(length))) * cls.masking.span
+
+    def masked(self, stream: RandomStream, texts: Whole) -> Batch:
+        """The texts, with some words hidden that are asked for; the answers to spare are none."""
+        may_hide = (texts >= _WORDS.start) & (texts < _WORDS.stop)
+        hidden, asked = self.masking.hide(stream, texts, may_hide, mask=HIDDEN, others=_WORDS)
+        count = self.num_places(self.length)
+        places = np.argsort(~asked, axis=1, kind="stable")[:, :count]
+        targets = np.take_along_axis(np.where(asked, texts, UNSCORED), places, axis=1)
+        inputs = {INPUTS: torch.from_numpy(hidden), PLACES: torch.from_numpy(places)}
+        return Batch(inputs=inputs, targets=torch.from_numpy(targets))
+
+
+class MaskedWords5(MaskedWords):
+    """5 %."""
+
+    name = "masked_words_5"
+    masking = Masking(share=0.05)
+
+
+class MaskedWords40(MaskedWords):
+    """40 %, as Wettig et al. 2023 (arXiv:2202.08005)."""
+
+    name = "masked_words_40"
+    masking = Masking(share=0.4)
+
+
+class MaskedWordsOnly(MaskedWords):
+    """The mask symbol stands for all that is asked for, as in Wettig et al. 2023."""
+
+    name = "masked_words_only"
+    masking = Masking(replaced=1.0, random=0.0)
+
+
+class MaskedSpans(MaskedWords):
+    """Three words in a row; SpanBERT's spans have 3.8 in the mean."""
+
+    name = "masked_spans"
+    masking = Masking(span=3)
+
+
+class MaskedWikipedia(MaskedWords):
+    """Of articles only."""
+
+    name = "masked_wikipedia"
+    corpora = ("wikipedia",)
+
+
+class MaskedPlays(MaskedWords):
+    """Of plays only."""
+
+    name = "masked_plays"
+    corpora = ("plays",)
+
+
+class MaskedDefinitions(MaskedWords):
+    """Of definitions only."""
+
+    name = "masked_definitions"
+    corpora = ("definitions",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenWordBits(Bits):
+    """Bits of the hidden words, without the first token's answer."""
+
+    name: str = "bits_per_hidden_word"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Bits, and words."""
+        return super().sums(outputs, batch.only(_is_word(batch)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextTextAccuracy(Accuracy):
+    """The share of pairs of which the model knows whether the second text follows the first."""
+
+    name: str = "next_text_accuracy"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Right answers, and answers."""
+        return super().sums(outputs, batch.only(~_is_word(batch)))
+
+
+class MaskedPairs(MaskedWords):
+    """Two texts; see the module's note."""
+
+    name = "masked_pairs"
+    metric = HiddenWordBits()
+    also_scored = (NextTextAccuracy(),)
+
+    @classmethod
+    def other_inputs(cls, length: int) -> dict[str, Input]:
+        """Of which text each token is, and which are asked for: the first one, too."""
+        segments = Input(kind="tokens", size=2, length=length)
+        return {SEGMENTS: segments, **super().other_inputs(length)}
+
+    @classmethod
+    def num_places(cls, length: int) -> int:
+        """With the first token, which answers for both texts."""
+        return 1 + super().num_places(length)
+
+    def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
+        """See `TextsWithoutLabels.asked`."""
+        texts, segments, follows = self._paired(stream, windows, others)
+        masked = self.masked(stream, texts)
+        answers = torch.from_numpy(np.where(follows, FOLLOWS, DOES_NOT_FOLLOW))
+        first = torch.zeros_like(answers)
+        places = torch.cat([first[:, None], masked.inputs[PLACES][:, :-1]], dim=1)
+        inputs = {**masked.inputs, PLACES: places, SEGMENTS: torch.from_numpy(segments)}
+        targets = torch.cat([answers[:, None], masked.targets[:, :-1]], dim=1)
+        return Batch(inputs=inputs, targets=targets)
+
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        """The mean over words, and the mean over answers."""
+        targets, logits = batch.targets, outputs.logits
+        words = targets.masked_fill(~_is_word(batch), UNSCORED)
+        own = cross_entropy(
+            logits.flatten(0, 1), words.flatten(), ignore_index=UNSCORED,
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
+        return own + cross_entropy(logits[:, 0], targets[:, 0], ignore_index=UNSCORED)
+
+    def _paired(
+        self, stream: RandomStream, windows: Whole, others: Whole
+    ) -> tuple[Whole, Whole, Whole]:
+        """The pairs `[windows, time]`, their segments, and for each whether it is a true one."""
+        half = (self.length - 3) // 2
+        rest = self.length - 3 - half
+        follows = stream.uniform(len(windows)) < 0.5
+        second = windows[:, 1 + half : 1 + half + rest]
+        second = np.where(follows[:, None], second, others[:, 1 : 1 + rest])
+        begin, end = (np.full((len(windows), 1), symbol) for symbol in (BEGIN, END))
+        texts = np.concatenate([begin, windows[:, 1 : 1 + half], end, second, end], axis=1)
+        segments = np.zeros_like(texts)
+        segments[:, half + 2 :] = 1
+        return texts, segments, follows.astype(np.int64)
+
+
+def _is_word(batch: Batch) -> Tensor:
+    """`[batch, answers]`: all but the first."""
+    places = torch.arange(batch.targets.shape[1], device=batch.targets.device)
+    return (places > 0).expand_as(batch.targets)

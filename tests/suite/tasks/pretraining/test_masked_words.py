@@ -1,0 +1,191 @@
+"""What is hidden of windows of texts, where the answers stand, and pairs of texts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from models import build_model
+from models.interface import INPUTS, PLACES, SEGMENTS, Outputs
+from models.model_spec import ModelSpec
+from suite.tasks.pretraining.corpora import (
+    BEGIN,
+    DOES_NOT_FOLLOW,
+    END,
+    FIRST_WORD,
+    FOLLOWS,
+    HIDDEN,
+    NUM_SYMBOLS,
+    passages,
+)
+from suite.tasks.pretraining.masked_words import (
+    MaskedDefinitions,
+    MaskedPairs,
+    MaskedSpans,
+    MaskedWords,
+    MaskedWords5,
+    MaskedWords40,
+    MaskedWordsOnly,
+    NextTextAccuracy,
+)
+from suite.tasks.pretraining.windows import TextsWithoutLabels
+from suite.tasks.task import UNSCORED, Batch
+
+LENGTH = 24
+KINDS = (MaskedWords, MaskedWords5, MaskedWords40, MaskedWordsOnly, MaskedSpans, MaskedDefinitions)
+
+
+def batch_of(kind: type[TextsWithoutLabels], rows: int = 256, step: int = 0) -> Batch:
+    return kind(LENGTH).training_batch(step, rows, seed=1)
+
+
+def restored(batch: Batch) -> torch.Tensor:
+    """The inputs with the answers in their places."""
+    places, targets = batch.inputs[PLACES], batch.targets
+    is_asked = targets != UNSCORED
+    row, column = is_asked.nonzero(as_tuple=True)
+    found = batch.inputs[INPUTS].clone()
+    found[row, places[row, column]] = targets[row, column]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_the_answers_in_their_places_it_is_a_window_of_the_texts(
+    kind: type[MaskedWords],
+) -> None:
+    texts = passages(kind.corpora, "training")
+    known = {tuple(texts.symbols[s : s + LENGTH - 1].tolist()) for s in texts.starts}
+    windows = restored(batch_of(kind, 64))
+    assert (windows[:, 0] == BEGIN).all()
+    assert all(tuple(row) in known for row in windows[:, 1:].tolist())
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"), [(MaskedWords, 0.15), (MaskedWords5, 0.05), (MaskedWords40, 0.4)]
+)
+def test_the_share_of_words_is_asked_for(kind: type[MaskedWords], share: float) -> None:
+    batch = batch_of(kind, 2_000)
+    num_words = (restored(batch) >= FIRST_WORD).sum()
+    assert (batch.targets != UNSCORED).sum() / num_words == pytest.approx(share, rel=0.1)
+    assert batch.targets.shape[1] == max(1, round(share * LENGTH))
+
+
+def test_only_words_are_asked_for() -> None:
+    targets = batch_of(MaskedWords).targets
+    asked = targets[targets != UNSCORED]
+    assert asked.min() >= FIRST_WORD
+    assert asked.max() < DOES_NOT_FOLLOW
+
+
+def test_no_place_is_asked_for_twice() -> None:
+    batch = batch_of(MaskedWords40)
+    for places, targets in zip(batch.inputs[PLACES], batch.targets, strict=True):
+        asked = places[targets != UNSCORED].tolist()
+        assert len(set(asked)) == len(asked)
+
+
+def test_80_10_10_of_the_hidden_words() -> None:
+    batch = batch_of(MaskedWords, 4_000)
+    inputs, targets = batch.inputs[INPUTS].gather(1, batch.inputs[PLACES]), batch.targets
+    is_asked = targets != UNSCORED
+    assert (inputs == HIDDEN)[is_asked].float().mean() == pytest.approx(0.8, abs=0.015)
+    assert (inputs == targets)[is_asked].float().mean() == pytest.approx(0.1, abs=0.015)
+    only = batch_of(MaskedWordsOnly)
+    hidden = only.inputs[INPUTS].gather(1, only.inputs[PLACES])[only.targets != UNSCORED]
+    assert (hidden == HIDDEN).all()
+
+
+def test_held_out_windows_are_others_and_always_hidden_alike() -> None:
+    task = MaskedWords(LENGTH)
+    one = list(task.held_out("test", 100))
+    other = list(MaskedWords(LENGTH).held_out("test", 800))
+    assert sum(len(each.targets) for each in one) == 800
+    assert torch.equal(torch.cat([each.inputs[INPUTS] for each in one]), other[0].inputs[INPUTS])
+    assert torch.equal(torch.cat([each.targets for each in one]), other[0].targets)
+    training = {tuple(row) for row in restored(batch_of(MaskedWords, 2_000)).tolist()}
+    assert training.isdisjoint(map(tuple, restored(other[0]).tolist()))
+
+
+def model(kind: type[TextsWithoutLabels], architecture: str) -> torch.nn.Module:
+    torch.manual_seed(0)
+    interface = kind.interface(LENGTH)
+    first, *_ = interface.inputs.values()
+    spec = ModelSpec(
+        architecture=architecture, mixer="attention", knobs={"heads": 2}, position="learned",
+        dim=8, depth=1, length=LENGTH, input_kind="tokens", input_size=first.size,
+        others={k: v for k, v in interface.inputs.items() if k != INPUTS},
+        output_size=interface.output_size,
+    )  # fmt: skip
+    return build_model(spec).double().eval()
+
+
+def test_places_spare_a_model_what_is_not_asked_for_and_nothing_else() -> None:
+    batch, bert = batch_of(MaskedWords, 4), model(MaskedWords, "bert")
+    whole = bert(batch.inputs[INPUTS])
+    found = batch.through(bert).logits
+    assert found.shape == (4, 4, NUM_SYMBOLS)
+    for row, places in enumerate(batch.inputs[PLACES]):
+        torch.testing.assert_close(found[row], whole[row, places])
+
+
+def test_what_is_masked_shows_nothing_of_the_word() -> None:
+    """With the mask in each place that is asked for, the inputs are those of any other word."""
+    batch = batch_of(MaskedWordsOnly, 20)
+    row, column = (batch.targets != UNSCORED).nonzero(as_tuple=True)
+    others = restored(batch)
+    others[row, batch.inputs[PLACES][row, column]] = HIDDEN
+    assert torch.equal(others, batch.inputs[INPUTS])
+
+
+def test_half_of_the_pairs_follow_each_other() -> None:
+    batch = batch_of(MaskedPairs, 2_000)
+    answers = batch.targets[:, 0]
+    assert set(answers.tolist()) == {DOES_NOT_FOLLOW, FOLLOWS}
+    assert (answers == FOLLOWS).float().mean() == pytest.approx(0.5, abs=0.04)
+    assert (batch.inputs[PLACES][:, 0] == 0).all()
+
+
+def test_a_second_text_follows_just_where_it_is_said_to() -> None:
+    symbols = passages(MaskedPairs.corpora, "training").symbols
+    text = " ".join(map(str, symbols.tolist()))
+    batch = batch_of(MaskedPairs, 60)
+    windows = restored(batch)
+    half = (LENGTH - 3) // 2
+    assert (windows[:, half + 1] == END).all()
+    assert (windows[:, -1] == END).all()
+    for row, answer in zip(windows, batch.targets[:, 0], strict=True):
+        both = [*row[1 : half + 1].tolist(), *row[half + 2 : -1].tolist()]
+        first, second = both[:half], both[half:]
+        assert f" {' '.join(map(str, first))} " in text
+        assert f" {' '.join(map(str, second))} " in text
+        assert (f" {' '.join(map(str, both))} " in text) == (answer == FOLLOWS)
+
+
+def test_segments_say_which_text_a_token_is_of() -> None:
+    batch = batch_of(MaskedPairs, 3)
+    half = (LENGTH - 3) // 2
+    wanted = [0] * (half + 2) + [1] * (LENGTH - half - 2)
+    assert batch.inputs[SEGMENTS].tolist() == [wanted] * 3
+
+
+def test_the_loss_of_pairs_is_the_mean_over_words_and_the_mean_over_answers() -> None:
+    task, batch = MaskedPairs(LENGTH), batch_of(MaskedPairs, 5)
+    logits = torch.randn(*batch.targets.shape, NUM_SYMBOLS)
+    words = batch.targets[:, 1:] != UNSCORED
+    by_hand = cross_entropy(logits[:, 1:][words], batch.targets[:, 1:][words])
+    by_hand = by_hand + cross_entropy(logits[:, 0], batch.targets[:, 0])
+    assert task.loss(Outputs(logits), batch).item() == pytest.approx(by_hand.item(), rel=1e-6)
+
+
+def test_bits_of_pairs_are_of_words_and_the_accuracy_of_answers() -> None:
+    task, batch = MaskedPairs(LENGTH), batch_of(MaskedPairs, 50)
+    logits = torch.zeros(*batch.targets.shape, NUM_SYMBOLS)
+    logits[:, 0, FOLLOWS] = 9.0
+    sums = task.metric.sums(Outputs(logits), batch)
+    assert sums[1] == (batch.targets[:, 1:] != UNSCORED).sum()
+    assert task.metric.value(sums) == pytest.approx(math.log2(NUM_SYMBOLS))
+    right = NextTextAccuracy().value(NextTextAccuracy().sums(Outputs(logits), batch))
+    assert right == pytest.approx((batch.targets[:, 0] == FOLLOWS).double().mean().item())
