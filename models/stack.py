@@ -254,10 +254,6 @@ class Trunk(nn.Module):
         """What every layer's context mixer needs of a context; see `Mixer.prepare`."""
         return tuple(mixer.prepare(context, context_mask) for mixer in self.context_mixers())
 
-    def mixers(self) -> list[Mixer]:
-        """Of every layer, from the bottom upwards."""
-        return [block.mixer for block in self._layers]
-
     def context_mixers(self) -> list[Mixer]:
         """Of every layer that has one, from the bottom upwards."""
         mixers = (block.context_mixer for block in self._layers)

@@ -10,8 +10,8 @@ bert: a hidden token is named by a layer of its own (a linear map, GELU, a norm)
     "it does not" and "it does", and none for the others.
 bert_left_to_right: each token sees itself and earlier ones, and names the next one, as the model of
     Table 5, "left to right, no next sentence".
-bert_prefix: likewise behind the first half of the tokens, which see each other; its `attention` is
-    `prefix_attention`, and it refuses a mixer that shows a token what it is asked for.
+bert_prefix: likewise behind the first half of the tokens, which see each other, always by
+    `prefix_attention`.
 bert_classifier: the pooler, then a linear map to the classes. Parts of all have the same names, so
     a training of the one may start from another.
 Departures: dropout is 0 unless it is asked for.
@@ -32,12 +32,12 @@ from models.architectures.classifier import mean_of_real
 from models.embedding import UNSCALED_DEVIATION, TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, scaled_normal
-from models.interface import PLACES, SEGMENTS, Answer, InputKind, prefix_length
+from models.interface import PLACES, SEGMENTS, Answer, InputKind
 from models.model_spec import ModelSpec
 from models.stack import Trunk
 
 NUM_SEGMENTS = 2
-_PREFIX_FORMS = {"attention": "prefix_attention"}
+PREFIX_MIXER = "prefix_attention"
 
 
 class _Encoder(StackArchitecture):
@@ -188,30 +188,31 @@ class BertPrefix(Bert):
 
     name = "bert_prefix"
     answers = ("continuation",)
+    takes = ("position", "dim", "depth")
     may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {}
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(_Encoder.Config):
+        """Knobs, besides those of every stack.
+
+        Attributes:
+            heads: Of its attention.
+            bias: Whether the projections of its attention have biases.
+        """
+
+        heads: int = 4
+        bias: bool = False
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
         """See `Architecture.mixers_of`."""
-        return tuple(_PREFIX_FORMS.get(name, name) for name in super().mixers_of(spec))
+        return (PREFIX_MIXER,)
 
     def stack_spec(self) -> ModelSpec:
-        """With the form of its mixers that has a prefix."""
-        return replace(self.spec, mixer="+".join(self.mixers_of(self.spec)))
-
-    def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
-        super().build(seeds)
-        length = self.spec.length
-        after = torch.arange(length) > torch.arange(length)[:, None].clamp(
-            min=prefix_length(length) - 1
-        )
-        for mixer in self.trunk.mixers():
-            if (mixer.receptive_field(length) & after).any():
-                raise ModelError(
-                    f"{self.name}: behind the prefix {mixer.name} shows a token what it is asked "
-                    f"for; take {' or '.join(_PREFIX_FORMS)}"
-                )
+        """With attention that has a prefix."""
+        knobs = {"heads": self.config.heads, "bias": self.config.bias}
+        return replace(self.spec, mixer=PREFIX_MIXER, knobs=knobs)
 
 
 class BertClassifier(_Encoder):

@@ -182,7 +182,7 @@ def _instead(model: Model, task: type[Task], interface: Interface) -> Model | No
     if not kind.why_not(interface):
         return None
     if sibling := kind.siblings.get(interface.asks_for):
-        return _named(model, sibling)
+        return _named(model if has_hole(sibling) else _without_mixer(model), sibling)
     return Model(task.architecture).model_copy(update={"knobs": model.knobs})
 
 
@@ -232,6 +232,10 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         parallel=None, threads=None if threads == usual else threads,
         precision=checked_precision(scale),
     )  # fmt: skip
+
+
+def _without_mixer(model: Model) -> Model:
+    return model.model_copy(update={"mixer": None})
 
 
 def _named(model: Model, architecture: str) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import ModelError, build_model
+from models import build_model
 from models.interface import INPUTS, prefix_length
 from models.model_spec import ModelSpec
 from suite.tasks.pretraining.corpora import BEGIN, NUM_SYMBOLS
@@ -15,7 +15,8 @@ from suite.tasks.task import UNSCORED
 LENGTH = 13
 
 
-def model(architecture: str, mixer: str = "attention") -> torch.nn.Module:
+def model(architecture: str) -> torch.nn.Module:
+    mixer = "" if architecture == "bert_prefix" else "attention"
     torch.manual_seed(0)
     spec = ModelSpec(
         architecture=architecture, mixer=mixer, knobs={}, position="learned", dim=8, depth=2,
@@ -62,15 +63,6 @@ def test_a_prefix_is_read_both_ways() -> None:
     inputs[0, last] = 9
     moved = (bert(inputs) - bert(batch.inputs[INPUTS])).abs().amax(dim=-1) > 0
     assert moved.all()
-
-
-def test_a_mixer_that_shows_the_answer_is_refused() -> None:
-    with pytest.raises(ModelError) as refused:
-        model("bert_prefix", "fnet")
-    assert str(refused.value) == (
-        "bert_prefix: behind the prefix fnet shows a token what it is asked for; take attention"
-    )
-    assert model("bert_prefix", "prefix_attention") is not None
 
 
 def test_weights_of_the_prefix_form_are_those_of_attention() -> None:
