@@ -4,12 +4,15 @@ Xu et al. 2015 (Show, attend and tell, arXiv:1502.03044, Table 1): on COCO hard 
 BLEU-4 and soft attention 24.3, on Flickr8k 21.3 and 19.5; Vinyals et al. 2015 (Show and tell,
 arXiv:1411.4555) hand the picture over once. Transformers replaced the decoder, then the network
 that reads the image (Herdade et al. 2019, arXiv:1906.05963; Liu et al. 2021, arXiv:2101.10804).
-Here: scenes of two to four emoji, 48 x 48 pixels, and one right caption each, "a red apple left of
-a dog above a key"; half of the test scenes have a pair of objects that was never trained on. The
-networks are small and trained from the first draw, not on ImageNet.
+Here: scenes of two to four emoji, 48 x 48 pixels, one right caption each, "a red apple left of a
+dog above a key"; half of the test scenes have a pair of objects that was never trained on.
 
 Expected: a look at each word helps, the more the more objects there are to name; hard and soft are
 alike; a Transformer over the same map is as good, and one over patches needs longer.
+
+Found at quick, five seeds, BLEU: soft attention 99.6, Transformers 99.6 and 98.8 (patches), on new
+pairs, too; without attention 18.3 (nearest caption 17.5). Hard attention is still learning: 21 to
+56. Of soft attention 0.37 lies in the box of what a word names; chance has 0.11.
 
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
 """

@@ -13,7 +13,7 @@ from reports.plots.style import drawing_style, to_svg
 from reports.results.pictures import Pictures
 
 _WIDTH, _SIDE, _LEFT, _GAP, _LINE = 7.2, 1.0, 0.05, 0.18, 0.17  # inches
-_OF_NAMES, _NAME, _TEXT = 1.6, 28, 72  # inches, and letters
+_OF_NAMES, _NAME, _TEXT = 2.05, 31, 62  # inches, and letters
 
 
 def captions_figure(
