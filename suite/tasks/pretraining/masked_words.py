@@ -5,16 +5,16 @@ there instead, says `suite.tasks.pretraining.masking`. Words that the vocabulary
 that begin or end a text, are never asked for. `places` says which are, so that a model computes
 logits of no others. The kinds differ in what is hidden, or in which texts are read:
 
-    masked_words            15 %, as BERT: 80 % of it masked, 10 % another word, 10 % as it is
-    masked_words_5, _40     5 % and 40 %
-    masked_words_only       all of the 15 % masked
-    masked_spans            three neighbours together
-    masked_pairs            with the question whether the second text follows the first
-    masked_wikipedia        of articles only; likewise masked_plays, masked_definitions
+    definitions_masked        15 %, as BERT: 80 % of it masked, 10 % another word, 10 % as it is
+    definitions_masked_5      5 %; likewise 40
+    definitions_masked_only   all of the 15 % masked
+    definitions_spans         three neighbours together
+    definitions_pairs         with the question whether the second text follows the first
+    wikipedia_masked          of articles; likewise plays_masked, of plays, english_masked, of all
 
 Bits are per hidden word, and do not compare between kinds of masking.
 
-masked_pairs: 3, a text, 4, a second one, 4, each of half the length; `segments` says which is
+definitions_pairs: 3, a text, 4, a second one, 4, each of half the length; `segments` says which is
 which. In half of all windows the second one is from another place. The first token is asked for
 the answer, one of the last two symbols, and the loss is the sum of the mean over hidden words and
 the mean over answers (Devlin et al. 2019, appendix A.2).
@@ -42,16 +42,16 @@ from suite.tasks.pretraining.corpora import (
     HIDDEN,
 )
 from suite.tasks.pretraining.masking import Masking
-from suite.tasks.pretraining.windows import TextsWithoutLabels
+from suite.tasks.pretraining.windows import ALL, TextsWithoutLabels
 from suite.tasks.task import UNSCORED, Batch
 
 _WORDS = range(FIRST_WORD, DOES_NOT_FOLLOW)
 
 
-class MaskedWords(TextsWithoutLabels):
+class DefinitionsMasked(TextsWithoutLabels):
     """15 %, as BERT."""
 
-    name = "masked_words"
+    name = "definitions_masked"
     asks_for: ClassVar[Answer] = "symbols"
     metric = Bits(name="bits_per_hidden_word")
     masking: ClassVar[Masking] = Masking()
@@ -81,53 +81,53 @@ class MaskedWords(TextsWithoutLabels):
         return Batch(inputs=inputs, targets=torch.from_numpy(targets))
 
 
-class MaskedWords5(MaskedWords):
+class DefinitionsMasked5(DefinitionsMasked):
     """5 %."""
 
-    name = "masked_words_5"
+    name = "definitions_masked_5"
     masking = Masking(share=0.05)
 
 
-class MaskedWords40(MaskedWords):
+class DefinitionsMasked40(DefinitionsMasked):
     """40 %, as Wettig et al. 2023 (arXiv:2202.08005)."""
 
-    name = "masked_words_40"
+    name = "definitions_masked_40"
     masking = Masking(share=0.4)
 
 
-class MaskedWordsOnly(MaskedWords):
+class DefinitionsMaskedOnly(DefinitionsMasked):
     """The mask symbol stands for all that is asked for, as in Wettig et al. 2023."""
 
-    name = "masked_words_only"
+    name = "definitions_masked_only"
     masking = Masking(replaced=1.0, random=0.0)
 
 
-class MaskedSpans(MaskedWords):
+class DefinitionsSpans(DefinitionsMasked):
     """Three words in a row; SpanBERT's spans have 3.8 in the mean."""
 
-    name = "masked_spans"
+    name = "definitions_spans"
     masking = Masking(span=3)
 
 
-class MaskedWikipedia(MaskedWords):
-    """Of articles only."""
+class WikipediaMasked(DefinitionsMasked):
+    """Of articles."""
 
-    name = "masked_wikipedia"
+    name = "wikipedia_masked"
     corpora = ("wikipedia",)
 
 
-class MaskedPlays(MaskedWords):
-    """Of plays only."""
+class PlaysMasked(DefinitionsMasked):
+    """Of plays."""
 
-    name = "masked_plays"
+    name = "plays_masked"
     corpora = ("plays",)
 
 
-class MaskedDefinitions(MaskedWords):
-    """Of definitions only."""
+class EnglishMasked(DefinitionsMasked):
+    """Of all texts."""
 
-    name = "masked_definitions"
-    corpora = ("definitions",)
+    name = "english_masked"
+    corpora = ALL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +152,10 @@ class NextTextAccuracy(Accuracy):
         return super().sums(outputs, batch.only(~_is_word(batch)))
 
 
-class MaskedPairs(MaskedWords):
+class DefinitionsPairs(DefinitionsMasked):
     """Two texts; see the module's note."""
 
-    name = "masked_pairs"
+    name = "definitions_pairs"
     metric = HiddenWordBits()
     also_scored = (NextTextAccuracy(),)
 

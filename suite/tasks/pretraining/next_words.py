@@ -2,10 +2,11 @@
 
 Windows are those of `suite.tasks.pretraining.windows`.
 
-    next_words     each token is asked for the next one, and sees those before it
-    prefix_words   the first half of a window is the prefix, whose tokens see each other; the words
-                   behind it are asked for, each from the prefix and from those before it (Liu et
-                   al. 2018, arXiv:1801.10198; Raffel et al. 2020, arXiv:1910.10683, section 3.2.1)
+    definitions_next     each token is asked for the next one, and sees those before it
+    definitions_prefix   the first half of a window is the prefix, whose tokens see each other; the
+                         words behind it are asked for, each from the prefix and from those before
+                         it (Liu et al. 2018, arXiv:1801.10198; Raffel et al. 2020,
+                         arXiv:1910.10683, section 3.2.1)
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from suite.tasks.pretraining.windows import TextsWithoutLabels
 from suite.tasks.task import Batch
 
 
-class NextWords(TextsWithoutLabels):
+class DefinitionsNext(TextsWithoutLabels):
     """From left to right."""
 
-    name = "next_words"
+    name = "definitions_next"
     architecture = "bert_left_to_right"
     asks_for: ClassVar[Answer] = "next_symbols"
     reads_answers = True
@@ -36,10 +37,10 @@ class NextWords(TextsWithoutLabels):
         return Batch(inputs={INPUTS: torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))
 
 
-class PrefixWords(NextWords):
+class DefinitionsPrefix(DefinitionsNext):
     """Behind a prefix that is read both ways."""
 
-    name = "prefix_words"
+    name = "definitions_prefix"
     architecture = "bert_prefix"
     asks_for = "continuation"
 

@@ -43,7 +43,7 @@ class TextsWithoutLabels(Task):
     output_size = NUM_SYMBOLS
     lengths = (8, 512)
     token_name = "words"
-    corpora: ClassVar[tuple[str, ...]] = ALL
+    corpora: ClassVar[tuple[str, ...]] = ("definitions",)
 
     @abstractmethod
     def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:

@@ -22,20 +22,27 @@ from suite.tasks.pretraining.corpora import (
     passages,
 )
 from suite.tasks.pretraining.masked_words import (
-    MaskedDefinitions,
-    MaskedPairs,
-    MaskedSpans,
-    MaskedWords,
-    MaskedWords5,
-    MaskedWords40,
-    MaskedWordsOnly,
+    DefinitionsMasked,
+    DefinitionsMasked5,
+    DefinitionsMasked40,
+    DefinitionsMaskedOnly,
+    DefinitionsPairs,
+    DefinitionsSpans,
+    EnglishMasked,
     NextTextAccuracy,
 )
 from suite.tasks.pretraining.windows import TextsWithoutLabels
 from suite.tasks.task import UNSCORED, Batch
 
 LENGTH = 24
-KINDS = (MaskedWords, MaskedWords5, MaskedWords40, MaskedWordsOnly, MaskedSpans, MaskedDefinitions)
+KINDS = (
+    DefinitionsMasked,
+    DefinitionsMasked5,
+    DefinitionsMasked40,
+    DefinitionsMaskedOnly,
+    DefinitionsSpans,
+    EnglishMasked,
+)
 
 
 def batch_of(kind: type[TextsWithoutLabels], rows: int = 256, step: int = 0) -> Batch:
@@ -54,7 +61,7 @@ def restored(batch: Batch) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_the_answers_in_their_places_it_is_a_window_of_the_texts(
-    kind: type[MaskedWords],
+    kind: type[DefinitionsMasked],
 ) -> None:
     texts = passages(kind.corpora, "training")
     known = {tuple(texts.symbols[s : s + LENGTH - 1].tolist()) for s in texts.starts}
@@ -64,9 +71,10 @@ def test_with_the_answers_in_their_places_it_is_a_window_of_the_texts(
 
 
 @pytest.mark.parametrize(
-    ("kind", "share"), [(MaskedWords, 0.15), (MaskedWords5, 0.05), (MaskedWords40, 0.4)]
+    ("kind", "share"),
+    [(DefinitionsMasked, 0.15), (DefinitionsMasked5, 0.05), (DefinitionsMasked40, 0.4)],
 )
-def test_the_share_of_words_is_asked_for(kind: type[MaskedWords], share: float) -> None:
+def test_the_share_of_words_is_asked_for(kind: type[DefinitionsMasked], share: float) -> None:
     batch = batch_of(kind, 2_000)
     num_words = (restored(batch) >= FIRST_WORD).sum()
     assert (batch.targets != UNSCORED).sum() / num_words == pytest.approx(share, rel=0.1)
@@ -74,38 +82,38 @@ def test_the_share_of_words_is_asked_for(kind: type[MaskedWords], share: float) 
 
 
 def test_only_words_are_asked_for() -> None:
-    targets = batch_of(MaskedWords).targets
+    targets = batch_of(DefinitionsMasked).targets
     asked = targets[targets != UNSCORED]
     assert asked.min() >= FIRST_WORD
     assert asked.max() < DOES_NOT_FOLLOW
 
 
 def test_no_place_is_asked_for_twice() -> None:
-    batch = batch_of(MaskedWords40)
+    batch = batch_of(DefinitionsMasked40)
     for places, targets in zip(batch.inputs[PLACES], batch.targets, strict=True):
         asked = places[targets != UNSCORED].tolist()
         assert len(set(asked)) == len(asked)
 
 
 def test_80_10_10_of_the_hidden_words() -> None:
-    batch = batch_of(MaskedWords, 4_000)
+    batch = batch_of(DefinitionsMasked, 4_000)
     inputs, targets = batch.inputs[INPUTS].gather(1, batch.inputs[PLACES]), batch.targets
     is_asked = targets != UNSCORED
     assert (inputs == HIDDEN)[is_asked].float().mean() == pytest.approx(0.8, abs=0.015)
     assert (inputs == targets)[is_asked].float().mean() == pytest.approx(0.1, abs=0.015)
-    only = batch_of(MaskedWordsOnly)
+    only = batch_of(DefinitionsMaskedOnly)
     hidden = only.inputs[INPUTS].gather(1, only.inputs[PLACES])[only.targets != UNSCORED]
     assert (hidden == HIDDEN).all()
 
 
 def test_held_out_windows_are_others_and_always_hidden_alike() -> None:
-    task = MaskedWords(LENGTH)
+    task = DefinitionsMasked(LENGTH)
     one = list(task.held_out("test", 100))
-    other = list(MaskedWords(LENGTH).held_out("test", 800))
+    other = list(DefinitionsMasked(LENGTH).held_out("test", 800))
     assert sum(len(each.targets) for each in one) == 800
     assert torch.equal(torch.cat([each.inputs[INPUTS] for each in one]), other[0].inputs[INPUTS])
     assert torch.equal(torch.cat([each.targets for each in one]), other[0].targets)
-    training = {tuple(row) for row in restored(batch_of(MaskedWords, 2_000)).tolist()}
+    training = {tuple(row) for row in restored(batch_of(DefinitionsMasked, 2_000)).tolist()}
     assert training.isdisjoint(map(tuple, restored(other[0]).tolist()))
 
 
@@ -123,7 +131,7 @@ def model(kind: type[TextsWithoutLabels], architecture: str) -> torch.nn.Module:
 
 
 def test_places_spare_a_model_what_is_not_asked_for_and_nothing_else() -> None:
-    batch, bert = batch_of(MaskedWords, 4), model(MaskedWords, "bert")
+    batch, bert = batch_of(DefinitionsMasked, 4), model(DefinitionsMasked, "bert")
     whole = bert(batch.inputs[INPUTS])
     found = batch.through(bert).logits
     assert found.shape == (4, 4, NUM_SYMBOLS)
@@ -133,7 +141,7 @@ def test_places_spare_a_model_what_is_not_asked_for_and_nothing_else() -> None:
 
 def test_what_is_masked_shows_nothing_of_the_word() -> None:
     """With the mask in each place that is asked for, the inputs are those of any other word."""
-    batch = batch_of(MaskedWordsOnly, 20)
+    batch = batch_of(DefinitionsMaskedOnly, 20)
     row, column = (batch.targets != UNSCORED).nonzero(as_tuple=True)
     others = restored(batch)
     others[row, batch.inputs[PLACES][row, column]] = HIDDEN
@@ -141,7 +149,7 @@ def test_what_is_masked_shows_nothing_of_the_word() -> None:
 
 
 def test_half_of_the_pairs_follow_each_other() -> None:
-    batch = batch_of(MaskedPairs, 2_000)
+    batch = batch_of(DefinitionsPairs, 2_000)
     answers = batch.targets[:, 0]
     assert set(answers.tolist()) == {DOES_NOT_FOLLOW, FOLLOWS}
     assert (answers == FOLLOWS).float().mean() == pytest.approx(0.5, abs=0.04)
@@ -149,9 +157,9 @@ def test_half_of_the_pairs_follow_each_other() -> None:
 
 
 def test_a_second_text_follows_just_where_it_is_said_to() -> None:
-    symbols = passages(MaskedPairs.corpora, "training").symbols
+    symbols = passages(DefinitionsPairs.corpora, "training").symbols
     text = " ".join(map(str, symbols.tolist()))
-    batch = batch_of(MaskedPairs, 60)
+    batch = batch_of(DefinitionsPairs, 60)
     windows = restored(batch)
     half = (LENGTH - 3) // 2
     assert (windows[:, half + 1] == END).all()
@@ -165,14 +173,14 @@ def test_a_second_text_follows_just_where_it_is_said_to() -> None:
 
 
 def test_segments_say_which_text_a_token_is_of() -> None:
-    batch = batch_of(MaskedPairs, 3)
+    batch = batch_of(DefinitionsPairs, 3)
     half = (LENGTH - 3) // 2
     wanted = [0] * (half + 2) + [1] * (LENGTH - half - 2)
     assert batch.inputs[SEGMENTS].tolist() == [wanted] * 3
 
 
 def test_the_loss_of_pairs_is_the_mean_over_words_and_the_mean_over_answers() -> None:
-    task, batch = MaskedPairs(LENGTH), batch_of(MaskedPairs, 5)
+    task, batch = DefinitionsPairs(LENGTH), batch_of(DefinitionsPairs, 5)
     logits = torch.randn(*batch.targets.shape, NUM_SYMBOLS)
     words = batch.targets[:, 1:] != UNSCORED
     by_hand = cross_entropy(logits[:, 1:][words], batch.targets[:, 1:][words])
@@ -181,7 +189,7 @@ def test_the_loss_of_pairs_is_the_mean_over_words_and_the_mean_over_answers() ->
 
 
 def test_bits_of_pairs_are_of_words_and_the_accuracy_of_answers() -> None:
-    task, batch = MaskedPairs(LENGTH), batch_of(MaskedPairs, 50)
+    task, batch = DefinitionsPairs(LENGTH), batch_of(DefinitionsPairs, 50)
     logits = torch.zeros(*batch.targets.shape, NUM_SYMBOLS)
     logits[:, 0, FOLLOWS] = 9.0
     sums = task.metric.sums(Outputs(logits), batch)

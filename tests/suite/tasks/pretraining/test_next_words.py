@@ -9,7 +9,7 @@ from models import build_model
 from models.interface import INPUTS, prefix_length
 from models.model_spec import ModelSpec
 from suite.tasks.pretraining.corpora import BEGIN, NUM_SYMBOLS
-from suite.tasks.pretraining.next_words import NextWords, PrefixWords
+from suite.tasks.pretraining.next_words import DefinitionsNext, DefinitionsPrefix
 from suite.tasks.task import UNSCORED
 
 LENGTH = 13
@@ -26,7 +26,7 @@ def model(architecture: str) -> torch.nn.Module:
 
 
 def test_each_token_is_asked_for_the_next_one() -> None:
-    batch = NextWords(LENGTH).training_batch(0, 9, seed=0)
+    batch = DefinitionsNext(LENGTH).training_batch(0, 9, seed=0)
     inputs = batch.inputs[INPUTS]
     assert (inputs[:, 0] == BEGIN).all()
     assert torch.equal(inputs[:, 1:], batch.targets[:, :-1])
@@ -34,8 +34,8 @@ def test_each_token_is_asked_for_the_next_one() -> None:
 
 
 def test_nothing_of_the_prefix_is_asked_for() -> None:
-    whole = NextWords(LENGTH).training_batch(0, 9, seed=0)
-    batch = PrefixWords(LENGTH).training_batch(0, 9, seed=0)
+    whole = DefinitionsNext(LENGTH).training_batch(0, 9, seed=0)
+    batch = DefinitionsPrefix(LENGTH).training_batch(0, 9, seed=0)
     first = prefix_length(LENGTH) - 1
     assert torch.equal(batch.inputs[INPUTS], whole.inputs[INPUTS])
     assert (batch.targets[:, :first] == UNSCORED).all()
@@ -44,7 +44,7 @@ def test_nothing_of_the_prefix_is_asked_for() -> None:
 
 @pytest.mark.parametrize("architecture", ["bert_left_to_right", "bert_prefix"])
 def test_a_scored_logit_depends_on_no_token_that_it_is_asked_for(architecture: str) -> None:
-    task = PrefixWords(LENGTH) if architecture == "bert_prefix" else NextWords(LENGTH)
+    task = DefinitionsPrefix(LENGTH) if architecture == "bert_prefix" else DefinitionsNext(LENGTH)
     batch, bert = task.training_batch(0, 1, seed=0), model(architecture)
     before = batch.through(bert).logits[0]
     for place in range(1, LENGTH):
@@ -57,7 +57,7 @@ def test_a_scored_logit_depends_on_no_token_that_it_is_asked_for(architecture: s
 
 
 def test_a_prefix_is_read_both_ways() -> None:
-    batch, bert = PrefixWords(LENGTH).training_batch(0, 1, seed=0), model("bert_prefix")
+    batch, bert = DefinitionsPrefix(LENGTH).training_batch(0, 1, seed=0), model("bert_prefix")
     last = prefix_length(LENGTH) - 1
     inputs = batch.inputs[INPUTS].clone()
     inputs[0, last] = 9
