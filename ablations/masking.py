@@ -46,7 +46,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             dim=96, depth=2, length=24, steps=300, search_steps=300, batch=32,
-            pretraining_steps=3_000, num_training_examples=1_000, start="definitions_masked",
+            pretraining_steps=2_500, num_training_examples=1_000, start="definitions_masked",
             num_evaluations=3, seeds=4,
         ),
         "standard": Scale(
