@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.errors import unknown_name
+from suite.planning.scaling_laws import with_held_out_sides
 from suite.planning.variants import Baseline, Variant
 from suite.probes.probe import probe
 from suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
@@ -33,7 +34,7 @@ def checked_claim(
     Raises:
         SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
     """
-    claim = baseline.ablation.claim
+    claim = with_held_out_sides(baseline.ablation)
     if claim is None:
         return None
     _refuse_foreign_sides(claim, baseline, reference, [variant.label for variant in variants])

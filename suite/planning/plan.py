@@ -25,6 +25,7 @@ from suite.planning.knobs import (
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
+from suite.planning.scaling_laws import refuse_unfit_law
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
 from suite.probes.probe import Probe, probe
 from suite.schema import (
@@ -103,6 +104,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     )  # fmt: skip
     refuse_foreign_axes(baseline)
     refuse_impossible_teachers(entry.ablation, scale)
+    refuse_unfit_law(entry.ablation)
     if FLOORS in entry.ablation.probes and QUALITY not in entry.ablation.probes:
         raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
     reference, variants = variants_of(baseline)
