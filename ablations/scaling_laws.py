@@ -46,7 +46,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=2, seeds=3),
         "standard": Scale(
-            dim=64, depth=2, length=128, steps=1_000, batch=32, num_evaluations=2, seeds=3,
+            dim=64, depth=4, length=128, steps=1_000, batch=32, num_evaluations=2, seeds=3,
             precision="bf16", gpus=0.125
         ),
     },

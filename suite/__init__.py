@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
 
 __all__ = [
-    "Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw", "plan", "run", "run_task", "vary",
+    "Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw",
+    "plan", "run", "run_task", "vary",
 ]  # fmt: skip
 
 _HOMES = {

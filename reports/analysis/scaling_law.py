@@ -22,7 +22,7 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.optimize import nnls
@@ -192,6 +192,12 @@ def fitted_law(points: Sequence[ScalingPoint], name: str = "") -> ScalingLaw:
     """
     held = tuple(sorted(points))
     _refuse_few(held)
+    return _fitted(held, name)
+
+
+@lru_cache(maxsize=64)
+def _fitted(held: tuple[ScalingPoint, ...], name: str) -> ScalingLaw:
+    """Once for a page: its headline, figures and tables show the same law."""
     x, z, centre = _places(held)
     logs = np.array([[point.log_loss for point in held]])
     theta = _best_fit(x, z, logs)
@@ -282,9 +288,7 @@ def _terms(theta: Array, x: Array, z: Array) -> tuple[Array, Array]:
     return (most + np.log(total))[..., 0], shares / total
 
 
-def _descended(
-    theta: Array, x: Array, z: Array, logs: Array, width: float
-) -> tuple[Array, Array]:
+def _descended(theta: Array, x: Array, z: Array, logs: Array, width: float) -> tuple[Array, Array]:
     """Levenberg and Marquardt's descent of many fits at once: `[fit, 5]`, and `[fit]` losses.
 
     A fit takes a step where that lowers its loss, else it tries a shorter one, and rests when no

@@ -345,9 +345,10 @@ def _hardly_trained(axis: Axis) -> Axis:
         return axis
     most = max((value for value in axis.values if isinstance(value, int)), default=1)
     few = _AT_SMOKE["steps"]
+    least = default_warmup_steps(few) if axis.name == "steps" else 1
     return vary(
         axis.name,
-        [max(1, n * few // most) if isinstance(n, int) else n for n in axis.values],
+        [max(least, n * few // most) if isinstance(n, int) else n for n in axis.values],
     )
 
 
