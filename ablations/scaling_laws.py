@@ -34,7 +34,9 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops"],
-    scaling_law=ScalingLaw(held_out={"dim": 384, "steps": 4_000}, quick={"dim": 96, "steps": 4_000}),
+    scaling_law=ScalingLaw(
+        held_out={"dim": 384, "steps": 4_000}, quick={"dim": 96, "steps": 4_000}
+    ),
     claim=Claim(
         "at the held-out size the LSTM ends better than attention",
         metric="bits_per_character",
@@ -44,7 +46,9 @@ ABLATION = Ablation(
     ),
     recipe=Recipe(learning_rate=1e-2, width_power=0.5),
     scales={
-        "quick": Scale(dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=2, seeds=3),
+        "quick": Scale(
+            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=2, seeds=3
+        ),
         "standard": Scale(
             dim=64, depth=4, length=128, steps=1_000, batch=32, num_evaluations=2, seeds=3,
             precision="bf16", gpus=0.125

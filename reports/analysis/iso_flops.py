@@ -1,5 +1,4 @@
-"""Finds the best size for a budget of FLOPs, from a fitted law and from the points between which it
-was fitted.
+"""Finds the best size for a budget of FLOPs, from a fitted law, and the losses measured beside it.
 
 Hoffmann et al. 2022 (arXiv:2203.15556), approach 2, train many sizes to the same FLOPs. Here the
 measured losses of a size are read off between its own trainings, straight on logarithmic axes; each

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from reports.analysis.cost import setting, variant_costs
 from reports.analysis.scaling_law import ScalingLaw, ScalingPoint, TooFewPoints, fitted_law
@@ -231,7 +232,7 @@ def _power_between(known: Mapping[float, float]) -> Callable[[float], float]:
 
     def found(x: float) -> float:
         at = math.log(x)
-        pairs = list(zip(logs, logs[1:], strict=False))
+        pairs = list(pairwise(logs))
         inside = [pair for pair in pairs if at <= pair[1][0]]
         (x0, y0), (x1, y1) = inside[0] if inside else pairs[-1]
         return math.exp(y0 + (y1 - y0) * (at - x0) / (x1 - x0))

@@ -4,10 +4,10 @@
 
 Hoffmann et al. 2022 (arXiv:2203.15556), approach 3, equation 2: a Huber loss on the logarithms of
 the losses, with the logarithm of the sum as a log-sum-exp. They fix the width of the Huber loss at
-1e-3 and stop L-BFGS where its progress is small; Besiroglu et al. 2024 (arXiv:2404.10102) found
-that it had stopped too early, and intervals far too narrow. Here the width is 1.345 robust standard
-deviations of the residuals, whatever the noise is; the descent is Levenberg and Marquardt's, from 25
-starts, until nothing moves.
+1e-3 and minimise it by L-BFGS; Besiroglu et al. 2024 (arXiv:2404.10102) found that this had stopped
+too early, and that the intervals are implausibly narrow. Here the width is 1.345 robust standard
+deviations of the residuals, whatever the noise is, and the descent is Levenberg and Marquardt's,
+from 25 starts, until nothing moves.
 
 Intervals are those of a residual bootstrap over points, a point being the mean over the seeds of
 one size on one amount of data. So they hold the noise of seeds and what the law misses alike. Five

@@ -32,8 +32,8 @@ _NOTES = {
 }
 _EXPONENTS = ("parameter_exponent", "token_exponent", "size_exponent")
 _OF_LAWS = (
-    f"“{NOT_IDENTIFIED}” stands where the interval of a number is wider than the number: the points "
-    "fit many values of it alike.",
+    f"“{NOT_IDENTIFIED}” stands where the interval of an exponent is wider than the exponent: the "
+    "points fit many values of it alike.",
     "Published exponents are of other text, of subwords, and of models 1,000 times as large and "
     "more; E, A and B do not compare at all.",
 )
