@@ -295,4 +295,7 @@ def _two(value: float) -> str:
 
 
 def _three(value: float) -> str:
-    return f"{value:.3g}" if value < 1e5 else f"{value:.2e}"
+    """Three digits; an exponent only beyond what is read at a glance."""
+    if value >= 1e5:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
