@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from reports.analysis.scaling_data import LawGroup, LawVariant
-from reports.analysis.scaling_law import Parameters, ScalingLaw
+from reports.analysis.scaling_law import ScalingLaw
 from reports.stats.intervals import CONFIDENCE, Estimate
 from reports.stats.log_means import Array
 
@@ -66,10 +66,10 @@ def frontier(group: LawGroup, amounts: Sequence[float]) -> dict[float, float]:
     known = [one.point.num_parameters for one in group.seen]
     sizes = np.geomspace(min(known) / _BEYOND, max(known) * _BEYOND, _NUM_SIZES)
     costs = np.array([per_token(size) for size in sizes])
-    return {
-        flops: math.exp(float(_log_losses(law.best, flops, sizes, costs)[0].min()))
-        for flops in amounts
-    }
+    every = np.array(amounts)[:, None]
+    found = law.best.log_losses(np.tile(sizes, len(amounts)), (every / costs).ravel())
+    lowest = found.reshape(len(amounts), len(sizes)).min(axis=1)
+    return {flops: math.exp(float(y)) for flops, y in zip(amounts, lowest, strict=True)}
 
 
 def _budget(
@@ -79,8 +79,8 @@ def _budget(
     sizes: Array,
     costs: Array,
 ) -> FlopsBudget:
-    fitted = _log_losses(law.best, flops, sizes, costs)[0]
-    drawn = _log_losses(law.draws, flops, sizes, costs)
+    fitted = law.best.log_losses(sizes, flops / costs)[0]
+    drawn = law.draws.log_losses(sizes, flops / costs)
     measured = {size: _between(line, flops) for size, line in sorted(lines.items())}
     least, most = min(lines) / 2, max(lines) * 2
     return FlopsBudget(
@@ -94,12 +94,6 @@ def _budget(
         best_size=_best_size(law, sizes, fitted, drawn),
         best_loss=math.exp(float(fitted.min())),
     )
-
-
-def _log_losses(of: Parameters, flops: float, sizes: Array, costs: Array) -> Array:
-    """`[draw, size]`, where all FLOPs are spent."""
-    every = [of.log_loss(n, flops / cost) for n, cost in zip(sizes, costs, strict=True)]
-    return np.stack(every, axis=1)
 
 
 def _best_size(law: ScalingLaw, sizes: Array, fitted: Array, drawn: Array) -> Estimate:

@@ -85,9 +85,12 @@ class Parameters:
 
     def log_loss(self, num_parameters: float, num_tokens: float) -> Array:
         """`[draw]`, at one size and one amount of data."""
-        x = np.array([math.log(num_parameters) - self.centre[0]])
-        z = np.array([math.log(num_tokens) - self.centre[1]])
-        return _terms(self.theta, x, z)[0][:, 0]
+        return self.log_losses(np.array([num_parameters]), np.array([num_tokens]))[:, 0]
+
+    def log_losses(self, num_parameters: Array, num_tokens: Array) -> Array:
+        """`[draw, place]`, at several, `[place]` each."""
+        x, z = np.log(num_parameters) - self.centre[0], np.log(num_tokens) - self.centre[1]
+        return _terms(self.theta, x, z)[0]
 
     @property
     def irreducible(self) -> Array:
