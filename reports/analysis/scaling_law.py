@@ -349,9 +349,9 @@ def _boxed(theta: Array, top: Array) -> Array:
 
 def _huber(residuals: Array, width: float) -> Array:
     size = np.abs(residuals)
-    if math.isinf(width):
-        return (size**2).sum(axis=1) / 2
-    return np.where(size <= width, size**2 / 2, width * (size - width / 2)).sum(axis=1)
+    inside = np.minimum(size, width)  # of an infinite width all of it
+    found: Array = (inside * (size - inside / 2)).sum(axis=1)
+    return found
 
 
 def _ends(moved: Array) -> tuple[float, float]:
