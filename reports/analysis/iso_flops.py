@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from reports.analysis.scaling_data import LawGroup, LawVariant
-from reports.analysis.scaling_law import ScalingLaw
+from reports.analysis.scaling_law import FittedLaw
 from reports.stats.intervals import CONFIDENCE, Estimate
 from reports.stats.log_means import Array
 
@@ -73,7 +73,7 @@ def frontier(group: LawGroup, amounts: Sequence[float]) -> dict[float, float]:
 
 
 def _budget(
-    law: ScalingLaw,
+    law: FittedLaw,
     flops: float,
     lines: dict[float, dict[float, float]],
     sizes: Array,
@@ -96,7 +96,7 @@ def _budget(
     )
 
 
-def _best_size(law: ScalingLaw, sizes: Array, fitted: Array, drawn: Array) -> Estimate:
+def _best_size(law: FittedLaw, sizes: Array, fitted: Array, drawn: Array) -> Estimate:
     best, lowest, last = int(np.argmin(fitted)), drawn.argmin(axis=1), len(sizes) - 1
     n = len(law.points)
     if best in (0, last):

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from reports.analysis.cost import setting, variant_costs
-from reports.analysis.scaling_law import ScalingLaw, ScalingPoint, TooFewPoints, fitted_law
+from reports.analysis.scaling_law import FittedLaw, ScalingPoint, TooFewPoints, fitted_law
 from reports.results.series import Series, num_expected
 from reports.results.variant_labels import named_values, number
 from reports.stats.intervals import Estimate, mean_interval
@@ -106,14 +106,14 @@ class LawGroup:
         return ", ".join(named_values(self.name).values()) or self.name
 
     @cached_property
-    def _law_or_reason(self) -> ScalingLaw | str:
+    def _law_or_reason(self) -> FittedLaw | str:
         try:
             return fitted_law([one.point for one in self.seen], self.name)
         except TooFewPoints as reason:
             return str(reason)
 
     @property
-    def law(self) -> ScalingLaw | None:
+    def law(self) -> FittedLaw | None:
         """None where `why_no_law` says why."""
         found = self._law_or_reason
         return None if isinstance(found, str) else found

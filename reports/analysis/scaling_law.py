@@ -72,7 +72,7 @@ class TooFewPoints(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class LawNumbers:
     """Laws as numbers; each array is over draws, `[draw]`.
 
     Attributes:
@@ -123,11 +123,11 @@ class Parameters:
         return self.token_exponent / (self.parameter_exponent + self.token_exponent)
 
 
-Quantity = Callable[[Parameters], Array]
+Quantity = Callable[[LawNumbers], Array]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScalingLaw:
+class FittedLaw:
     """A law with its draws.
 
     Attributes:
@@ -139,8 +139,8 @@ class ScalingLaw:
     """
 
     points: tuple[ScalingPoint, ...]
-    best: Parameters
-    draws: Parameters
+    best: LawNumbers
+    draws: LawNumbers
     residuals: Array
     noise: Array
 
@@ -183,7 +183,7 @@ class ScalingLaw:
         return Estimate(n=len(self.points), point=found, low=low, high=high)
 
 
-def fitted_law(points: Sequence[ScalingPoint], name: str = "") -> ScalingLaw:
+def fitted_law(points: Sequence[ScalingPoint], name: str = "") -> FittedLaw:
     """The law of some points; the same, whatever their order.
 
     Args:
@@ -199,7 +199,7 @@ def fitted_law(points: Sequence[ScalingPoint], name: str = "") -> ScalingLaw:
 
 
 @lru_cache(maxsize=64)
-def _fitted(held: tuple[ScalingPoint, ...], name: str) -> ScalingLaw:
+def _fitted(held: tuple[ScalingPoint, ...], name: str) -> FittedLaw:
     """Once for a page: its headline, figures and tables show the same law."""
     x, z, centre = _places(held)
     logs = np.array([[point.log_loss for point in held]])
@@ -211,13 +211,13 @@ def _fitted(held: tuple[ScalingPoint, ...], name: str) -> ScalingLaw:
     drawn = rng.choice(wider, size=(_NUM_DRAWS, len(held) + 1))
     starts = np.repeat(theta, _NUM_DRAWS, axis=0)
     draws, _ = _descended(starts, x, z, fitted + drawn[:, 1:], _width(residuals))
-    return ScalingLaw(
-        points=held, best=Parameters(theta, centre), draws=Parameters(draws, centre),
+    return FittedLaw(
+        points=held, best=LawNumbers(theta, centre), draws=LawNumbers(draws, centre),
         residuals=residuals, noise=drawn[:, 0],
     )  # fmt: skip
 
 
-def exponent_difference(a: ScalingLaw, b: ScalingLaw, quantity: Quantity) -> Estimate:
+def exponent_difference(a: FittedLaw, b: FittedLaw, quantity: Quantity) -> Estimate:
     """How much larger a number of one law is than that of another, whose points are others."""
     point = float(quantity(a.best)[0] - quantity(b.best)[0])
     moved = quantity(a.draws) - quantity(b.draws) - point

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from reports.analysis.iso_flops import FlopsBudget
 from reports.analysis.scaling_data import LawGroup, LawPrediction, LawVariant
-from reports.analysis.scaling_law import Quantity, ScalingLaw, exponent_difference
+from reports.analysis.scaling_law import FittedLaw, Quantity, exponent_difference
 from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows
 from reports.literature.csv import rows_of
 from reports.plots.style import with_unit
@@ -39,7 +39,7 @@ _OF_LAWS = (
 )
 
 
-def exponent_in_words(law: ScalingLaw, key: str) -> str:
+def exponent_in_words(law: FittedLaw, key: str) -> str:
     """As ``0.45 [0.40, 0.49]``, or that it is not identified."""
     entry = _fitted(law, key)
     return f"{entry.text} {entry.interval}"
@@ -87,14 +87,14 @@ def _count(number: int) -> Entry:
     return Entry(text=f"{number:,}", estimate=Estimate(n=1, point=float(number)))
 
 
-def _off(law: ScalingLaw | None) -> Entry:
+def _off(law: FittedLaw | None) -> Entry:
     if law is None:
         return NO_ENTRY
     miss = law.typical_miss
     return Entry(text=f"{100 * miss:.2f}", estimate=Estimate(n=len(law.points), point=miss))
 
 
-def _fitted(law: ScalingLaw, key: str) -> Entry:
+def _fitted(law: FittedLaw, key: str) -> Entry:
     _, quantity, _ = _FITTED[key]
     found = law.positive(quantity)
     write = _two if key in _EXPONENTS else _three
@@ -141,7 +141,7 @@ def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
     )  # fmt: skip
 
 
-def _differences(pairs: Mapping[str, tuple[ScalingLaw, ScalingLaw]], key: str) -> Column:
+def _differences(pairs: Mapping[str, tuple[FittedLaw, FittedLaw]], key: str) -> Column:
     title, quantity, _ = _FITTED[key]
     entries = {}
     for name, (a, b) in pairs.items():

@@ -47,15 +47,6 @@ MUTANTS_OF_SCALING_LAWS: tuple[Mutant, ...] = (
         room="reports",
     ),
     Mutant(
-        "the slope of the data lacks its exponent",
-        "analysis/scaling_law.py",
-        "-b * beta * z",
-        "-b * z",
-        "without_noise or no_start",
-        battery=_FIT,
-        room="reports",
-    ),
-    Mutant(
         "the difference of two laws has the wrong sign",
         "analysis/scaling_law.py",
         "float(quantity(a.best)[0] - quantity(b.best)[0])",
@@ -102,7 +93,7 @@ MUTANTS_OF_SCALING_LAWS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "what is held out may be as small as what is seen",
-        "planning/scaling_laws.py",
+        "planning/claims.py",
         "if value <= max(numbers):",
         "if value < max(numbers):",
         "refused",

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from reports.analysis import scaling_law
 from reports.analysis.scaling_law import (
-    Parameters,
+    LawNumbers,
     Quantity,
     ScalingPoint,
     TooFewPoints,
@@ -196,7 +196,7 @@ def test_the_same_points_are_fitted_once() -> None:
 
 def test_numbers_of_a_law_are_those_of_its_formula() -> None:
     theta = np.array([[math.log(1.6), 0.1, math.log(0.5), 0.2, math.log(0.25)]])
-    law = Parameters(theta, (math.log(1e4), math.log(1e6)))
+    law = LawNumbers(theta, (math.log(1e4), math.log(1e6)))
     a, b = float(law.parameter_scale[0]), float(law.token_scale[0])
     by_hand = 1.6 + a / 5e4**0.5 + b / 3e6**0.25
     assert math.exp(float(law.log_loss(5e4, 3e6)[0])) == pytest.approx(by_hand)
