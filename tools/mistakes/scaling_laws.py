@@ -60,7 +60,7 @@ MUTANTS_OF_SCALING_LAWS: tuple[Mutant, ...] = (
         "analysis/scaling_law.py",
         "return max(_WIDTH * spread, _FINEST)",
         "return max(1e3 * spread, _FINEST)",
-        "outlier or no_start",
+        "outlier",
         battery=_FIT,
         room="reports",
     ),
