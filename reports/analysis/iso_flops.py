@@ -59,12 +59,15 @@ def flops_budgets(group: LawGroup) -> tuple[FlopsBudget, ...]:
 
 
 def frontier(group: LawGroup, amounts: Sequence[float]) -> dict[float, float]:
-    """FLOPs -> the lowest loss that the law has for them, at whatever size; empty without a law."""
+    """FLOPs -> the lowest loss that the law has for them; empty without a law.
+
+    Of all sizes between the smallest and the largest that was trained.
+    """
     law, per_token = group.law, group.flops_per_token()
     if law is None or per_token is None:
         return {}
-    known = [one.point.num_parameters for one in group.seen]
-    sizes = np.geomspace(min(known) / _BEYOND, max(known) * _BEYOND, _NUM_SIZES)
+    known = [one.point.num_parameters for one in (*group.seen, *group.held_out)]
+    sizes = np.geomspace(min(known), max(known), _NUM_SIZES)
     costs = np.array([per_token(size) for size in sizes])
     every = np.array(amounts)[:, None]
     found = law.best.log_losses(np.tile(sizes, len(amounts)), (every / costs).ravel())

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -163,6 +163,13 @@ class FittedLaw:
         """A positive number of the law; its interval is stretched on a logarithmic axis."""
         point, drawn = np.log(quantity(self.best)), np.log(quantity(self.draws))
         return self._estimate(float(point[0]), drawn - point[0], is_log=True)
+
+    def irreducible(self) -> Estimate:
+        """E, which may be nothing: its interval is stretched as it is, and ends at zero."""
+        point, drawn = self.best.irreducible, self.draws.irreducible
+        found = self._estimate(float(point[0]), drawn - point[0], is_log=False)
+        assert found.low is not None, "a law has an interval"
+        return replace(found, low=max(0.0, found.low))
 
     def predicted(self, num_parameters: float, num_tokens: float) -> Estimate:
         """The mean loss of further trainings; the interval holds the fit and a point's noise."""

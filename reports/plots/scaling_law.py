@@ -183,7 +183,8 @@ def _caption(shown: Sequence[LawGroup], num_groups: int) -> str:
     has_predictions = any(group.predictions for group in shown)
     return caption({
         "Small points are trainings, means over seeds; thin lines join those of one size. A thick "
-        "line is the lowest loss that the law has for so many FLOPs, at whatever size.": True,
+        "line is the lowest loss that the law has for so many FLOPs, at any size between the "
+        "smallest and the largest.": True,
         "It is dashed where nothing was fitted. Large open points were held out; the bar is the "
         "interval in which the law predicts them.": has_predictions,
         f"Drawn are {len(shown)} of {num_groups} laws.": len(shown) < num_groups,

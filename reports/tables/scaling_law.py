@@ -96,8 +96,9 @@ def _off(law: FittedLaw | None) -> Entry:
 
 def _fitted(law: FittedLaw, key: str) -> Entry:
     _, quantity, _ = _FITTED[key]
-    found = law.positive(quantity)
-    write = _two if key in _EXPONENTS else _three
+    is_plain = key == "irreducible_loss"
+    found = law.irreducible() if is_plain else law.positive(quantity)
+    write = _two if is_plain or key in _EXPONENTS else _three
     assert found.point is not None, "a law has numbers"
     is_known = key not in _EXPONENTS or law.is_identified(quantity)
     return Entry(

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from reports.analysis import scaling_law
 from reports.analysis.scaling_law import (
+    FittedLaw,
     LawNumbers,
     Quantity,
     ScalingPoint,
@@ -19,6 +20,7 @@ from reports.analysis.scaling_law import (
     exponent_difference,
     fitted_law,
 )
+from reports.stats.intervals import Estimate
 
 SIZES, TOKENS = (11e3, 21e3, 33e3, 66e3, 110e3), (0.5e6, 1e6, 2e6, 4e6)
 TRUTH = {"E": 1.6, "A": 0.7, "alpha": 0.45, "B": 0.75, "beta": 0.40}  # A and B at 33e3 and 1.5e6
@@ -32,6 +34,11 @@ LARGER = (240e3, 8e6)
 def true_loss(size: float, tokens: float, alpha: float = 0.45, beta: float = 0.40) -> float:
     a, b = TRUTH["A"] * (33e3 / size) ** alpha, TRUTH["B"] * (1.5e6 / tokens) ** beta
     return TRUTH["E"] + a + b
+
+
+def shown(law: FittedLaw, name: str) -> Estimate:
+    """As a page has it."""
+    return law.irreducible() if name == "E" else law.positive(QUANTITIES[name])
 
 
 def points(
@@ -51,8 +58,8 @@ def points(
 
 def test_without_noise_it_is_the_law() -> None:
     law = fitted_law(points())
-    for name, quantity in QUANTITIES.items():
-        assert law.positive(quantity).point == pytest.approx(TRUTH[name], rel=1e-3)
+    for name in QUANTITIES:
+        assert shown(law, name).point == pytest.approx(TRUTH[name], rel=1e-3)
     a, b = float(law.best.parameter_scale[0]), float(law.best.token_scale[0])
     assert a == pytest.approx(0.7 * 33e3**0.45, rel=5e-3)  # in front of N^-alpha, not off a centre
     assert b == pytest.approx(0.75 * 1.5e6**0.40, rel=5e-3)
@@ -70,8 +77,8 @@ def test_its_intervals_hold_the_truth_and_a_larger_training() -> None:
     held, num = 0, 8
     for seed in range(num):
         law = fitted_law(points(noise=0.004, seed=seed))
-        for name, quantity in QUANTITIES.items():
-            found = law.positive(quantity)
+        for name in QUANTITIES:
+            found = shown(law, name)
             assert found.low is not None
             assert found.high is not None
             held += found.low <= TRUTH[name] <= found.high
@@ -89,8 +96,8 @@ def test_coverage(noise: float, misfit: float) -> None:
     num, held = 300, dict.fromkeys([*QUANTITIES, "prediction"], 0)
     for seed in range(num):
         law = fitted_law(points(noise=noise, seed=seed, misfit=misfit), str(seed))
-        for name, quantity in QUANTITIES.items():
-            found = law.positive(quantity)
+        for name in QUANTITIES:
+            found = shown(law, name)
             held[name] += bool(found.low <= TRUTH[name] <= found.high)  # type: ignore[operator]
         rng = random.Random(-1 - seed)
         mean = math.log(true_loss(*LARGER)) + rng.gauss(0, misfit)
@@ -169,6 +176,16 @@ def test_an_exponent_that_the_points_do_not_show_is_not_identified() -> None:
     law = fitted_law(flat)
     assert not law.is_identified(lambda of: of.parameter_exponent)
     assert fitted_law(points(noise=0.002)).is_identified(lambda of: of.parameter_exponent)
+
+
+def test_a_loss_that_falls_to_nothing_has_no_irreducible_part() -> None:
+    falling = [
+        ScalingPoint(num_parameters=size, num_tokens=tokens, losses=((3e4 / size) ** 0.2,) * 3)
+        for size in SIZES for tokens in TOKENS
+    ]  # fmt: skip
+    found = fitted_law(falling).irreducible()
+    assert found.point == pytest.approx(0.0, abs=0.05)
+    assert found.low == pytest.approx(0.0, abs=1e-3)
 
 
 def test_two_laws_differ_by_as_much_as_they_were_made_to() -> None:
