@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from suite.commands.from_python import plan, run
     from suite.execution.run_task import run_task
-    from suite.spec import Ablation, Claim, Model, Recipe, Scale, vary
+    from suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
 
-__all__ = ["Ablation", "Claim", "Model", "Recipe", "Scale", "plan", "run", "run_task", "vary"]
+__all__ = [
+    "Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw",
+    "plan", "run", "run_task", "vary",
+]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("Ablation", "Claim", "Model", "Recipe", "Scale", "vary"), "suite.spec"),
+    **dict.fromkeys(
+        ("Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw", "vary"), "suite.spec"
+    ),
     **dict.fromkeys(("plan", "run"), "suite.commands.from_python"),
     "run_task": "suite.execution.run_task",
 }

@@ -1,4 +1,4 @@
-"""Seeds bugs into copies of models and suite, and checks that the tests notice each.
+"""Seeds bugs into copies of models, suite and reports, and checks that the tests notice each.
 
     python tools/mutants.py [-k WORD]
 
@@ -35,6 +35,7 @@ from mistakes.mixers import MUTANTS_OF_MIXERS
 from mistakes.positions import MUTANTS_OF_POSITIONS
 from mistakes.recipes import MUTANTS_OF_RECIPES
 from mistakes.resnet import MUTANTS_OF_RESNET
+from mistakes.scaling_laws import MUTANTS_OF_SCALING_LAWS
 from mistakes.swin import MUTANTS_OF_SWIN
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,12 +56,14 @@ MUTANTS = (
     + MUTANTS_OF_CAPTIONS
     + MUTANTS_OF_CONTRASTIVE
     + MUTANTS_OF_DRAWINGS
+    + MUTANTS_OF_SCALING_LAWS
 )
 _OF_MIXERS = "test_every_mixer.py"
 # What the tests of a room need.
 _COPIED = {
     "models": ("models", "tests/models"),
     "suite": ("models", "suite", "reports", "tests/suite"),
+    "reports": ("models", "suite", "reports", "tests/reports"),
 }
 
 

@@ -23,6 +23,7 @@ from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, f
 from reports.pages.images import opening_picture, pictures_section
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
+from reports.pages.scaling_law import law_section
 from reports.pages.summary import SummaryPoint, certainty, facts, folded
 from reports.pages.translations import translations_section
 from reports.plots.learning_curves import curves_figure, learning_curves
@@ -197,7 +198,7 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     first = replace(answer(about, measured, judged), picture=opening_picture(about))
-    on_tasks = [_task(sweep, measured, task, first) for task in tasks]
+    on_tasks = [each for task in tasks for each in _on_task(sweep, measured, task, first)]
     alone = [mixers] if mixers else []
     is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
     parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's comes first
@@ -233,6 +234,17 @@ def metric_in_words(metric: str, unit: str, better: str) -> str:
     meaning = _METRICS.get(metric, "" if unit == "1" else f"in {unit}")
     said = f"{capitalized(readable(metric))}{f': {meaning}' if meaning else ''}"
     return f"{said}." if better == "none" else f"{said}; {better} is better."
+
+
+def _on_task(
+    sweep: Sweep, measured: Sequence[Series], task: str, first: Answer
+) -> Iterator[Section]:
+    """Its law, where one is asked for, then the comparison."""
+    law = law_section(sweep.about, measured, task)
+    if law is not None:
+        exhibits = tuple(_without(first.drawing, one) for one in law.exhibits)
+        yield replace(law, exhibits=exhibits)
+    yield _task(sweep, measured, task, first)
 
 
 def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) -> Section:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from reports.analysis.axis_series import label_series
 from reports.analysis.claim_data import evidence
+from reports.analysis.scaling_data import law_groups
 from reports.analysis.verdict import ClaimOutcome, Verdict
 from reports.document import Drawing, capitalized, listed, readable
+from reports.pages.scaling_law import law_in_words
 from reports.pages.summary import SMOKE, why_no_verdict
 from reports.plots.axis_series import axis_figure
+from reports.plots.scaling_law import law_figure
 from reports.plots.scores import score_figure
 from reports.plots.style import MAX_LINES
 from reports.plots.tradeoff import state_figure
@@ -66,12 +69,15 @@ def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> 
         series = primary(measured, about.tasks[0])
         drawing = _drawing(about, measured, series, ()) if series else None
         sentence, why = best_in_words(about, series), why_no_verdict(about)
+        if sentence and series and (law := law_in_words(about, measured, series.task)):
+            sentence = f"{law} {sentence}"
         return Answer(sentence=sentence or why, finding=why if sentence else "", drawing=drawing)
     found = evidence(about, measured)
     series = found.series if found else None
     sides = (found.claim.a, found.claim.b) if found else ()
+    law = law_in_words(about, measured, series.task) if series else ""
     return Answer(
-        sentence=answer_in_words(judged),
+        sentence=" ".join(filter(None, (answer_in_words(judged), law))),
         finding=" ".join(
             filter(
                 None, (f"Measured: {judged.finding}.", judged.remark, _best(about, judged, series))
@@ -101,9 +107,13 @@ def _drawing(
 ) -> Drawing | None:
     """The sides of a claim and the baseline; then others, as far as they fit.
 
-    Of too many variants that differ in a number all, along that number. Where it is known what
+    Of too many variants that differ in a number all, along that number. Of scaling laws these, with
+    all trainings. Where it is known what
     variants keep between tokens, and they differ in it, their whole score against that.
     """
+    groups = law_groups(about, measured, series.task)
+    if groups and series.is_whole_score and (law := law_figure(series, groups)):
+        return law
     is_compared = series.is_whole_score and len(about.variants) > 1
     if is_compared and (against := state_figure(about, measured, series)):
         return against

@@ -63,6 +63,7 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
         floors=_floors(cells), signatures=_signatures(tasks), part_titles=_part_titles(tasks),
         opens_with=ablation.opens_with,
+        held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, expanded.num_seeds),
     )  # fmt: skip

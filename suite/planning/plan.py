@@ -15,7 +15,7 @@ from pathlib import Path
 from suite.errors import unknown_name
 from suite.planning.about import Expanded, about_of
 from suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
-from suite.planning.claims import checked_claim, with_floors
+from suite.planning.claims import checked_claim, refuse_unfit_law, with_floors
 from suite.planning.knobs import (
     Impossible,
     refuse_foreign_axes,
@@ -101,10 +101,9 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         ablation=entry.ablation, scale=scale, knobs=with_defaults(entry.ablation, scale),
         scale_name=scale_name,
     )  # fmt: skip
+    _refuse_unfit_probes(entry.ablation)
     refuse_foreign_axes(baseline)
     refuse_impossible_teachers(entry.ablation, scale)
-    if FLOORS in entry.ablation.probes and QUALITY not in entry.ablation.probes:
-        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {
@@ -133,6 +132,13 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         resources=_resources(scale),
         source_paths=entry.source_paths,
     )
+
+
+def _refuse_unfit_probes(ablation: Ablation) -> None:
+    """Floors without a score, and a law of what is not measured so."""
+    refuse_unfit_law(ablation)
+    if FLOORS in ablation.probes and QUALITY not in ablation.probes:
+        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
 
 
 def _searches(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Trial | None]]:

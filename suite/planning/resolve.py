@@ -95,7 +95,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     spec = _model_spec(_named(model, name), variant, scale, interface)
     if reason := _why_whole(spec, scale) or _why_untrained(name, scale):
         raise Impossible(f"{name}: {reason}")
-    training = _training(scale, task)
+    training = _training(_at_own_rate(scale, baseline.scale), task)
     found = Subject(
         task=task, model=spec, training=training, length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
@@ -275,6 +275,19 @@ def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
     except TaskError as error:
         raise Impossible(str(error)) from None
     return count
+
+
+def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
+    """With the rate of its width, where the recipe says how that falls."""
+    if not scale.width_power:
+        return scale
+    if isinstance(scale.learning_rate, str):
+        raise SpecError(
+            f"width_power={scale.width_power} goes with a learning rate that is a number; "
+            f"learning_rate={scale.learning_rate!r} finds one for each variant."
+        )
+    factor = ((usual.dim or 1) / (scale.dim or 1)) ** scale.width_power
+    return scale.model_copy(update={"learning_rate": float(f"{scale.learning_rate * factor:.6g}")})
 
 
 def _training(scale: Scale, task: type[Task]) -> Training:

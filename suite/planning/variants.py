@@ -123,9 +123,13 @@ def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
     before = {axis.name: baseline.value(axis.name) for axis in axes}
+    law = baseline.ablation.scaling_law
+    held_out = dict(law.held_out) if law else {}
+    larger = [(held_out[a.name],) if a.name in held_out else a.values for a in axes]
+    grids = ([axis.values for axis in axes], larger if law else [()])
     return _with_reference(
         _combination(dict(zip(before, values, strict=True)), before)
-        for values in itertools.product(*(axis.values for axis in axes))
+        for values in itertools.chain(*(itertools.product(*grid) for grid in grids))
     )
 
 

@@ -328,6 +328,7 @@ class About:
         costs: What the trials took, by variant; empty where none had a GPU.
         price: Of the hours, where a user states one.
         opens_with: What is shown above the figure of scores, see `suite.Ablation`; mostly nothing.
+        held_out: Of a scaling law: axis -> its value in the trainings that it predicts.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -358,6 +359,7 @@ class About:
     costs: tuple[Expense, ...] = ()
     price: Price | None = None
     opens_with: str = ""
+    held_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def edition(self) -> int:

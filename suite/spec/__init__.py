@@ -276,6 +276,44 @@ class Scale(Recipe):
         return {name: found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found}
 
 
+class ScalingLaw(FrozenSpec):
+    """That a law is fitted to the losses of an ablation, and predicts larger trainings.
+
+    Attributes:
+        held_out: Axis -> its value in the trainings that the fit does not see, one for each
+            combination of the other axes; above all values of the axis. Along these axes, of which
+            at least one is of the model (``dim``, ``depth``) and one of the data (``steps``,
+            ``batch``), the law is fitted, for each combination of the others by itself.
+        quick: The same at quick scale; None takes `held_out`.
+    """
+
+    held_out: Annotated[dict[Name, Count], Field(min_length=1)]
+    quick: Annotated[dict[Name, Count], Field(min_length=1)] | None = None
+
+    def at_scale(self, scale: str, before: Sequence[Axis], after: Sequence[Axis]) -> ScalingLaw:
+        """What is held out there, as much smaller as smoke makes the values of an axis.
+
+        Args:
+            scale: Its name.
+            before: The axes as they are written.
+            after: The same at that scale.
+        """
+        held_out = self.held_out
+        if scale in (SMOKE, "quick") and self.quick is not None:
+            held_out = self.quick
+        if scale == SMOKE:
+            tops = [{axis.name: _top(axis) for axis in axes} for axes in (before, after)]
+            held_out = {
+                name: value * tops[1].get(name, 1) // tops[0].get(name, 1)
+                for name, value in held_out.items()
+            }
+        return ScalingLaw(held_out=held_out)
+
+
+def _top(axis: Axis) -> int:
+    return max((v for v in axis.values if isinstance(v, int)), default=1) or 1
+
+
 _AT_SMOKE = {"steps": 20, "batch": 8, "num_evaluations": 1}
 _OF_PARENTS = ("pretraining_steps", "teacher_steps")
 _LENGTHS_AT_SMOKE = 2  # of each list of a scale
@@ -307,9 +345,10 @@ def _hardly_trained(axis: Axis) -> Axis:
         return axis
     most = max((value for value in axis.values if isinstance(value, int)), default=1)
     few = _AT_SMOKE["steps"]
+    least = default_warmup_steps(few) if axis.name == "steps" else 1
     return vary(
         axis.name,
-        [max(1, n * few // most) if isinstance(n, int) else n for n in axis.values],
+        [max(least, n * few // most) if isinstance(n, int) else n for n in axis.values],
     )
 
 
@@ -334,6 +373,8 @@ class Ablation(FrozenSpec):
         opens_with: What a vision model's page shows above its figure of scores, where the question
             is about it: ``attention`` over the image, similarities of ``positions``, first
             ``filters``, or where the ``words`` of a caption look. Where no model has it, nothing.
+        scaling_law: Adds larger variants, and asks the page for the law that predicts them. A side
+            of the claim may name them as ``mixer=lstm, held out``.
     """
 
     question: Text
@@ -349,6 +390,7 @@ class Ablation(FrozenSpec):
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
     opens_with: Literal["", "attention", "positions", "filters", "words", "drawings"] = ""
+    scaling_law: ScalingLaw | None = None
 
     def at_scale(self, scale: str) -> Ablation:
         """The same question with the values that its axes take there; at smoke without a claim.
@@ -359,12 +401,16 @@ class Ablation(FrozenSpec):
         update: dict[str, Any] = {}
         if scale in (SMOKE, "quick") and any(axis.quick is not None for axis in self.axes):
             update["axes"] = _at_quick(self.axes)
+        before = update.get("axes", self.axes)
         if scale == SMOKE:
             update["claim"] = None
-            update["axes"] = tuple(map(_hardly_trained, update.get("axes", self.axes)))
+            update["axes"] = tuple(map(_hardly_trained, before))
             if "quick" in self.scales:
                 small = _smaller(self.scales["quick"], self.recipe, update.get("axes", self.axes))
                 update["scales"] = {SMOKE: small, **self.scales}
+        if self.scaling_law:
+            after = update.get("axes", self.axes)
+            update["scaling_law"] = self.scaling_law.at_scale(scale, before, after)
         own = {**self.scales, **update.get("scales", {})}.get(scale)
         if own is not None and own.tasks:
             update["tasks"] = own.tasks

@@ -30,6 +30,9 @@ class Recipe(FrozenSpec):
             Stern 2018, arXiv:1804.04235; steps are relative to the size of a parameter).
         learning_rate: Peak of the schedule; ``tuned`` searches for the best one of each variant
             on validation data first, with two seeds; see `suite.probes.learning_rate`.
+        width_power: The power of the width with which the rate falls: a variant of another width
+            than the scale's `dim` has `learning_rate` times (that / its own) to this power. 1 is
+            that of hidden matrices in Yang et al. 2022 (arXiv:2203.03466); 0 keeps the rate.
         search_steps: Steps of each training of that search; None takes a third of `steps`. Its
             rate is taken over unchanged.
         momentum: Of ``sgd``.
@@ -85,6 +88,7 @@ class Recipe(FrozenSpec):
 
     optimizer: Optimizer = "adamw"
     learning_rate: Rate = 1e-3
+    width_power: Annotated[float, Field(ge=0, le=4)] = 0.0
     search_steps: Count | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     sgd_weight_decay: Annotated[float, Field(ge=0, le=100)] | None = None

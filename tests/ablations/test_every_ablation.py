@@ -123,7 +123,12 @@ def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
     mixers = tuple(axis for axis in ablation.axes if axis.name in kept)
 
     def num_trials(*axes: Axis, probe: str = "quality") -> int:
-        update = {"axes": axes, "claim": None, "probes": tuple(dict.fromkeys(("quality", probe)))}
+        update = {
+            "axes": axes,
+            "claim": None,
+            "scaling_law": None,
+            "probes": tuple(dict.fromkeys(("quality", probe))),
+        }
         trials = plan(ablation.model_copy(update=update), scale=scale, seeds=1).trials
         return sum(trial.probe == probe for trial in trials)
 

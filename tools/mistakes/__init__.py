@@ -16,7 +16,7 @@ class Mutant:
         new: The wrong text.
         tests: What pytest's -k selects: the mixers whose battery must notice.
         battery: The file of tests, below that folder in `tests/`.
-        room: ``models`` or ``suite``.
+        room: ``models``, ``suite`` or ``reports``.
     """
 
     mistake: str
