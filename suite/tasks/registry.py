@@ -69,6 +69,22 @@ TASKS: dict[str, str] = {
     "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",
     "sorting": "suite.tasks.sequence_to_sequence.digits:Sorting",
+    # generated: worlds to act in, and who played the episodes that are learned from
+    "corridor_mixed": "suite.tasks.worlds.corridor:CorridorMixed",
+    "corridor_best_tenth": "suite.tasks.worlds.corridor:CorridorBestTenth",
+    "corridor_random": "suite.tasks.worlds.corridor:CorridorRandom",
+    "corridor_medium": "suite.tasks.worlds.corridor:CorridorMedium",
+    "corridor_expert": "suite.tasks.worlds.corridor:CorridorExpert",
+    "windy_grid_mixed": "suite.tasks.worlds.windy_grid:WindyGridMixed",
+    "windy_grid_best_tenth": "suite.tasks.worlds.windy_grid:WindyGridBestTenth",
+    "windy_grid_random": "suite.tasks.worlds.windy_grid:WindyGridRandom",
+    "windy_grid_medium": "suite.tasks.worlds.windy_grid:WindyGridMedium",
+    "windy_grid_expert": "suite.tasks.worlds.windy_grid:WindyGridExpert",
+    "cart_pole_mixed": "suite.tasks.worlds.cart_pole:CartPoleMixed",
+    "cart_pole_best_tenth": "suite.tasks.worlds.cart_pole:CartPoleBestTenth",
+    "cart_pole_random": "suite.tasks.worlds.cart_pole:CartPoleRandom",
+    "cart_pole_medium": "suite.tasks.worlds.cart_pole:CartPoleMedium",
+    "cart_pole_expert": "suite.tasks.worlds.cart_pole:CartPoleExpert",
 }
 
 
