@@ -110,8 +110,8 @@ class PlayedMetric(Metric):
         """As `Metric.sums`, of the return of each row `[batch]`."""
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Of returns that stand in place of logits."""
-        return self.sums_of(outputs.logits, batch)
+        """Of returns `[batch, 1]` that stand in place of logits."""
+        return self.sums_of(outputs.logits[:, 0], batch)
 
 
 def counts(batch: Batch) -> Tensor:

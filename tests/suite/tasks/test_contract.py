@@ -20,6 +20,7 @@ from suite.tasks.emoji.reading import PicturesRight
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
+from suite.tasks.worlds.playing import PlayedMetric
 
 LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")
@@ -281,11 +282,15 @@ def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task
 
 
 def _rows(batches: Iterable[Batch]) -> set[bytes]:
-    """A digest of each example's first input; of pictures with words, of the picture."""
+    """A digest of each example's first input; of pictures with words, of the picture.
+
+    Of episodes to be played their luck, since there are few starts; each stands there once for
+    each return that is asked for.
+    """
     return {
         hashlib.sha256(row.numpy().tobytes()).digest()
         for batch in batches
-        for row in _pictures(batch)
+        for row in (_pictures(batch) if batch.chances is None else batch.chances)
     }
 
 
@@ -302,6 +307,11 @@ def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
         table = task.training_batch(0, 64, seed=0).targets
 
     def sums(batch_size: int) -> Tensor:
+        if isinstance(task.metric, PlayedMetric):
+            return sum(
+                task.metric.sums(Outputs(batch.chances[:, 1, :1]), batch)
+                for batch in _batches(task, split, batch_size)
+            )
         return sum(
             # A predictor that sees each row alone: logits from a hash of the row's own inputs.
             task.metric.sums(Outputs(table[_hash_rows(batch, task) % len(table)]), batch)
@@ -332,11 +342,12 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     best = {"higher": most, "lower": 0.0}[task.metric.better]
     batch = task.training_batch(0, 8, seed=0)
     outputs = _perfect_outputs(task, batch)
-    sums = task.metric.sums(outputs, batch)
+    is_played = isinstance(task.metric, PlayedMetric)
+    sums = task.metric.sums(Outputs(torch.ones(8, 1)) if is_played else outputs, batch)
     assert sums.dtype == torch.float64
     assert sums.device.type == "cpu"
     if not isinstance(task.metric, SacrebleuMetric):  # whose sums are sacrebleu's own
-        counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight)
+        counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight | PlayedMetric)
         assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
     assert task.metric.value(sums) == pytest.approx(best, abs=1e-9)
     if task.asks_for == "drawing":
@@ -381,6 +392,12 @@ def _drawn_outputs(task: Task, batch: Batch) -> Tensor:
     return torch.randn(*batch.targets.shape, task.output_size, generator=drawn)
 
 
+def _judged_outputs(task: Task, batch: Batch) -> Tensor:
+    """The same; of episodes, returns that may have been got."""
+    outputs = _drawn_outputs(task, batch)
+    return outputs[:, 0, :1] if isinstance(task.metric, PlayedMetric) else outputs
+
+
 def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
     """Of each target."""
     if task.asks_for == "number":
@@ -418,7 +435,7 @@ def test_each_part_of_a_score_has_targets_in_every_split_and_none_has_two(task: 
 
 def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     batch = task.training_batch(0, 6, seed=0)
-    outputs = _drawn_outputs(task, batch)
+    outputs = _judged_outputs(task, batch)
     if task.asks_for in OF_PICTURES:  # of which the last is right
         outputs = torch.cat([outputs[:-1], batch.targets[-1:]])
     whole = task.metric.sums(Outputs(outputs), batch)
@@ -433,7 +450,7 @@ def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
 
 def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
     batch = task.training_batch(0, 3, seed=0)
-    outputs = torch.zeros_like(_drawn_outputs(task, batch))
+    outputs = torch.zeros_like(_judged_outputs(task, batch))
     outputs[0, ..., 0] = torch.nan
     value = task.metric.value(task.metric.sums(Outputs(outputs), batch))
     assert value != value
