@@ -7,8 +7,8 @@ example 6.5, where wind is certain, and there is one goal.
     seen       the row and the column, of 7 numbers each one is 1
     actions    up, down, left, right; a step beyond an edge stays
     wind       in the three columns in the middle it blows one row up, with a chance of a half
-    reward     each step costs 1/100; the near goal, below the start, brings 0.4, and the far one, at
-               the other side of the wind, 1; either ends the episode
+    reward     each step costs 1/100; the near goal, below the start, brings 0.4, and the far one,
+               at the other side of the wind, 1; either ends the episode
     start      one of the seven rows at the left edge
     medium     goes to the near goal
     expert     goes to the far goal, along the row in which the wind is least in the way

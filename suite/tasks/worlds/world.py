@@ -7,8 +7,9 @@
 
 A world is pure. What happens is a function of the actions and of the chances, numbers uniform
 between 0 and 1, `[episodes, 1 + limit, NUM_CHANCES]`: row 0 is for the start, row t + 1 for step t,
-of which the world has the first two columns and a player the last two. So a batch of episodes is a
-function of the stream that its chances come from, and two players can meet the same luck.
+of which the world has the first two columns and a player of the data the last two. So a batch of
+episodes is a function of the stream that its chances come from, and two players, or a player and a
+model, can meet the same luck.
 """
 
 from __future__ import annotations

@@ -254,8 +254,7 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
     if isinstance(metric, PictureMetric) and metric.is_drawn:
         return partial(metric.sums_of, drawn(model, batch))
     if isinstance(metric, PlayedMetric):
-        got = play(model, metric.world, batch, is_greedy=metric.is_greedy)
-        return partial(metric.sums_of, got)
+        return partial(metric.sums_of, play(model, metric.world, batch))
     return partial(metric.sums, batch.through(model))
 
 
