@@ -26,7 +26,7 @@ from suite.tasks.worlds.world import Numbers, World
 Acting = Callable[..., Tensor | Outputs]
 
 
-class History:
+class StepsPlayed:
     """What a model has met in episodes that go on side by side, `[episodes, limit, ...]`."""
 
     def __init__(self, world: World, asked: Numbers) -> None:
@@ -60,7 +60,7 @@ def play(model: Acting, world: World, batch: Batch) -> Tensor:
     assert batch.chances is not None, "what is held out are episodes"
     length, device = batch.inputs[INPUTS].shape[1], str(batch.inputs[INPUTS].device)
     chances = batch.chances.cpu().numpy()
-    history = History(world, batch.inputs[RETURNS][:, 0, 0].double().cpu().numpy())
+    history = StepsPlayed(world, batch.inputs[RETURNS][:, 0, 0].double().cpu().numpy())
     situation, got = world.start(chances[:, 0]), np.zeros(len(chances))
     rows = np.arange(len(chances))  # of episodes that still go on
     for time in range(world.limit):
