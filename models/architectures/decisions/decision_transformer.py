@@ -142,10 +142,10 @@ class DecisionTransformer(StackArchitecture):
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Of `length` steps: the linear maps of what enters, blocks, and the head at states."""
-        maps = [self.state, self.head]
-        maps += [self.asked] if self.config.has_returns else []
-        maps += [self.action] if self._is_continuous else []
-        per_step = sum(2 * each.in_features * each.out_features for each in maps)
+        maps = [self.state, self.head, *([self.asked] if self.config.has_returns else [])]
+        per_step = sum(2 * each.weight.numel() for each in maps)
+        if self._is_continuous:
+            per_step += 2 * self.spec.others[ACTIONS].size * self.spec.dim
         return self.trunk.flops(self.tokens_per_step * length, batch) + batch * length * per_step
 
 

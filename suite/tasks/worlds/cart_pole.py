@@ -65,7 +65,8 @@ class CartPole(World):
 
     def seen(self, situation: Numbers) -> NDArray[np.float32]:
         """See `World.seen`."""
-        return (situation / np.array(self.reached)).astype(np.float32)
+        found: NDArray[np.float32] = (situation / np.array(self.reached)).astype(np.float32)
+        return found
 
     def step(self, situation: Numbers, actions: Whole, time: int, chances: Numbers) -> Moved:
         """See `World.step`; there is no luck."""
@@ -86,7 +87,8 @@ class CartPole(World):
     def chosen(self, player: int, situation: Numbers) -> Whole:
         """See `World.chosen`."""
         weights = np.array(self.weights if player == EXPERT else (0.0, 0.0, 1.0, 0.0))
-        return (situation @ weights > 0).astype(np.int64)
+        found: Whole = (situation @ weights > 0).astype(np.int64)
+        return found
 
 
 CART_POLE = CartPole()

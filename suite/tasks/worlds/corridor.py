@@ -7,6 +7,8 @@ After the key-to-door worlds of Hung et al. 2019 (arXiv:1810.06721) and Mesnard 
     seen       the cell, one of 9 numbers is 1; a last one is 1 where the key lies under the player.
                Whether it was taken is not shown: who forgets that does not know where to go
     actions    left, right, use: takes the key where it lies; at the door, ends the episode
+    floor      slippery: of ten steps to the left or right four lead nowhere, so that the time does
+               not tell who has been where
     reward     at the door, with the key 1, without it a quarter: a way out that is nearer. Either
                times 1 - t / limit, with t the steps before
     start      one of the three cells in the middle
@@ -44,8 +46,9 @@ class Corridor(World):
     num_cells: ClassVar[int] = 9
     state_size = num_cells + 1
     num_actions = 3
-    limit = 40
+    limit = 60
     without_key: ClassVar[float] = 0.25
+    slip: ClassVar[float] = 0.4
 
     def start(self, chances: Numbers) -> Numbers:
         """See `World.start`."""
@@ -60,12 +63,13 @@ class Corridor(World):
         return found
 
     def step(self, situation: Numbers, actions: Whole, time: int, chances: Numbers) -> Moved:
-        """See `World.step`; there is no luck."""
+        """See `World.step`."""
         cell, has_key = situation[:, CELL], situation[:, HAS_KEY]
         is_used = actions == USE
         has_ended = is_used & (cell == self.num_cells - 1)
         prize = np.where(has_key == 1, 1.0, self.without_key) * (1 - time / self.limit)
-        moved = np.clip(cell + (actions == RIGHT) - (actions == LEFT), 0, self.num_cells - 1)
+        moves = np.where(actions == RIGHT, 1, np.where(actions == LEFT, -1, 0))
+        moved = np.clip(cell + moves * (chances[:, 0] >= self.slip), 0, self.num_cells - 1)
         taken = np.where(is_used & (cell == 0), 1.0, has_key)
         return Moved(np.stack([moved, taken], axis=1), np.where(has_ended, prize, 0.0), has_ended)
 

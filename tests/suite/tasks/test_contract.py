@@ -229,6 +229,10 @@ def test_another_process_sees_the_same_batches(
         ("emoji_questions", 7, "b8ed31639feeb4be"),
         ("emoji_pictures", 2_304, "eb8bb4eb6d0d6667"),
         ("emoji_tokens", 19, "2fe45352bdd5fb18"),
+        ("corridor_mixed", 20, "344d745ec533714c"),
+        ("corridor_best_tenth", 20, "57f880c9e8b40108"),
+        ("windy_grid_mixed", 20, "c4f7bf245498057a"),
+        ("cart_pole_mixed", 20, "057d86d56d91ba35"),
     ],
 )
 def test_what_is_drawn_stays_what_it_was(name: str, length: int, digest: str) -> None:

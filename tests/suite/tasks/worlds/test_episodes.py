@@ -75,8 +75,8 @@ def test_every_step_of_every_episode_begins_as_many_windows() -> None:
     count, total = 30_000, int(data.lengths.sum())
     batch = draw_windows(data, RandomStream(0, 0), count, 1)
     firsts = batch.inputs[TIMES][:, 0].numpy()
-    wanted = (data.lengths[:, None] > np.arange(40)).sum(axis=0) / total
-    found = np.bincount(firsts, minlength=40) / count
+    wanted = (data.lengths[:, None] > np.arange(60)).sum(axis=0) / total
+    found = np.bincount(firsts, minlength=60) / count
     assert np.abs(found - wanted).max() < 4 * 0.5 / np.sqrt(count)
     assert not (found > 0)[wanted == 0].any()
 

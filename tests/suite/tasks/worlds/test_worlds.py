@@ -16,7 +16,7 @@ from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, World, draw_chances
 WORLDS = {"corridor": CORRIDOR, "windy_grid": WINDY_GRID, "cart_pole": CART_POLE}
 # The mean return of each player over very many episodes, as the modules' notes have them.
 MEANS = {
-    "corridor": (0.05, 0.22, 0.64), "windy_grid": (-0.13, 0.35, 0.84), "cart_pole": (0.22, 0.44, 1)
+    "corridor": (0.05, 0.22, 0.61), "windy_grid": (-0.13, 0.35, 0.84), "cart_pole": (0.22, 0.44, 1)
 }  # fmt: skip
 NUM = 600
 
@@ -80,17 +80,17 @@ def test_the_corridor_is_that_of_its_rules() -> None:
                 *(float(cell == each) for each in range(9)), float(cell == 0 and not has_key)
             ]  # fmt: skip
             action = int(drawn.integers(3))
-            situation, rewards, ended = CORRIDOR.step(
-                situation, np.array([action]), time, drawn.random((1, NUM_CHANCES))
-            )
+            luck = drawn.random((1, NUM_CHANCES))
+            situation, rewards, ended = CORRIDOR.step(situation, np.array([action]), time, luck)
+            stays = luck[0, 0] < 0.4
             reward, is_over = 0.0, False
             if action == USE and cell == 8:
-                reward, is_over = (1 if has_key else 0.25) * (1 - time / 40), True
+                reward, is_over = (1 if has_key else 0.25) * (1 - time / 60), True
             elif action == USE and cell == 0:
                 has_key = True
-            elif action == LEFT:
+            elif action == LEFT and not stays:
                 cell = max(0, cell - 1)
-            elif action == RIGHT:
+            elif action == RIGHT and not stays:
                 cell = min(8, cell + 1)
             assert (rewards[0], ended[0]) == (pytest.approx(reward), is_over)
             if is_over:
@@ -185,6 +185,6 @@ def test_the_expert_fetches_the_key_first_and_the_medium_player_does_not() -> No
 
 def test_a_definition_has_every_number_of_its_world() -> None:
     made: Callable[[str], dict[str, object]] = lambda name: WORLDS[name].definition()  # noqa: E731
-    assert made("corridor")["limit"] == 40
+    assert made("corridor")["limit"] == 60
     assert made("windy_grid")["wind"] == 0.5
     assert {"gravity", "force", "mistakes", "limit"} <= made("cart_pole").keys()
