@@ -5,8 +5,8 @@ states and actions, and acts. Its returns follow what is asked for (section 5.2,
 of the best tenth of the data comes close (5.1); a long context helps (5.3). Siebenborn et al. 2022
 (arXiv:2211.14655) put an LSTM in place of attention. Here: a slippery corridor with a key, a grid
 with wind, a pole on a cart; 1,000 episodes each, 40 % of a random player, 40 % of one that takes
-what is nearest, 20 % of an expert. Each world is tried with all of them and with the best tenth. All
-train at one rate: returns of so few episodes hardly tell rates apart.
+what is nearest, 20 % of an expert; all of them, or the best tenth. All train at one rate: returns
+of so few episodes hardly tell rates apart.
 
 Expected: clones of all players get what most get; those of the best tenth as much as who asks for
 the best; with one step of context some forget the key; recurrent and convolutional mixers do too.

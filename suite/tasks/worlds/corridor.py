@@ -15,7 +15,9 @@ After the key-to-door worlds of Hung et al. 2019 (arXiv:1810.06721) and Mesnard 
     medium     goes to the door without the key
     expert     goes to the key, then to the door
 
-Both err at one action of ten; the random player does nothing else.
+Both err at one action of ten; the random player does nothing else. Mean returns of the three, over
+2,000 episodes: 0.05, 0.22, 0.61. On a floor that is not slippery one step of context was as good as
+20, 0.66 and 0.67 in a trial with one seed: time and cell told who had the key. Here 0.54 and 0.66.
 """
 
 from __future__ import annotations
