@@ -14,9 +14,9 @@ from torch import Tensor
 
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches
+from suite.tasks.metrics import PlayedMetric
 from suite.tasks.task import Batch, Task
 from suite.tasks.worlds.episodes import play_out
-from suite.tasks.worlds.playing import PlayedMetric
 from suite.tasks.worlds.world import RANDOM
 from suite.tasks.worlds.world_task import WorldTask
 

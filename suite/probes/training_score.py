@@ -21,9 +21,9 @@ from suite.probes.probe import (
     trained_model,
 )
 from suite.schema import MetricSpec, Trial
+from suite.tasks.metrics import PlayedMetric
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
-from suite.tasks.worlds.playing import PlayedMetric
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode, judged
 

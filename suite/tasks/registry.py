@@ -65,10 +65,6 @@ TASKS: dict[str, str] = {
     "emoji_pairs": "suite.tasks.emoji.emoji_pairs:EmojiPairs",
     "emoji_pictures": "suite.tasks.emoji.emoji_pictures:EmojiPictures",
     "emoji_tokens": "suite.tasks.emoji.emoji_tokens:EmojiTokens",
-    # generated: a source to be rewritten
-    "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
-    "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",
-    "sorting": "suite.tasks.sequence_to_sequence.digits:Sorting",
     # generated: worlds to act in, and who played the episodes that are learned from
     "corridor_mixed": "suite.tasks.worlds.corridor:CorridorMixed",
     "corridor_best_tenth": "suite.tasks.worlds.corridor:CorridorBestTenth",
@@ -85,6 +81,10 @@ TASKS: dict[str, str] = {
     "cart_pole_random": "suite.tasks.worlds.cart_pole:CartPoleRandom",
     "cart_pole_medium": "suite.tasks.worlds.cart_pole:CartPoleMedium",
     "cart_pole_expert": "suite.tasks.worlds.cart_pole:CartPoleExpert",
+    # generated: a source to be rewritten
+    "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
+    "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",
+    "sorting": "suite.tasks.sequence_to_sequence.digits:Sorting",
 }
 
 

@@ -9,8 +9,6 @@ actions by their probabilities; in a trial of 500 steps that got 0.03 less on tw
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,13 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES, Outputs
+from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
 from suite.tasks.batch import UNSCORED, Batch
 from suite.tasks.data_order import Whole
-from suite.tasks.metrics import Metric, as_sums
+from suite.tasks.metrics import Acting, PlayedMetric, as_sums
 from suite.tasks.worlds.world import Numbers, World
-
-Acting = Callable[..., Tensor | Outputs]
 
 
 class StepsPlayed:
@@ -82,8 +78,8 @@ def play(model: Acting, world: World, batch: Batch) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayedMetric(Metric):
-    """Judges the returns that a model gets.
+class WorldMetric(PlayedMetric):
+    """Judges the returns that a model gets in a world.
 
     Attributes:
         world: In which it plays.
@@ -91,13 +87,9 @@ class PlayedMetric(Metric):
 
     world: World
 
-    @abstractmethod
-    def sums_of(self, returns: Tensor, batch: Batch) -> Tensor:
-        """As `Metric.sums`, of the return of each row `[batch]`."""
-
-    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Of returns `[batch, 1]` that stand in place of logits."""
-        return self.sums_of(outputs.logits[:, 0], batch)
+    def played(self, model: Acting, batch: Batch) -> Tensor:
+        """See `PlayedMetric.played`."""
+        return play(model, self.world, batch)
 
 
 def counts(batch: Batch) -> Tensor:
@@ -107,7 +99,7 @@ def counts(batch: Batch) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReturnGot(PlayedMetric):
+class ReturnGot(WorldMetric):
     """The mean return, having asked for the largest of those that were asked for.
 
     Over a whole split that is the best return that the data hold; over a part that of the part.
@@ -138,7 +130,7 @@ class ReturnGot(PlayedMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedAndGot(PlayedMetric):
+class AskedAndGot(WorldMetric):
     """The correlation between returns asked for and got, over episodes; 0 where all got the same.
 
     Pearson's. Each start is asked for every level, so a player that does not read what is asked,

@@ -15,10 +15,9 @@ from models.decoding import Decoded, Decoder, generate
 from models.interface import CONTEXT, INPUTS, PENALTY, Outputs
 from suite.schema import Training
 from suite.tasks.data_order import chances_of
-from suite.tasks.metrics import Metric, PictureMetric
+from suite.tasks.metrics import Metric, PictureMetric, PlayedMetric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
-from suite.tasks.worlds.playing import PlayedMetric, play
 from suite.training.distillation import with_teacher, without_teacher
 from suite.training.tensor_io import Tensors, refuse_non_tensors
 
@@ -254,7 +253,7 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
     if isinstance(metric, PictureMetric) and metric.is_drawn:
         return partial(metric.sums_of, drawn(model, batch))
     if isinstance(metric, PlayedMetric):
-        return partial(metric.sums_of, play(model, metric.world, batch))
+        return partial(metric.sums_of, metric.played(model, batch))
     return partial(metric.sums, batch.through(model))
 
 

@@ -17,10 +17,10 @@ from torch import Tensor
 import models
 from models.interface import IMAGE_TOKENS, IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
 from suite.tasks.emoji.reading import PicturesRight
+from suite.tasks.metrics import PlayedMetric
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
-from suite.tasks.worlds.playing import PlayedMetric
 
 LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")

@@ -9,7 +9,7 @@ from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
 from suite.tasks.batch import joined
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch
-from suite.tasks.worlds.playing import AskedAndGot, PlayedMetric, ReturnGot, play
+from suite.tasks.worlds.playing import AskedAndGot, ReturnGot, WorldMetric, play
 from suite.tasks.worlds.windy_grid import WEST
 from suite.tasks.worlds.world_task import LEVELS, WorldTask
 from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
@@ -115,7 +115,7 @@ def test_what_was_got_is_asked_for_no_more() -> None:
     assert model.given[TIMES].shape == model.given[ACTIONS].shape
 
 
-def scored(batch_size: int, metric: PlayedMetric, kind: type[Reader] = Reader) -> float:
+def scored(batch_size: int, metric: WorldMetric, kind: type[Reader] = Reader) -> float:
     task = task_of("windy_grid")
     return evaluate(kind(task), task, "test", batch_size, "cpu", metric)
 
@@ -124,7 +124,7 @@ def scored(batch_size: int, metric: PlayedMetric, kind: type[Reader] = Reader) -
 def test_scores_add_up_whatever_the_batch(which: int) -> None:
     task = task_of("windy_grid")
     metric = (task.metric, *task.also_scored)[which]
-    assert isinstance(metric, PlayedMetric)
+    assert isinstance(metric, WorldMetric)
     assert scored(7, metric) == pytest.approx(scored(128, metric), rel=1e-9)
 
 
