@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 InputKind = Literal["tokens", "vectors", "image"]
 Answer = Literal[
     "class", "number", "symbols", "next_symbols", "continuation", "sequence", "pair", "choice",
-    "image", "drawing",
+    "image", "drawing", "action",
 ]  # fmt: skip
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
 CONTEXT = "context"  # that of a second stream, which some have
+# Those of a model that acts, beside its states, one of each for each step: what it did, what return
+# was asked for from there on, and the steps since the episode began.
+ACTIONS, RETURNS, TIMES = "actions", "returns", "times"
 SEGMENTS = "segments"  # that which says to which of two texts each token belongs, 0 or 1
 # That which says which tokens are asked for, `[batch, answers]`, where not all are: answers then
 # stand in its order, and a model is spared the others.
@@ -33,7 +36,9 @@ PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]
 IMAGE_VECTOR, TEXT_VECTOR, SCALE = "image_vector", "text_vector", "scale"
 IMAGE_TOKENS = "image_tokens"  # those of a picture in a code of the model's own, `[batch, places]`
 # With one row of outputs a token; the others have one a sequence.
-PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "continuation", "sequence"})
+PER_TOKEN: frozenset[Answer] = frozenset(
+    {"symbols", "next_symbols", "continuation", "sequence", "action"}
+)
 # Where no output may depend on a later token of the inputs.
 CAUSAL: frozenset[Answer] = frozenset({"next_symbols", "sequence"})
 
@@ -80,7 +85,8 @@ class Interface:
             which in training is read like those; an ``image`` of `[rows, columns, output_size]`; or
             a ``drawing`` of one, by tokens whose logits are `[places, codes]`: such a model has
             ``num_image_tokens`` and ``draw(**inputs, chances)``, and returns the tokens of the
-            image that it is given besides.
+            image that it is given besides; or an ``action`` for each state of an episode, answered
+            from it, from earlier states and actions, and from the returns asked for.
         output_size: Logits or numbers of one answer.
         is_padded: Whether sequences differ in length, so that batches have masks.
     """

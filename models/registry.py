@@ -127,6 +127,10 @@ ARCHITECTURES: dict[str, str] = {
     "volo": "models.architectures.volo:VOLO",
     "deit": "models.architectures.deit:DeiT",
     "levit": "models.architectures.levit:LeViT",
+    # what was seen, done and asked for in, the next action out
+    "decision_transformer": (
+        "models.architectures.decisions.decision_transformer:DecisionTransformer"
+    ),
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

@@ -27,6 +27,7 @@ from mistakes.cait import MUTANTS_OF_CAIT_AND_VOLO
 from mistakes.captions import MUTANTS_OF_CAPTIONS
 from mistakes.choices import MUTANTS_OF_CHOICES
 from mistakes.contrastive import MUTANTS_OF_CONTRASTIVE
+from mistakes.decisions import MUTANTS_OF_DECISIONS
 from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
 from mistakes.drawings import MUTANTS_OF_DRAWINGS
 from mistakes.filters import MUTANTS_OF_FILTERS
@@ -57,6 +58,7 @@ MUTANTS = (
     + MUTANTS_OF_CONTRASTIVE
     + MUTANTS_OF_DRAWINGS
     + MUTANTS_OF_SCALING_LAWS
+    + MUTANTS_OF_DECISIONS
 )
 _OF_MIXERS = "test_every_mixer.py"
 # What the tests of a room need.

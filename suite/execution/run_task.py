@@ -295,7 +295,7 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
     with torch.random.fork_rng(devices), in_evaluation_mode(module), torch.no_grad():
         try:
             outputs = batch.through(module)
-            if writes(task.metric):
+            if writes(task.metric) and task.asks_for != "action":  # of which the call is all
                 judged(module, task.metric, batch.rows(slice(1)))
         except Exception as error:  # a user's module may raise anything
             raise ModuleError(
@@ -319,7 +319,7 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
 
 
 def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None:
-    if not writes(task.metric):
+    if not writes(task.metric) or task.asks_for == "action":
         return
     needed, what = ["initial_state", "step"], "writes by itself; models.decoding.Writer describes"
     if task.asks_for == "drawing":

@@ -35,6 +35,9 @@ FLOORS: dict[str, str] = {
     "mean_picture": "suite.floors.pictures:MeanPicture",
     "nearest_drawing": "suite.floors.pictures:NearestDrawing",
     "question_alone": "suite.floors.question_alone:QuestionAlone",
+    # of worlds
+    "random_player": "suite.floors.players:RandomPlayer",
+    "mean_of_data": "suite.floors.players:MeanOfData",
     # of numbers
     "mean": "suite.floors.nadaraya_watson:Mean",
     "nadaraya_watson": "suite.floors.nadaraya_watson:NadarayaWatson",

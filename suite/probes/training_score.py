@@ -21,6 +21,7 @@ from suite.probes.probe import (
     trained_model,
 )
 from suite.schema import MetricSpec, Trial
+from suite.tasks.metrics import PlayedMetric
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
@@ -41,6 +42,12 @@ class TrainingScore(TrainedModelProbe):
         assert task is not None, "training_score is no sweep"
         metric = task_metric(task)
         return (replace(metric, name=f"training_{metric.name}"),)
+
+    def why_not_on(self, task: type[Task]) -> str:
+        """What is learned from must be what is scored."""
+        if not isinstance(task.metric, PlayedMetric):
+            return ""
+        return f"{task.metric.name} is of episodes to be played, and {task.name} has none to learn"
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None

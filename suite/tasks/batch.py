@@ -31,12 +31,15 @@ class Batch:
         boxes: `[batch, time, 4]` integers, of tasks whose targets name objects of a picture: where
             the object is that each target's word names, as top, left, bottom and right in pixels,
             of which the last two are just outside; -1 where it names none. No model is given them.
+        chances: `[batch, steps, numbers]` floats, of episodes that a model is to play: their luck,
+            as `suite.tasks.worlds.world` reads it. No model is given them.
     """
 
     inputs: Mapping[str, Tensor]
     targets: Tensor
     part: Tensor | None = None
     boxes: Tensor | None = None
+    chances: Tensor | None = None
 
     def through(self, model: Callable[..., Tensor | Outputs]) -> Outputs:
         """The outputs of the model, which is called with ``**inputs``.
@@ -62,9 +65,12 @@ class Batch:
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with each of its tensors changed."""
         inputs = {name: change(tensor) for name, tensor in self.inputs.items()}
-        part = None if self.part is None else change(self.part)
-        boxes = None if self.boxes is None else change(self.boxes)
-        return Batch(inputs=inputs, targets=change(self.targets), part=part, boxes=boxes)
+        part, boxes, chances = (
+            None if each is None else change(each) for each in (self.part, self.boxes, self.chances)
+        )
+        return Batch(
+            inputs=inputs, targets=change(self.targets), part=part, boxes=boxes, chances=chances
+        )
 
     def is_scored(self, logits: Tensor) -> Tensor:
         """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
@@ -104,6 +110,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
         inputs=inputs, targets=torch.cat([each.targets for each in batches]),
         part=_joined([each.part for each in batches]),
         boxes=_joined([each.boxes for each in batches]),
+        chances=_joined([each.chances for each in batches]),
     )  # fmt: skip
 
 

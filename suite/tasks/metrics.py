@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
@@ -19,6 +19,8 @@ from torch.nn.functional import cross_entropy
 
 from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch
+
+Acting = Callable[..., Tensor | Outputs]  # a model, called with ``**inputs``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,23 @@ class PictureMetric(Metric):
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
         """Of what stands in place of logits."""
         return self.sums_of(outputs.logits, batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedMetric(Metric):
+    """Judges the returns that a model gets in episodes that it plays."""
+
+    @abstractmethod
+    def played(self, model: Acting, batch: Batch) -> Tensor:
+        """The return of each row, `[batch]` on the CPU; the model is in evaluation mode."""
+
+    @abstractmethod
+    def sums_of(self, returns: Tensor, batch: Batch) -> Tensor:
+        """As `Metric.sums`, of the return of each row `[batch]`."""
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Of returns `[batch, 1]` that stand in place of logits."""
+        return self.sums_of(outputs.logits[:, 0], batch)
 
 
 def squared_errors(outputs: Outputs, batch: Batch) -> Tensor:

@@ -21,11 +21,11 @@ from models import (
     build_model,
     build_shapes,
 )
-from models.interface import INPUTS, PER_TOKEN, InputKind, Outputs
+from models.interface import CONTEXT, INPUTS, PER_TOKEN, InputKind, Outputs
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
-SOURCE = 40  # tokens of a second input
+SOURCE = 40  # tokens of a context
 GRID = (24, 32)  # of images: 48 patches
 # Of knobs that are numbers in one string, for stages of which only so many are right.
 OTHER_VALUES: dict[str, tuple[Any, ...]] = {
@@ -60,7 +60,7 @@ def _input(name: str, kind: type[Architecture], read: InputKind | None = None) -
     read = read or kind.reads[name][0]
     if read == "image":
         return Input(kind=read, size=SYMBOLS, length=GRID[0] * GRID[1], grid=GRID)
-    return Input(kind=read, size=SYMBOLS, length=LENGTH if name == INPUTS else SOURCE)
+    return Input(kind=read, size=SYMBOLS, length=SOURCE if name == CONTEXT else LENGTH)
 
 
 def build(model_spec: ModelSpec, seed: int = 0) -> Architecture:

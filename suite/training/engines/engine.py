@@ -15,7 +15,7 @@ from models.decoding import Decoded, Decoder, generate
 from models.interface import CONTEXT, INPUTS, PENALTY, Outputs
 from suite.schema import Training
 from suite.tasks.data_order import chances_of
-from suite.tasks.metrics import Metric, PictureMetric
+from suite.tasks.metrics import Metric, PictureMetric, PlayedMetric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 from suite.training.distillation import with_teacher, without_teacher
@@ -233,7 +233,9 @@ def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
 
 
 def writes(metric: Metric) -> bool:
-    """Whether the metric judges what a model writes, or draws, by itself."""
+    """Whether the metric judges what a model writes, or draws, or does, by itself."""
+    if isinstance(metric, PlayedMetric):
+        return True
     if isinstance(metric, PictureMetric):
         return metric.is_drawn
     return isinstance(metric, SequenceMetric) and metric.decoder is not None
@@ -250,6 +252,8 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
         return partial(metric.sums_of_written, found.rows())
     if isinstance(metric, PictureMetric) and metric.is_drawn:
         return partial(metric.sums_of, drawn(model, batch))
+    if isinstance(metric, PlayedMetric):
+        return partial(metric.sums_of, metric.played(model, batch))
     return partial(metric.sums, batch.through(model))
 
 

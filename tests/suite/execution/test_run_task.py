@@ -319,7 +319,25 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     assert picture.metric == "pixel_error"
     drawn = suite.run_task(Painter(), task="emoji_tokens", steps=2, batch=4)
     assert drawn.metric == "pictures_right"
+    acted = suite.run_task(Player(), task="corridor_mixed", length=3, steps=2, batch=4)
+    assert (acted.metric, list(acted.parts)[-1]) == ("return_got", "asked=100")
+    assert acted.parts["asked=100"] == acted.value
     assert asked == set(ANSWERS)
+
+
+class Player(nn.Module):
+    """Acts by the state alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(10, 3)
+
+    def forward(
+        self, inputs: Tensor, actions: Tensor, returns: Tensor, times: Tensor, mask: Tensor
+    ) -> Tensor:
+        assert inputs.shape[:2] == actions.shape == returns.shape[:2] == times.shape == mask.shape
+        logits: Tensor = self.head(inputs)
+        return logits
 
 
 class Painter(nn.Module):

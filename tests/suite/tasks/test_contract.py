@@ -17,6 +17,7 @@ from torch import Tensor
 import models
 from models.interface import IMAGE_TOKENS, IMAGE_VECTOR, PLACES, SCALE, TEXT_VECTOR, Outputs
 from suite.tasks.emoji.reading import PicturesRight
+from suite.tasks.metrics import PlayedMetric
 from suite.tasks.pretraining.masked_words import HiddenWordBits
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
@@ -231,6 +232,10 @@ def test_another_process_sees_the_same_batches(
         ("emoji_questions", 7, "b8ed31639feeb4be"),
         ("emoji_pictures", 2_304, "eb8bb4eb6d0d6667"),
         ("emoji_tokens", 19, "2fe45352bdd5fb18"),
+        ("corridor_mixed", 20, "344d745ec533714c"),
+        ("corridor_best_tenth", 20, "57f880c9e8b40108"),
+        ("windy_grid_mixed", 20, "c4f7bf245498057a"),
+        ("cart_pole_mixed", 20, "057d86d56d91ba35"),
     ],
 )
 def test_what_is_drawn_stays_what_it_was(name: str, length: int, digest: str) -> None:
@@ -285,11 +290,15 @@ def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task
 
 
 def _rows(batches: Iterable[Batch]) -> set[bytes]:
-    """A digest of each example's first input; of pictures with words, of the picture."""
+    """A digest of each example's first input; of pictures with words, of the picture.
+
+    Of episodes to be played their luck, since there are few starts; each stands there once for
+    each return that is asked for.
+    """
     return {
         hashlib.sha256(row.numpy().tobytes()).digest()
         for batch in batches
-        for row in _pictures(batch)
+        for row in (_pictures(batch) if batch.chances is None else batch.chances)
     }
 
 
@@ -306,6 +315,11 @@ def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
         table = task.training_batch(0, 64, seed=0).targets
 
     def sums(batch_size: int) -> Tensor:
+        if isinstance(task.metric, PlayedMetric):
+            return sum(
+                task.metric.sums(Outputs(batch.chances[:, 1, :1]), batch)
+                for batch in _batches(task, split, batch_size)
+            )
         return sum(
             # A predictor that sees each row alone: logits from a hash of the row's own inputs.
             task.metric.sums(Outputs(table[_hash_rows(batch, task) % len(table)]), batch)
@@ -337,12 +351,13 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     best = {"higher": most, "lower": 0.0}[task.metric.better]
     batch = task.training_batch(0, 8, seed=0)
     outputs = _perfect_outputs(task, batch)
-    sums = task.metric.sums(outputs, batch)
+    is_played = isinstance(task.metric, PlayedMetric)
+    sums = task.metric.sums(Outputs(torch.ones(8, 1)) if is_played else outputs, batch)
     assert sums.dtype == torch.float64
     assert sums.device.type == "cpu"
     is_sum = not isinstance(task.metric, SacrebleuMetric | HiddenWordBits)  # with their own tests
     if is_sum:
-        counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight)
+        counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight | PlayedMetric)
         assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
     assert task.metric.value(sums) == pytest.approx(best, abs=1e-9)
     if task.asks_for == "drawing":
@@ -389,6 +404,12 @@ def _drawn_outputs(task: Task, batch: Batch) -> Tensor:
     return torch.randn(*batch.targets.shape, task.output_size, generator=drawn)
 
 
+def _judged_outputs(task: Task, batch: Batch) -> Tensor:
+    """The same; of episodes, returns that may have been got."""
+    outputs = _drawn_outputs(task, batch)
+    return outputs[:, 0, :1] if isinstance(task.metric, PlayedMetric) else outputs
+
+
 def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
     """Of each target."""
     if task.asks_for == "number":
@@ -426,7 +447,7 @@ def test_each_part_of_a_score_has_targets_in_every_split_and_none_has_two(task: 
 
 def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     batch = task.training_batch(0, 6, seed=0)
-    outputs = _drawn_outputs(task, batch)
+    outputs = _judged_outputs(task, batch)
     if task.asks_for in OF_PICTURES:  # of which the last is right
         outputs = torch.cat([outputs[:-1], batch.targets[-1:]])
     whole = task.metric.sums(Outputs(outputs), batch)
@@ -441,7 +462,7 @@ def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
 
 def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
     batch = task.training_batch(0, 3, seed=0)
-    outputs = torch.zeros_like(_drawn_outputs(task, batch))
+    outputs = torch.zeros_like(_judged_outputs(task, batch))
     outputs[0, ..., 0] = torch.nan
     value = task.metric.value(task.metric.sums(Outputs(outputs), batch))
     assert value != value

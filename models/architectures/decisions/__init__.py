@@ -1,0 +1,1 @@
+"""Architectures that act: what was seen, done and asked for in, the next action out."""

@@ -1,0 +1,170 @@
+"""What tasks share whose model acts in a world.
+
+data       1,000 episodes, the same for every seed: of a random, a medium and an expert player of
+           the world, in the shares that the task names, or the best tenth of these by return
+inputs     windows of an episode: states; actions, what was done in them; returns, the sum of the
+           rewards from each step on; times, the steps since the episode began. Padding stands
+           behind an episode's end
+target     the action of each step
+held out   starts of episodes, each with its luck, and with a return that is asked for: at 25, 50,
+           75 and 100 percent of the way from the least to the best return of the mixed data of the
+           world. That is ``asked=75``, whatever data a task trains on
+score      the mean return that the model gets by playing, having asked for the best one; see
+           `suite.tasks.worlds.playing`. Beside it the correlation of asked and got
+
+Departure: the paper pads before a window, and every task here behind it. A causal model sees no
+padding behind; one without places in its window, as the paper's, cannot tell the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.interface import ACTIONS, INPUTS, RETURNS, TIMES, Input
+from suite.tasks.bases.generated import definition_source
+from suite.tasks.data_order import RandomStream, Whole, held_out_stream
+from suite.tasks.task import UNSCORED, Batch, DataSource, Split, Task
+from suite.tasks.worlds.episodes import Episodes, draw_windows, play_out
+from suite.tasks.worlds.playing import AskedAndGot, ReturnGot
+from suite.tasks.worlds.world import EXPERT, PLAYERS, Numbers, World, draw_chances
+
+VERSION = 1
+NUM_EPISODES = 1_000
+EPISODES_SEED = 2**64 - 2  # no training has it, and nothing else that is held out
+LEVELS = (25, 50, 75, 100)  # percent
+NUM_STARTS: dict[Split, int] = {"validation": 16, "test": 64}
+MIXED = (0.4, 0.4, 0.2)
+ONLY_RANDOM, ONLY_MEDIUM, ONLY_EXPERT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+BEST_TENTH = 0.1
+
+
+class WorldTask(Task):
+    """Act in a world as to get the return that is asked for.
+
+    Attributes:
+        world: In which.
+        shares: Of the episodes, of the random, the medium and the expert player.
+        best: The share of these that is learned from, the best by return.
+    """
+
+    version = VERSION
+    architecture = "decision_transformer"
+    asks_for = "action"
+    input_kind = "vectors"
+    is_padded = True
+    token_name = "steps"
+    lengths = (1, 1_024)
+    floors = ("random_player", "mean_of_data")
+    world: ClassVar[World]
+    shares: ClassVar[tuple[float, float, float]] = MIXED
+    best: ClassVar[float] = 1.0
+    part_titles: ClassVar[dict[str, str]] = {
+        "asked": "return asked for",
+        **{f"asked={level}": f"{level} % of the best" for level in LEVELS},
+    }
+
+    def __init_subclass__(cls) -> None:
+        """Sizes and metrics are those of the world."""
+        cls.input_size, cls.output_size = cls.world.state_size, cls.world.num_actions
+        cls.metric = ReturnGot(world=cls.world, num_levels=len(LEVELS))
+        cls.also_scored = (AskedAndGot(world=cls.world),)
+
+    @classmethod
+    def other_inputs(cls, length: int) -> dict[str, Input]:
+        """Actions, returns and times."""
+        return {
+            ACTIONS: Input(kind="tokens", size=cls.world.num_actions, length=length),
+            RETURNS: Input(kind="vectors", size=1, length=length),
+            TIMES: Input(kind="tokens", size=cls.world.limit, length=length),
+        }
+
+    @classmethod
+    def data(cls) -> Episodes:
+        """The episodes that it trains on; drawn once per process."""
+        return episodes_of(cls.world, cls.shares, cls.best)
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """See `draw_windows`."""
+        return draw_windows(self.data(), RandomStream(seed, step), batch, self.length)
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """Each start with all that is asked for, one after the other."""
+        whole = starts_of(self.world, split, self.length)
+        for first in range(0, len(whole.targets), batch):
+            yield whole.rows(slice(first, first + batch))
+
+    def parts(self) -> tuple[str, ...]:
+        """What is asked for, in percent."""
+        return tuple(f"asked={level}" for level in LEVELS)
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By `Batch.part`; what is trained on was not asked for."""
+        none = torch.zeros_like(batch.targets, dtype=torch.bool)
+        if batch.part is None:
+            return dict.fromkeys(self.parts(), none)
+        return {at: none | (batch.part == i)[:, None] for i, at in enumerate(self.parts())}
+
+
+def world_source(world: World, name: str, title: str, origin: str) -> DataSource:
+    """The data source of a task: all numbers of its world, and how its episodes are drawn."""
+    definition = {
+        **world.definition(), "players": PLAYERS, "num_episodes": NUM_EPISODES, "data": name,
+        "mixed": MIXED, "best": BEST_TENTH, "levels": LEVELS, "starts": NUM_STARTS,
+    }  # fmt: skip
+    return definition_source(
+        name=name, title=title, origin=origin, definition=definition, version=VERSION
+    )
+
+
+@lru_cache(maxsize=8)
+def episodes_of(world: World, shares: tuple[float, float, float], best: float) -> Episodes:
+    """So many of each player, the same luck for all tasks of a world."""
+    counts = [round(share * NUM_EPISODES) for share in shares]
+    players = np.repeat(np.arange(len(PLAYERS)), counts)
+    stream = RandomStream(EPISODES_SEED, 0)
+    played = play_out(world, players, draw_chances(world, stream, NUM_EPISODES))
+    return played.best(best) if best < 1 else played
+
+
+def asked_of(world: World) -> Numbers:
+    """`[levels]`: the returns that are asked for."""
+    returns = episodes_of(world, MIXED, 1.0).returns
+    found: Numbers = returns.min() + np.array(LEVELS) / 100 * (returns.max() - returns.min())
+    return found
+
+
+@lru_cache(maxsize=8)
+def starts_of(world: World, split: Split, length: int) -> Batch:
+    """Every start with every level, and with its luck.
+
+    A target is what the expert does at the start. No score reads it: it says that the row counts.
+    """
+    chances = draw_chances(world, held_out_stream(split), NUM_STARTS[split])
+    luck = np.repeat(chances, len(LEVELS), axis=0)
+    situation, count = world.start(luck[:, 0]), len(luck)
+    level = np.tile(np.arange(len(LEVELS)), NUM_STARTS[split])
+    states = np.zeros((count, length, world.state_size), dtype=np.float32)
+    states[:, 0] = world.seen(situation)
+    asked = np.zeros((count, length, 1), dtype=np.float32)
+    asked[:, 0, 0] = asked_of(world)[level]
+    inputs = {
+        INPUTS: states, ACTIONS: _none(count, length), RETURNS: asked, TIMES: _none(count, length),
+        "mask": np.broadcast_to(np.arange(length) == 0, (count, length)).copy(),
+    }  # fmt: skip
+    targets = np.full((count, length), UNSCORED)
+    targets[:, 0] = world.chosen(EXPERT, situation)
+    return Batch(
+        inputs={name: torch.from_numpy(each) for name, each in inputs.items()},
+        targets=torch.from_numpy(targets), part=torch.from_numpy(level),
+        chances=torch.from_numpy(luck),
+    )  # fmt: skip
+
+
+def _none(count: int, length: int) -> Whole:
+    return np.zeros((count, length), dtype=np.int64)

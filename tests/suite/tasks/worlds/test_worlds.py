@@ -1,0 +1,190 @@
+"""The three worlds against slow loops and closed forms, and their players against each other."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from suite.tasks.data_order import RandomStream
+from suite.tasks.worlds.cart_pole import CART_POLE
+from suite.tasks.worlds.corridor import CORRIDOR, LEFT, RIGHT, USE
+from suite.tasks.worlds.episodes import Episodes, play_out
+from suite.tasks.worlds.windy_grid import DOWN, EAST, UP, WEST, WINDY_GRID
+from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, World, draw_chances
+
+WORLDS = {"corridor": CORRIDOR, "windy_grid": WINDY_GRID, "cart_pole": CART_POLE}
+# The mean return of each player over very many episodes, as the modules' notes have them.
+MEANS = {
+    "corridor": (0.05, 0.22, 0.61), "windy_grid": (-0.13, 0.35, 0.84), "cart_pole": (0.22, 0.44, 1)
+}  # fmt: skip
+NUM = 600
+
+every_world = pytest.mark.parametrize("name", WORLDS)
+
+
+def played(world: World, player: int, count: int = NUM, seed: int = 5) -> Episodes:
+    return play_out(
+        world, np.full(count, player), draw_chances(world, RandomStream(seed, 0), count)
+    )
+
+
+@every_world
+def test_players_get_the_better_the_more_they_know(name: str) -> None:
+    for player, wanted in enumerate(MEANS[name]):
+        returns = played(WORLDS[name], player).returns
+        error = returns.std() / math.sqrt(NUM)
+        assert abs(returns.mean() - wanted) < 4 * error + 0.01, PLAYERS[player]
+
+
+@every_world
+def test_an_episode_is_a_function_of_its_own_chances(name: str) -> None:
+    world = WORLDS[name]
+    chances = draw_chances(world, RandomStream(3, 1), 12)
+    assert chances.shape == (12, 1 + world.limit, NUM_CHANCES)
+    players = np.arange(12) % 3
+    together = play_out(world, players, chances)
+    for row in range(12):
+        alone = play_out(world, players[row : row + 1], chances[row : row + 1])
+        for found, wanted in zip(vars(alone).values(), vars(together).values(), strict=True):
+            assert np.array_equal(found[0], wanted[row])
+
+
+@every_world
+def test_nothing_happens_after_the_end(name: str) -> None:
+    """Its last step counts, and no reward behind it."""
+    world = WORLDS[name]
+    for player in range(3):
+        found = played(world, player, 200)
+        is_over = np.arange(world.limit) >= found.lengths[:, None]
+        assert not found.rewards[is_over].any()
+        assert not found.actions[is_over].any()
+        assert not found.states[is_over].any()
+        assert (found.lengths >= 1).all()
+        assert (found.lengths <= world.limit).all()
+        assert found.states.shape == (200, world.limit, world.state_size)
+        assert np.abs(found.states).max() < 10
+
+
+def test_the_corridor_is_that_of_its_rules() -> None:
+    """Step by step, with actions that are drawn alike."""
+    drawn = np.random.default_rng(0)
+    for _ in range(200):
+        chances = drawn.random((1, NUM_CHANCES))
+        situation = CORRIDOR.start(chances)
+        cell, has_key = int(situation[0, 0]), False
+        assert cell in (3, 4, 5)
+        for time in range(CORRIDOR.limit):
+            seen = CORRIDOR.seen(situation)[0]
+            assert seen.tolist() == [
+                *(float(cell == each) for each in range(9)), float(cell == 0 and not has_key)
+            ]  # fmt: skip
+            action = int(drawn.integers(3))
+            luck = drawn.random((1, NUM_CHANCES))
+            situation, rewards, ended = CORRIDOR.step(situation, np.array([action]), time, luck)
+            stays = luck[0, 0] < 0.4
+            reward, is_over = 0.0, False
+            if action == USE and cell == 8:
+                reward, is_over = (1 if has_key else 0.25) * (1 - time / 60), True
+            elif action == USE and cell == 0:
+                has_key = True
+            elif action == LEFT and not stays:
+                cell = max(0, cell - 1)
+            elif action == RIGHT and not stays:
+                cell = min(8, cell + 1)
+            assert (rewards[0], ended[0]) == (pytest.approx(reward), is_over)
+            if is_over:
+                break
+
+
+def test_wind_blows_up_in_its_columns_as_often_as_it_should() -> None:
+    count = 20_000
+    chances = np.random.default_rng(0).random((count, NUM_CHANCES))
+    for column in range(WINDY_GRID.side):
+        situation = np.tile([3.0, float(column)], (count, 1))
+        east, *_ = WINDY_GRID.step(situation, np.full(count, EAST), 0, chances)
+        share = (east[:, 0] == 2).mean()
+        wanted = 0.5 if column in (2, 3, 4) else 0.0
+        assert abs(share - wanted) < 4 * 0.5 / math.sqrt(count) * (wanted > 0) + 1e-12
+        assert set(east[:, 0]) <= {2.0, 3.0}
+        assert (east[:, 1] == min(column + 1, 6)).all()
+
+
+@pytest.mark.parametrize(
+    ("start", "action", "end", "reward", "is_over"),
+    [
+        ((5, 1), DOWN, (6, 1), 0.39, True),
+        ((6, 0), EAST, (6, 1), 0.39, True),
+        ((3, 5), EAST, (3, 6), 0.99, True),
+        ((0, 0), UP, (0, 0), -0.01, False),
+        ((0, 0), WEST, (0, 0), -0.01, False),
+        ((6, 6), EAST, (6, 6), -0.01, False),
+    ],
+)
+def test_goals_end_an_episode_and_edges_hold(
+    start: tuple[int, int], action: int, end: tuple[int, int], reward: float, is_over: bool
+) -> None:
+    still = np.ones((1, NUM_CHANCES))
+    moved, rewards, ended = WINDY_GRID.step(
+        np.array([start], dtype=float), np.array([action]), 0, still
+    )
+    assert tuple(moved[0]) == end
+    assert (rewards[0], ended[0]) == (pytest.approx(reward), is_over)
+
+
+def test_the_pole_moves_as_its_equations_say() -> None:
+    """Against a loop of single numbers, with Gym's constants."""
+    drawn = np.random.default_rng(1)
+    for _ in range(20):
+        situation = CART_POLE.start(drawn.random((1, NUM_CHANCES)))
+        assert (np.abs(situation) <= 0.05).all()
+        x, x_dot, theta, theta_dot = situation[0].tolist()
+        for time in range(CART_POLE.limit):
+            action = int(drawn.integers(2))
+            situation, rewards, ended = CART_POLE.step(
+                situation, np.array([action]), time, drawn.random((1, NUM_CHANCES))
+            )
+            force = 10.0 if action == 1 else -10.0
+            temp = (force + 0.05 * theta_dot**2 * math.sin(theta)) / 1.1
+            theta_acc = (9.8 * math.sin(theta) - math.cos(theta) * temp) / (
+                0.5 * (4.0 / 3.0 - 0.1 * math.cos(theta) ** 2 / 1.1)
+            )
+            x_acc = temp - 0.05 * theta_acc * math.cos(theta) / 1.1
+            x, x_dot = x + 0.02 * x_dot, x_dot + 0.02 * x_acc
+            theta, theta_dot = theta + 0.02 * theta_dot, theta_dot + 0.02 * theta_acc
+            assert situation[0] == pytest.approx([x, x_dot, theta, theta_dot], abs=1e-12)
+            assert rewards[0] == pytest.approx(1 / 100)
+            assert ended[0] == (abs(x) > 2.4 or abs(theta) > 12 * math.pi / 180)
+            if ended[0]:
+                break
+
+
+@every_world
+def test_the_random_player_takes_all_actions_alike(name: str) -> None:
+    found = played(WORLDS[name], 0)
+    is_on = np.arange(WORLDS[name].limit) < found.lengths[:, None]
+    counts = np.bincount(found.actions[is_on])
+    share = 1 / WORLDS[name].num_actions
+    assert np.abs(counts / counts.sum() - share).max() < 4 * math.sqrt(share / counts.sum())
+
+
+def test_the_expert_fetches_the_key_first_and_the_medium_player_does_not() -> None:
+    situation = CORRIDOR.start(np.full((1, NUM_CHANCES), 0.5))
+    steps: dict[int, list[int]] = {}
+    for player in (1, 2):
+        now, steps[player] = situation, []
+        for time in range(CORRIDOR.limit):
+            action = CORRIDOR.chosen(player, now)
+            steps[player].append(int(action[0]))
+            now, _, ended = CORRIDOR.step(now, action, time, np.ones((1, NUM_CHANCES)))
+            if ended[0]:
+                break
+    assert steps[1] == [RIGHT] * 4 + [USE]
+    assert steps[2] == [LEFT] * 4 + [USE] + [RIGHT] * 8 + [USE]
+
+
+def test_a_definition_has_every_number_of_its_world() -> None:
+    made: Callable[[str], dict[str, object]] = lambda name: WORLDS[name].definition()  # noqa: E731
+    assert made("corridor")["limit"] == 60
+    assert made("windy_grid")["wind"] == 0.5
+    assert {"gravity", "force", "mistakes", "limit"} <= made("cart_pole").keys()
