@@ -34,6 +34,7 @@ from mistakes.filters import MUTANTS_OF_FILTERS
 from mistakes.latents import MUTANTS_OF_LATENTS
 from mistakes.mixers import MUTANTS_OF_MIXERS
 from mistakes.positions import MUTANTS_OF_POSITIONS
+from mistakes.pretraining import MUTANTS_OF_PRETRAINING
 from mistakes.recipes import MUTANTS_OF_RECIPES
 from mistakes.resnet import MUTANTS_OF_RESNET
 from mistakes.scaling_laws import MUTANTS_OF_SCALING_LAWS
@@ -59,6 +60,7 @@ MUTANTS = (
     + MUTANTS_OF_DRAWINGS
     + MUTANTS_OF_SCALING_LAWS
     + MUTANTS_OF_DECISIONS
+    + MUTANTS_OF_PRETRAINING
 )
 _OF_MIXERS = "test_every_mixer.py"
 # What the tests of a room need.

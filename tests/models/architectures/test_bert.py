@@ -85,6 +85,18 @@ def test_a_task_may_give_segments_and_need_not() -> None:
     assert build(spec("bert", others={"segments": given})).spec.others["segments"] is given
 
 
+def test_where_places_are_given_only_those_tokens_are_named() -> None:
+    places = torch.tensor([[3, 0], [1, 1], [4, 2]])
+    whole, found = model("bert")(tokens(), MASK), model("bert")(tokens(), MASK, None, places)
+    assert found.shape == (BATCH, 2, SYMBOLS)
+    torch.testing.assert_close(
+        found, torch.stack([r[p] for r, p in zip(whole, places, strict=True)])
+    )
+    given = Input(kind="tokens", size=LENGTH, length=2)
+    spared = build(spec("bert", others={"places": given})).flops(LENGTH)
+    assert build(spec("bert")).flops(LENGTH) - spared == (LENGTH - 2) * 2 * DIM * (DIM + SYMBOLS)
+
+
 def test_more_answers_than_symbols_are_refused() -> None:
     with pytest.raises(ModelError) as refused:
         build(spec("bert", output_size=SYMBOLS + 1))

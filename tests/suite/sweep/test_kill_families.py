@@ -18,7 +18,6 @@ import torch
 from suite.errors import DONE
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
-from suite.schema import Status
 from suite.sweep.driver import Options, run
 from tests.suite.sweep.test_kill import (
     Moment,
@@ -141,5 +140,3 @@ def test_driver_and_workers_are_killed_at_every_stage(
     assert _begun(work) == done
     assert numbers(work) == numbers(undisturbed)
     assert not (work.out / "checkpoints").exists()
-    with Journal(work.out / "journal.db", read_only=True) as journal:
-        assert {entry.status for entry in journal.entries()} == {Status.OK}
