@@ -155,12 +155,8 @@ class Attention(Mixer):
         if context is not None:
             return self.attend(without_padding(x, mask), self.prepare(context, context_mask))
         queries, keys, values = self._project(x, mask, None, None)
-        visible = self.visibility(x, mask)
+        visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
         return self._attend(queries, keys, values, visible, self.position)
-
-    def visibility(self, x: Tensor, mask: Mask = None) -> Visibility:
-        """Which token of the sequence sees which."""
-        return whole_sequence(x, mask, None, None, is_causal=self.is_causal)
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
         """Keys and values, `[batch, heads, time2, width]` each, and the mask if there is one."""
@@ -186,9 +182,7 @@ class Attention(Mixer):
         """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(x, mask, context, context_mask)
-        visible = self.visibility(x, mask)
-        if context is not None:
-            visible = whole_sequence(x, mask, context, context_mask, is_causal=False)
+        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
         position = self.position if context is None else None
         return softmax_weights(self._scores(queries, keys, visible, position), visible)
 
@@ -296,7 +290,7 @@ class Attention(Mixer):
         position = self.position if others is x else None
         rows = []
         for i in range(len(x)):
-            past = [j for j in seen if self.reference_sees(i, j, len(seen))]
+            past = [j for j in seen if not self.is_causal or j <= i]
             heads = [
                 self._one_head(h, x[i], i, others[past], past, position) for h in range(self.heads)
             ]
@@ -332,10 +326,6 @@ class Attention(Mixer):
         terms = torch.exp(scores + added)
         weights = terms / terms.sum() if len(terms) else terms
         return self.reference_reading(weights) @ values
-
-    def reference_sees(self, query: int, key: int, length: int) -> bool:
-        """Whether that token may see this one, among so many real ones, for a reference."""
-        return not self.is_causal or key <= query
 
     def reference_reading(self, weights: Tensor) -> Tensor:
         """What a reference reads values by, of the weights `[seen]`: here these."""

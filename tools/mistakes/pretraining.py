@@ -27,8 +27,8 @@ MUTANTS_OF_PRETRAINING: tuple[Mutant, ...] = (
     _of_task(
         "each symbol of a span is hidden in a way of its own",
         "masking.py",
-        "of_spans = np.take_along_axis(drawn[:, 1], np.maximum(spans - 1, 0), axis=1)",
-        "of_spans = drawn[:, 1]",
+        "np.take_along_axis(drawn[:, 1], np.maximum(spans - 1, 0), axis=1)",
+        "drawn[:, 1]",
         "spans",
     ),
     _of_task(

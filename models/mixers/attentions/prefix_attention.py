@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from models.interface import prefix_length
-from models.kernels.softmax_attention import Visibility
-from models.mixer import Mask, Mixer
+from models.kernels.softmax_attention import Visibility, softmax_weights
+from models.mixer import Context, Mask, Mixer
 from models.mixers.attention import Attention
 
 
@@ -32,19 +32,39 @@ class PrefixAttention(Attention):
     is_position_aware = True
     forward_bytes = Mixer.forward_bytes  # no formula: kernels differ in what such a mask costs
 
-    def visibility(self, x: Tensor, mask: Mask = None) -> Visibility:
-        """See `Attention.visibility`."""
-        places = torch.arange(x.shape[1], device=x.device)
-        lengths = torch.full_like(places[:1], x.shape[1]) if mask is None else mask.sum(dim=1)
-        return Visibility(
-            queries=places, keys=places, real=mask, is_causal=True,
-            prefix=prefix_length(lengths)[:, None, None, None],
-        )  # fmt: skip
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context, context_mask)
+        projected = self._project(x, mask, None, None)
+        return self._attend(*projected, _visible(x, mask), self.position)
+
+    def attention_weights(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """`[batch, heads, time, time]`; a row sums to one, or to zero if it may see nothing."""
+        self.check_inputs(x, mask, context, context_mask)
+        queries, keys, _ = self._project(x, mask, None, None)
+        visible = _visible(x, mask)
+        return softmax_weights(self._scores(queries, keys, visible, self.position), visible)
 
     def receptive_field(self, length: int) -> Tensor:
         """The past, and the prefix."""
-        return self.visibility(torch.zeros(1, length)).mask()[0, 0]
+        return _visible(torch.zeros(1, length), None).mask()[0, 0]
 
-    def reference_sees(self, query: int, key: int, length: int) -> bool:
-        """See `Attention.reference_sees`."""
-        return key <= query or key < prefix_length(length)
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """Row by row that of attention over what the row may see."""
+        prefix = prefix_length(len(seen))
+        shown = ([j for j in seen if j <= i or j < prefix] for i in range(len(x)))
+        rows = [super(PrefixAttention, self).reference_of_one(x, others, some) for some in shown]
+        return torch.stack([row[i] for i, row in enumerate(rows)])
+
+
+def _visible(x: Tensor, mask: Mask) -> Visibility:
+    places = torch.arange(x.shape[1], device=x.device)
+    lengths = torch.full_like(places[:1], x.shape[1]) if mask is None else mask.sum(dim=1)
+    return Visibility(
+        queries=places, keys=places, real=mask, is_causal=True,
+        prefix=prefix_length(lengths)[:, None, None, None],
+    )  # fmt: skip

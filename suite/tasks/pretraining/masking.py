@@ -56,9 +56,8 @@ class Masking:
         asked = np.zeros_like(may_hide)
         np.put_along_axis(asked, places, spans > 0, axis=1)
         ways = np.empty_like(drawn[:, 1])
-        np.put_along_axis(
-            ways, places, np.take_along_axis(drawn[:, 1], np.maximum(spans - 1, 0), axis=1), axis=1
-        )
+        of_spans = np.take_along_axis(drawn[:, 1], np.maximum(spans - 1, 0), axis=1)
+        np.put_along_axis(ways, places, of_spans, axis=1)
         any_symbol = (drawn[:, 2] * len(others)).astype(np.int64) + others.start
         hidden = np.where(ways < self.replaced, mask, any_symbol)
         stays = ~asked | (ways >= self.replaced + self.random)
