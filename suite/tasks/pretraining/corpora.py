@@ -28,7 +28,13 @@ from typing import Literal
 
 import numpy as np
 
-from suite.tasks import movie_reviews, shakespeare_plays, wikipedia_bytes, wordnet_glosses
+from suite.tasks import (
+    movie_reviews,
+    shakespeare_characters,
+    shakespeare_plays,
+    wikipedia_bytes,
+    wordnet_glosses,
+)
 from suite.tasks.bases.generated import definition_source
 from suite.tasks.bases.labelled_texts import split_of, words_of
 from suite.tasks.data_order import Whole
@@ -48,7 +54,7 @@ SOURCE = definition_source(
     definition={"symbols": NUM_SYMBOLS},
     version=1,
     beside=(
-        wikipedia_bytes.SOURCE, shakespeare_plays.SOURCE, wordnet_glosses.SOURCE,
+        wikipedia_bytes.SOURCE, shakespeare_characters.SOURCE, wordnet_glosses.SOURCE,
         movie_reviews.SOURCE,
     ),
 )  # fmt: skip
@@ -144,8 +150,8 @@ def _wikipedia() -> Corpus:
 
 
 def _plays() -> Corpus:
-    held_out = {part: (act,) for part, act in shakespeare_plays.HELD_OUT_ACT.items()}
-    chosen = {"training": shakespeare_plays.TRAINING_ACTS, **held_out}
+    chosen: dict[str, tuple[int, ...]] = {"training": shakespeare_plays.TRAINING_ACTS}
+    chosen |= {part: (act,) for part, act in shakespeare_plays.HELD_OUT_ACT.items()}
     return {
         part: [
             _words(play[act].tobytes().decode())
