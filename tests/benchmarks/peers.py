@@ -86,7 +86,7 @@ class Pairing:
 _NO_CODE = "no public code computes it on a CPU but a loop over tokens"
 NOT_YET_TIMED: Mapping[str, str] = dict.fromkeys(
     ("gla", "rwkv7"), f"{_NO_CODE}: flash-linear-attention's chunks need Triton"
-)
+) | {"prefix_attention": "it is `attention` with a mask, and torch's kernels alone decide its time"}
 
 
 def _both(mixer: str, *peers: Peer, layer: int = 0, **knobs: Knob) -> tuple[Pairing, Pairing]:

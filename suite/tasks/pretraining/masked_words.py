@@ -23,7 +23,7 @@ the mean over answers (Devlin et al. 2019, appendix A.2).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -185,11 +185,11 @@ class DefinitionsPairs(DefinitionsMasked):
         """The mean over words, and the mean over answers."""
         targets, logits = batch.targets, outputs.logits
         words = targets.masked_fill(~_is_word(batch), UNSCORED)
-        own = cross_entropy(
-            logits.flatten(0, 1), words.flatten(), ignore_index=UNSCORED,
-            label_smoothing=label_smoothing,
-        )  # fmt: skip
-        return own + cross_entropy(logits[:, 0], targets[:, 0], ignore_index=UNSCORED)
+        first = targets[:, 0]
+        answers = torch.where(first == UNSCORED, first, first - DOES_NOT_FOLLOW)
+        how: dict[str, Any] = {"ignore_index": UNSCORED, "label_smoothing": label_smoothing}
+        of_words = cross_entropy(logits.flatten(0, 1), words.flatten(), **how)
+        return of_words + cross_entropy(logits[:, 0, DOES_NOT_FOLLOW:], answers, **how)
 
     def _paired(
         self, stream: RandomStream, windows: Whole, others: Whole

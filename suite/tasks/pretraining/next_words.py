@@ -43,6 +43,7 @@ class DefinitionsPrefix(DefinitionsNext):
     name = "definitions_prefix"
     architecture = "bert_prefix"
     asks_for = "continuation"
+    reads_answers = False  # behind the prefix alone
 
     def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
         """See `TextsWithoutLabels.asked`; the last token of the prefix answers first."""

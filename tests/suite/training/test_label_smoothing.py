@@ -76,6 +76,14 @@ def test_every_task_that_names_classes_takes_it(name: str) -> None:
         outputs = Outputs(100 * torch.eye(4)[tokens], {IMAGE_TOKENS: tokens})
         assert task.loss(outputs, batch).item() == 0
         assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(75 * SMOOTHING)
+    elif name == "definitions_pairs":
+        task = build_task(name, 32)
+        batch = task.training_batch(0, 4, seed=0)
+        known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
+        outputs = Outputs(100.0 * known)
+        assert task.loss(outputs, batch).item() == 0
+        wanted = 100 * (1 - 1 / task.output_size) + 50  # of all words, and of two answers
+        assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(wanted * SMOOTHING)
     elif kind.loss is not Task.loss:
         assert kind.asks_for in ("number", "image"), "only numbers have no labels to smooth"
 

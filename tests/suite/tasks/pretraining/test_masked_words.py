@@ -184,7 +184,8 @@ def test_the_loss_of_pairs_is_the_mean_over_words_and_the_mean_over_answers() ->
     logits = torch.randn(*batch.targets.shape, NUM_SYMBOLS)
     words = batch.targets[:, 1:] != UNSCORED
     by_hand = cross_entropy(logits[:, 1:][words], batch.targets[:, 1:][words])
-    by_hand = by_hand + cross_entropy(logits[:, 0], batch.targets[:, 0])
+    both = logits[:, 0, DOES_NOT_FOLLOW:]  # which the first token answers by alone
+    by_hand = by_hand + cross_entropy(both, batch.targets[:, 0] - DOES_NOT_FOLLOW)
     assert task.loss(Outputs(logits), batch).item() == pytest.approx(by_hand.item(), rel=1e-6)
 
 

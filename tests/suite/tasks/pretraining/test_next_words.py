@@ -49,7 +49,7 @@ def test_a_scored_logit_depends_on_no_token_that_it_is_asked_for(architecture: s
     before = batch.through(bert).logits[0]
     for place in range(1, LENGTH):
         inputs = batch.inputs[INPUTS].clone()
-        inputs[0, place] = 9
+        inputs[0, place] += 1
         moved = (bert(inputs)[0] - before).abs().amax(dim=1) > 0
         scored_before = batch.targets[0, :place] != UNSCORED
         assert not (moved[:place] & scored_before).any()
@@ -60,7 +60,7 @@ def test_a_prefix_is_read_both_ways() -> None:
     batch, bert = DefinitionsPrefix(LENGTH).training_batch(0, 1, seed=0), model("bert_prefix")
     last = prefix_length(LENGTH) - 1
     inputs = batch.inputs[INPUTS].clone()
-    inputs[0, last] = 9
+    inputs[0, last] += 1
     moved = (bert(inputs) - bert(batch.inputs[INPUTS])).abs().amax(dim=-1) > 0
     assert moved.all()
 
