@@ -15,12 +15,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
 
 from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask, examples_of
+from suite.tasks.data_order import Whole
 from suite.tasks.task import Batch
 
 PADDING, UNKNOWN = 0, 1
@@ -43,12 +44,16 @@ class TextClassification(LabelledTask):
         """See `LabelledTask.batch_of`."""
         tokens = np.full((len(examples.labels), self.length), PADDING, dtype=np.int64)
         for row, text in zip(tokens, examples.inputs, strict=True):
-            row[: len(text)] = text[: self.length]
-        inputs = torch.from_numpy(tokens)
-        return Batch(
-            inputs={"inputs": inputs, "mask": inputs != PADDING},
-            targets=torch.from_numpy(examples.labels.copy()),
-        )
+            shown = self.shown(text)
+            row[: len(shown)] = shown
+        inputs = {"inputs": torch.from_numpy(tokens)}
+        if self.is_padded:
+            inputs["mask"] = inputs["inputs"] != PADDING
+        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
+
+    def shown(self, text: Whole) -> Whole:
+        """What of a text `[tokens]` a model is given, at most `length` tokens."""
+        return text[: self.length]
 
 
 def words_of(text: str) -> list[str]:
@@ -58,16 +63,22 @@ def words_of(text: str) -> list[str]:
 
 def split_texts(examples: Sequence[tuple[str, int]]) -> LabelledData:
     """Texts and their classes, cut into words and divided; a text needs a word."""
-    parts: dict[str, list[tuple[list[str], int]]] = {"training": [], "validation": [], "test": []}
-    for text, label in examples:
-        words = words_of(text)
-        parts[split_of(words)].append((words, label))
+    parts = divided(examples)
     vocabulary = _vocabulary(parts["training"])
     symbols = {word: symbol for symbol, word in enumerate(vocabulary)}
     training, validation, test = (_encoded(texts, symbols) for texts in parts.values())
     return LabelledData(
         training=training, held_out={"validation": validation, "test": test}, vocabulary=vocabulary
     )
+
+
+def divided(examples: Iterable[tuple[str, int]]) -> dict[str, list[tuple[list[str], int]]]:
+    """By split, ``training`` first: the words of each text, and its class."""
+    parts: dict[str, list[tuple[list[str], int]]] = {"training": [], "validation": [], "test": []}
+    for text, label in examples:
+        words = words_of(text)
+        parts[split_of(words)].append((words, label))
+    return parts
 
 
 def split_of(words: Sequence[str]) -> str:

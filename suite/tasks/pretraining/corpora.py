@@ -36,10 +36,10 @@ from suite.tasks import (
     wordnet_glosses,
 )
 from suite.tasks.bases.generated import definition_source
-from suite.tasks.bases.labelled_texts import split_of, words_of
+from suite.tasks.bases.labelled_texts import UNKNOWN, split_of, words_of
 from suite.tasks.data_order import Whole
 
-PADDING, UNKNOWN, HIDDEN, BEGIN, END = range(5)
+HIDDEN, BEGIN, END = 2, 3, 4
 FIRST_WORD = 5
 NUM_SYMBOLS = 8_192
 DOES_NOT_FOLLOW, FOLLOWS = NUM_SYMBOLS - 2, NUM_SYMBOLS - 1

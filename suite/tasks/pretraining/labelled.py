@@ -17,18 +17,15 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-import torch
 
 from suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
-from suite.tasks.bases.labelled_texts import TextClassification, split_of, words_of
-from suite.tasks.batch import Batch
+from suite.tasks.bases.labelled_texts import TextClassification, divided
 from suite.tasks.data_order import Whole
 from suite.tasks.movie_reviews import LEAST_RATING, read_sentences
 from suite.tasks.pretraining.corpora import (
     BEGIN,
     END,
     NUM_SYMBOLS,
-    PADDING,
     PARTS,
     SOURCE,
     Part,
@@ -51,16 +48,9 @@ class InWords(TextClassification):
     lengths = (1 + _SPECIAL, MOST_WORDS + _SPECIAL)
     architecture = "bert_classifier"
 
-    def batch_of(self, examples: Examples) -> Batch:
-        """See `LabelledTask.batch_of`."""
-        tokens = np.full((len(examples.labels), self.length), PADDING, dtype=np.int64)
-        for row, text in zip(tokens, examples.inputs, strict=True):
-            words = text[: self.length - _SPECIAL]
-            row[: len(words) + _SPECIAL] = [BEGIN, *words, END]
-        inputs = {"inputs": torch.from_numpy(tokens)}
-        if self.is_padded:
-            inputs["mask"] = inputs["inputs"] != PADDING
-        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
+    def shown(self, text: Whole) -> Whole:
+        """See `TextClassification.shown`; framed by the symbols that begin and end a text."""
+        return np.array([BEGIN, *text[: self.length - _SPECIAL], END])
 
 
 class ReviewsInWords(InWords):
@@ -108,13 +98,11 @@ class PlaysInWords(InWords):
 
 def _labelled(texts: Iterable[tuple[str, int]]) -> LabelledData:
     """Texts and their classes, divided as `split_of` says."""
-    found: dict[str, tuple[list[Whole], list[int]]] = {part: ([], []) for part in PARTS}
-    for text, label in texts:
-        words = words_of(text)
-        inputs, labels = found[split_of(words)]
-        inputs.append(encoded(words))
-        labels.append(label)
-    training, validation, test = (examples_of(*found[part]) for part in PARTS)
+    parts = divided(texts)
+    training, validation, test = (
+        examples_of(*zip(*((encoded(words), label) for words, label in parts[part]), strict=True))
+        for part in PARTS
+    )
     return LabelledData(training=training, held_out={"validation": validation, "test": test})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suite.tasks.bases.labelled_texts import words_of
+from suite.tasks.bases.labelled_texts import PADDING, UNKNOWN, words_of
 from suite.tasks.pretraining.corpora import (
     BEGIN,
     DOES_NOT_FOLLOW,
@@ -14,9 +14,7 @@ from suite.tasks.pretraining.corpora import (
     FOLLOWS,
     HIDDEN,
     NUM_SYMBOLS,
-    PADDING,
     PARTS,
-    UNKNOWN,
     corpora,
     encoded,
     passages,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from suite.tasks.bases.labelled_texts import PADDING
 from suite.tasks.movie_reviews import MovieReviews
-from suite.tasks.pretraining.corpora import BEGIN, END, PADDING, corpora, encoded, vocabulary
+from suite.tasks.pretraining.corpora import BEGIN, END, corpora, encoded, vocabulary
 from suite.tasks.pretraining.labelled import (
     MOST_WORDS,
     PASSAGES_PER_PLAY,
