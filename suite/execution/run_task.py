@@ -18,6 +18,7 @@ from models.interface import INPUTS
 from suite.errors import Diverged, one_line
 from suite.schema import Point, Training
 from suite.spec import Recipe, Scale, SpecError
+from suite.tasks.metrics import PlayedMetric
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
@@ -295,7 +296,7 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
     with torch.random.fork_rng(devices), in_evaluation_mode(module), torch.no_grad():
         try:
             outputs = batch.through(module)
-            if writes(task.metric) and task.asks_for != "action":  # of which the call is all
+            if _writes(task):
                 judged(module, task.metric, batch.rows(slice(1)))
         except Exception as error:  # a user's module may raise anything
             raise ModuleError(
@@ -318,8 +319,13 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
         raise ModuleError(f"the module {type(module).__name__} must take {name}=, {what}: {why}")
 
 
+def _writes(task: Task) -> bool:
+    """Whether the metric asks more of a module than its call, of which playing is made up."""
+    return writes(task.metric) and not isinstance(task.metric, PlayedMetric)
+
+
 def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None:
-    if not writes(task.metric) or task.asks_for == "action":
+    if not _writes(task):
         return
     needed, what = ["initial_state", "step"], "writes by itself; models.decoding.Writer describes"
     if task.asks_for == "drawing":

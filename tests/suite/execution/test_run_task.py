@@ -315,6 +315,9 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(EmojiPairs, "num_held_out", {"validation": 20, "test": 40})
     choice = suite.run_task(Towers(), task="emoji_pairs", steps=2, batch=4)
     assert choice.metric == "recall_at_1"
+    words = nn.Sequential(nn.Embedding(8192, 4), nn.Linear(4, 8192))
+    behind = suite.run_task(words, task="definitions_prefix", length=8, steps=2, batch=4)
+    assert behind.metric == "bits_per_word"
     picture = suite.run_task(nn.Linear(3, 3), task="emoji_pictures", steps=2, batch=4)
     assert picture.metric == "pixel_error"
     drawn = suite.run_task(Painter(), task="emoji_tokens", steps=2, batch=4)
