@@ -240,7 +240,7 @@ def _on_task(
     sweep: Sweep, measured: Sequence[Series], task: str, first: Answer
 ) -> Iterator[Section]:
     """Its law, where one is asked for, then the comparison."""
-    law = law_section(sweep.about, measured, task)
+    law = law_section(sweep.about, measured, task) if sweep.about.held_out else None
     if law is not None:
         exhibits = tuple(_without(first.drawing, one) for one in law.exhibits)
         yield replace(law, exhibits=exhibits)

@@ -69,13 +69,13 @@ def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> 
         series = primary(measured, about.tasks[0])
         drawing = _drawing(about, measured, series, ()) if series else None
         sentence, why = best_in_words(about, series), why_no_verdict(about)
-        if sentence and series and (law := law_in_words(about, measured, series.task)):
-            sentence = f"{law} {sentence}"
+        if sentence and series and about.held_out:
+            sentence = f"{law_in_words(about, measured, series.task)} {sentence}".strip()
         return Answer(sentence=sentence or why, finding=why if sentence else "", drawing=drawing)
     found = evidence(about, measured)
     series = found.series if found else None
     sides = (found.claim.a, found.claim.b) if found else ()
-    law = law_in_words(about, measured, series.task) if series else ""
+    law = law_in_words(about, measured, series.task) if series and about.held_out else ""
     return Answer(
         sentence=" ".join(filter(None, (answer_in_words(judged), law))),
         finding=" ".join(
@@ -111,7 +111,7 @@ def _drawing(
     all trainings. Where it is known what
     variants keep between tokens, and they differ in it, their whole score against that.
     """
-    groups = law_groups(about, measured, series.task)
+    groups = law_groups(about, measured, series.task) if about.held_out else ()
     if groups and series.is_whole_score and (law := law_figure(series, groups)):
         return law
     is_compared = series.is_whole_score and len(about.variants) > 1

@@ -46,11 +46,10 @@ MUTANTS_OF_DEIT_AND_LEVIT: tuple[Mutant, ...] = (
     Mutant(
         "learned tokens get no position",
         "stack.py",
-        "x = self.dropout(self.position(x))\n        if self.is_reversible:",
+        "x = self.dropout(normed(self.embedding_norm, self.position(x), mask))\n",
         "places = self.position(0 * x)\n"
         "        places[:, :2] = 0\n"
-        "        x = self.dropout(x + places)\n"
-        "        if self.is_reversible:",
+        "        x = self.dropout(normed(self.embedding_norm, x + places, mask))\n",
         "reads_its_token",
         battery=_OF_DEIT,
     ),

@@ -445,6 +445,7 @@ IDLE = {
     "distillation": "none", "distillation_weight": 0.5, "distillation_temperature": 3.0,
     "scheduled_sampling": 0.0, "flip": False, "crop": 0, "randaugment": 0.0, "erasing": 0.0,
     "mixup": 0.0, "cutmix": 0.0, "repeated_augmentation": 1, "adversarial_steps": 0,
+    "is_start_frozen": False,
 }  # fmt: skip
 
 

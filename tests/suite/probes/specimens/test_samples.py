@@ -36,6 +36,7 @@ from tests.suite.small_ablation import make_ablation
 WITH_WEIGHTS = {
     "attention", "plain_attention", "local_attention", "grouped_query", "latent_attention",
     "differential_attention", "sink_attention", "synthesizer", "hard_attention",
+    "prefix_attention",
 }  # fmt: skip
 
 
