@@ -168,8 +168,9 @@ class ImageTokenizer(nn.Module):
         return Tokenized(self._decoded(read), tokens, penalty)
 
     def tokens(self, images: Tensor) -> Tensor:
-        """`[batch, places]`."""
-        return self._nearest(self._vectors(images))
+        """`[batch, places]`; the same in mixed precision, since rounding would choose others."""
+        with torch.autocast(images.device.type, enabled=False):
+            return self._nearest(self._vectors(images))
 
     def images(self, tokens: Tensor) -> Tensor:
         """`[batch, rows, columns, channels]`."""

@@ -376,13 +376,25 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
 
 
 def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None:
-    """Refuse a mixer that could not run with these knobs where the scale runs it."""
+    """Refuse what could not run with these knobs where, or as, the scale runs it."""
     for kind in load_mixers(spec.mixer).values():
         config = kind.Config(**{k: v for k, v in spec.knobs.items() if k in knob_names(kind)})
         if reason := kind.why_not_on(
             config, on_gpu=bool(scale.gpus), precision=scale.precision, is_masked=is_masked
         ):
             raise Impossible(reason)
+    if spec.runtime == "cuda_graph" and (drawing := _draws_anew(spec)):
+        raise Impossible(f"{drawing} draws anew as it trains, and a CUDA graph only replays")
+
+
+def _draws_anew(spec: ModelSpec) -> str:
+    """What of the model does so as it trains; empty where nothing does."""
+    architecture = load_architecture(spec.architecture)
+    if architecture.is_stochastic:
+        return spec.architecture
+    mixers = load_mixers(spec.mixer)
+    drawing = next((name for name, kind in mixers.items() if kind.is_stochastic), "")
+    return drawing or (spec.architecture if architecture.learns_by_score(spec) else "")
 
 
 def _position(name: str, architecture: str) -> str:
@@ -402,12 +414,6 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
     if runtime == "cuda_graph" and not scale.gpus:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
-    architecture = str(model.architecture)
-    draws = [architecture] if load_architecture(architecture).is_stochastic else []
-    mixers = load_mixers(model.mixer or "")
-    draws += [mixer for mixer, each in mixers.items() if each.is_stochastic]
-    if runtime == "cuda_graph" and draws:
-        raise Impossible(f"{draws[0]} draws anew as it trains, and a CUDA graph only replays")
     return runtime
 
 

@@ -11,6 +11,15 @@ _OF_QUESTION = "architectures/multimodal/test_question_answerer.py"
 
 MUTANTS_OF_CAPTIONS: tuple[Mutant, ...] = (
     Mutant(
+        "the penalty of a model is not added to the loss",
+        "training/engines/engine.py",
+        "return loss + (outputs.auxiliary[PENALTY] * shares).sum()",
+        "return loss",
+        "penalty",
+        battery="training/engines/test_local.py",
+        room="suite",
+    ),
+    Mutant(
         "the first word is read as the start symbol",
         _SHOW,
         "words = torch.cat([torch.zeros_like(words[:, :1]), words[:, 1:]], dim=1)",

@@ -12,12 +12,14 @@ Equation, by `attention`: h_0 = tanh(W_1 mean a), c_0 = tanh(W_2 mean a); then f
     none   h_0 and c_0 are all that the decoder knows of the image: no z.
 Penalty of the doubly stochastic form (equation 14), of both looks: lambda sum_i (1 - sum_t
     alpha_ti)^2 of an image, over the steps at which a word is asked for, the end too. With T of
-    these and L places the sums over time have the mean T / L, and cannot all be 1.
+    these and L places the sums over time have the mean T / L, and cannot all be 1. In training
+    an image counts by its number of words, as its likelihood does.
 Hard: s is drawn once for an image and word; with the chance of one half a batch is read softly. The
     choice learns by `models.score_function`. In evaluation the soft mean is read, as there.
 Departures: the map is not a network trained on ImageNet, but is trained with the rest, its places
     mapped linearly to dim. Biases are those of torch's maps. Show and tell reads the image as the
-    first word; here it starts the state, so that the two differ in the look alone.
+    first word; here it starts the state, so that the two differ in the look alone. The authors
+    average the penalty over images, of which each of their batches has captions of one length.
 Padding: of words stands behind. Fast form: none, a loop over words.
 """
 

@@ -22,6 +22,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from models.architecture import Architecture
 from models.model_spec import ModelSpec
 from suite.schema import Training
 from suite.tasks.batch import sendable
@@ -69,6 +70,8 @@ def why_eager(model: nn.Module, training: Training) -> str:
         return "the module does not say whether it draws anew as it trains"
     if spec.runtime != "eager":
         return f"the model is run by runtime={spec.runtime!r}"
+    if isinstance(model, Architecture) and model.learns_by_score(spec):
+        return f"{model.name} draws anew as it trains"
     for part in model.modules():
         if getattr(part, "is_stochastic", False):
             return f"{type(part).__name__} draws anew as it trains"

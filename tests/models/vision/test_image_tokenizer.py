@@ -59,6 +59,15 @@ def test_what_comes_back_depends_on_the_tokens_alone(quantiser: str) -> None:
     torch.testing.assert_close(tokenizer.images(found.tokens), found.images)
 
 
+@pytest.mark.parametrize("quantiser", ["straight_through", "gumbel"])
+def test_tokens_are_the_same_in_mixed_precision(quantiser: str) -> None:
+    tokenizer, given = built(quantiser=quantiser, codes=512).float(), 30 * images(8).float()
+    expected = tokenizer.tokens(given)
+    assert len(expected.unique()) > 5
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(tokenizer.tokens(given), expected)
+
+
 @pytest.mark.parametrize("is_unit", [True, False])
 def test_each_place_has_the_nearest_code(is_unit: bool) -> None:
     tokenizer = built(has_unit_codes=is_unit).eval()

@@ -89,6 +89,19 @@ def test_what_draws_anew_is_no_cuda_graph() -> None:
         )  # fmt: skip
 
 
+def test_a_captioner_that_chooses_where_to_look_is_no_cuda_graph() -> None:
+    found = plan(
+        make_ablation(
+            baseline=Model("show_attend_tell", attention="soft", runtime="cuda_graph"),
+            tasks=["emoji_scenes"], axes=[vary("attention", ["soft", "hard"])],
+            probes=["quality"], scale={"gpus": 1.0, "length": 19},
+        )
+    )  # fmt: skip
+    reasons = {cell.variant: cell.reason for cell in found.cells}
+    assert reasons["attention=soft"] == ""
+    assert "show_attend_tell draws anew as it trains" in reasons["attention=hard"]
+
+
 def _reason(task: str, mixer: str, position: str, pooling: str) -> str:
     if task == IMAGES:
         return NO_ROPE if (mixer, position) == ("fnet", "rope") else ""

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
+from models.interface import PENALTY, Outputs
+from suite.tasks.mqar import MqarSmall
 from suite.tasks.sequence_to_sequence.digits import Reversal
-from suite.tasks.task import Batch
+from suite.tasks.task import UNSCORED, Batch
 from suite.training.engines.local import LocalEngine
 from suite.training.recipes import learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
@@ -101,6 +102,35 @@ def test_old_gradients_do_not_add_up() -> None:
         assert model.map.weight.grad is not None
         gradients.append(model.map.weight.grad.clone())
     torch.testing.assert_close(*gradients)
+
+
+class Asking(nn.Module):
+    """Tokens with logits `[batch, time, 5]`, and a penalty `[batch]` on the first of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.costs = nn.Embedding(4, 5), nn.Embedding(4, 1)
+
+    def forward(self, inputs: Tensor) -> Outputs:
+        return Outputs(self.table(inputs), {PENALTY: self.costs(inputs[:, 0]).squeeze(1)})
+
+
+@pytest.mark.parametrize("accumulation", [1, 2, 3])
+def test_a_models_penalty_is_added_by_the_targets_of_each_example(accumulation: int) -> None:
+    targets = torch.arange(24).reshape(4, 6) % 5
+    targets[0, 2:] = targets[3] = UNSCORED
+    inputs = torch.tensor([[row] * 6 for row in range(4)])
+    model, task = Asking(), MqarSmall(64)
+    batch = Batch(inputs={"inputs": inputs}, targets=targets)
+    own = task.loss(Outputs(model(inputs).logits), batch)
+    shares = torch.tensor([2.0, 6.0, 6.0, 0.0]) / 14
+    wanted = own + (model.costs.weight[:, 0] * shares).sum()
+    asked = training(1, accumulation=accumulation, clip_norm=None)
+    engine = LocalEngine(model, asked, "cpu")
+    assert engine.step(batch, task).item() == pytest.approx(wanted.item(), rel=1e-6)
+    assert model.costs.weight.grad is not None
+    assert torch.allclose(model.costs.weight.grad[:, 0], shares)
 
 
 def test_a_loss_may_read_what_a_model_returns_beside_logits() -> None:

@@ -14,6 +14,8 @@ from models import ModelSpec, build_model
 from models.interface import Outputs
 from suite.events import Condition
 from suite.schema import Training
+from suite.tasks.emoji.emoji_scenes import LENGTH as SCENE
+from suite.tasks.emoji.emoji_scenes import EmojiScenes
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.training.engines import recording
@@ -209,6 +211,19 @@ def test_what_is_known_not_to_be_recorded_is_never_tried(
     task: Task = FirstToken(3) if isinstance(made, Reader) else build_task(TEXT, LENGTH)
     *_, how = trained(made, training(2, **recipe), task, is_recorded=True)
     assert why in how
+
+
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_a_captioner_is_recorded_unless_it_chooses_where_to_look(attention: str) -> None:
+    """Half of its batches are read softly, which Python decides."""
+    interface = EmojiScenes.interface(SCENE)
+    spec = ModelSpec(
+        architecture="show_attend_tell", dim=8, length=SCENE, input_kind="tokens",
+        input_size=interface.inputs["inputs"].size, output_size=interface.output_size,
+        others={"context": interface.inputs["context"]}, settings={"attention": attention},
+    )  # fmt: skip
+    why = recording.why_eager(build_model(spec), training(2))
+    assert why == ("show_attend_tell draws anew as it trains" if attention == "hard" else "")
 
 
 def test_batches_of_several_shapes_have_a_recording_each(monkeypatch: pytest.MonkeyPatch) -> None:
