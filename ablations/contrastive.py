@@ -8,8 +8,8 @@ emoji, 48 x 48 pixels, and the right one of 16 captions; of every second picture
 name the same objects in another order. All batches are of one number of steps, so that a larger one
 also sees more pairs.
 
-Expected: more candidates in training help; a fixed temperature of 1 learns slowly; captions of the
-same objects are told apart late, by any batch.
+Expected: more candidates in training help; from a temperature of 1 learning is slow, since it falls
+little in so few steps; captions of the same objects are told apart late, by any batch.
 
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """

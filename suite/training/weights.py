@@ -78,13 +78,19 @@ def take_over(
         What was taken, as a sentence.
 
     Raises:
-        CheckpointError: they are missing or damaged, or none agrees; or nothing is left to train.
+        CheckpointError: they are missing or damaged, or none agrees, or not all that the model
+            itself does not train; or nothing is left to train.
     """
     found = _kept(checkpoints, trial_id)
     moved = _on_its_grid(model, found)
     num_taken, left = _take(model, {**found, **moved})
     if not num_taken:
         raise CheckpointError(f"no weight of trial {trial_id[:8]} has a name and shape of its own")
+    if still := [name for name in left if name in _untrained(model)]:
+        raise CheckpointError(
+            f"trial {trial_id[:8]} has kept no weight that fits "
+            f"{some_of(still, _MOST_NAMED, ', ')}, which the model does not train"
+        )
     if is_frozen:
         _freeze(model, left, trial_id)
     said = _in_words(num_taken - len(moved), list(moved), left)
@@ -113,6 +119,10 @@ def _take(model: nn.Module, found: Tensors) -> tuple[int, list[str]]:
     model.load_state_dict(taken, strict=False)
     left = [name for name, tensor in own.items() if not _is_taken(name, tensor, taken, own)]
     return len(own) - len(left), left
+
+
+def _untrained(model: nn.Module) -> set[str]:
+    return {name for name, each in model.named_parameters() if not each.requires_grad}
 
 
 def _freeze(model: nn.Module, left: list[str], trial_id: str) -> None:

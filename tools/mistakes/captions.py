@@ -44,6 +44,14 @@ MUTANTS_OF_CAPTIONS: tuple[Mutant, ...] = (
         battery=_OF_SHOW,
     ),
     Mutant(
+        "choices at padded words count",
+        _SHOW,
+        "log_probability, entropy = log_probability * mask, entropy * mask",
+        "pass",
+        "padded_words",
+        battery=_OF_SHOW,
+    ),
+    Mutant(
         "the look reads the new state, not the one before the word",
         _SHOW,
         "z, seen = self.look(state, samples)",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from models import ModelSpec, build_model
 from models.positions.absolute import LearnedGridPosition, LearnedPosition
 from suite.errors import CheckpointError
+from suite.tasks.registry import task_class
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise, train_resuming
@@ -104,6 +107,42 @@ def test_what_shares_nothing_is_refused(tmp_path: Path) -> None:
     _kept(tmp_path, Net())
     with pytest.raises(CheckpointError, match="no weight of trial"):
         take_over(nn.Linear(9, 9), tmp_path, TRIAL)
+
+
+def test_what_the_model_does_not_train_must_all_be_taken(tmp_path: Path) -> None:
+    """Else a part would stay as drawn, and nothing would ever learn it."""
+    _kept(tmp_path, Net())
+    fixed, other = Net(), Net(num_classes=5)
+    for model in (fixed, other):
+        model.head.requires_grad_(False)
+    assert take_over(fixed, tmp_path, TRIAL).endswith("all 11 tensors fit")
+    with pytest.raises(CheckpointError, match=r"fits head\.weight, head\.bias, which the"):
+        take_over(other, tmp_path, TRIAL)
+
+
+def _of_pictures(architecture: str, task: str, **sizes: Any) -> nn.Module:
+    kind = task_class(task)
+    first, *others = (interface := kind.interface(kind.fixed_length or 1)).inputs.items()
+    return build_model(
+        ModelSpec(
+            architecture=architecture, length=first[1].length, input_kind=first[1].kind,
+            input_size=first[1].size, grid=first[1].grid, output_size=interface.output_size,
+            others=dict(others), settings={"codes": 32, "tokenizer_width": 8}, **sizes,
+        )
+    )  # fmt: skip
+
+
+def test_a_model_that_draws_has_every_weight_of_the_code_that_was_trained(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    code = _of_pictures("discrete_vae", "emoji_pictures")
+    model = _of_pictures("image_tokens", "emoji_tokens", mixer="attention", dim=8, depth=1,
+                         position="learned", knobs={"heads": 2})  # fmt: skip
+    _kept(tmp_path, code)
+    take_over(model, tmp_path, TRIAL)
+    kept = code.state_dict()
+    taken = {n: t for n, t in model.state_dict().items() if n.startswith("tokenizer.")}
+    assert taken
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in taken.items())
 
 
 def test_what_is_taken_over_may_be_kept_as_it_is(tmp_path: Path) -> None:

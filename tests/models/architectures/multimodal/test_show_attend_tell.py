@@ -116,6 +116,20 @@ def test_half_of_the_batches_are_read_softly_and_choices_are_summed_over_words()
     assert 8 < soft < 32
 
 
+def test_choices_at_padded_words_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = built(attention="hard").train()
+    monkeypatch.setattr(model, "_samples", lambda: True)
+    torch.manual_seed(1)
+    found = cast("Outputs", model(READ, mask=MASK, context=IMAGES)).auxiliary
+    torch.manual_seed(1)
+    _, seen = model._read(READ, MASK, IMAGES)
+    assert not MASK.all()
+    for name, each in ((LOG_PROBABILITY, seen.log_probability), (ENTROPY, seen.entropy)):
+        for row in range(BATCH):
+            expected = sum(each[row, t].item() for t in range(TIME) if MASK[row, t])
+            assert found[name][row].item() == pytest.approx(expected)
+
+
 def test_without_a_look_the_start_alone_knows_the_image() -> None:
     model = built(attention="none", has_gate=False, doubly_stochastic=0.0).eval()
     with torch.no_grad():
