@@ -14,8 +14,8 @@ import lzma
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from suite.tasks.task import DataSource, TaskError
 
@@ -63,7 +63,7 @@ def read_verified(source: DataSource) -> bytes:
 
 
 @contextmanager
-def opened_verified(source: DataSource) -> Iterator[BinaryIO]:
+def opened_verified(source: DataSource) -> Iterator[BufferedReader]:
     """The same file, open at its beginning, for what is too large to be held in memory.
 
     Raises:
@@ -81,7 +81,7 @@ def opened_verified(source: DataSource) -> Iterator[BinaryIO]:
         raise TaskError(f"data file {path} cannot be read ({error.strerror or error})") from error
 
 
-def _refuse_other(source: DataSource, file: BinaryIO) -> None:
+def _refuse_other(source: DataSource, file: BufferedReader) -> None:
     """Refuse a file that has not the recorded digest; it is read to its end."""
     name, expected = ("SHA-256", source.sha256) if source.sha256 else ("MD5", source.md5)
     hashed = hashlib.sha256() if source.sha256 else hashlib.md5(usedforsecurity=False)

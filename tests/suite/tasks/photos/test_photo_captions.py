@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,9 @@ import torch
 from models import ModelSpec, build_model
 from models.interface import CONTEXT
 from suite.floors.registry import floor
+from suite.planning.plan import plan
+from suite.schema import Measurement
+from suite.spec import Model, vary
 from suite.tasks import caption_metrics
 from suite.tasks.bases.subwords import END, PADDING, START, UNKNOWN
 from suite.tasks.batch import UNSCORED, joined
@@ -19,6 +24,8 @@ from suite.tasks.photos.flickr8k import LISTS, Flickr8kCaptions
 from suite.tasks.photos.photo_captions import LENGTH, NUM_SYMBOLS, KnownWords, words_of
 from suite.tasks.task import TaskError
 from suite.training.engines.engine import written
+from tests.suite.probes.conftest import said_after_training
+from tests.suite.small_ablation import make_ablation
 from tests.suite.tasks.photos.made_photos import (
     COLOURS,
     MODULES,
@@ -225,3 +232,23 @@ def test_floors_are_judged_by_all_references(both: None, name: str) -> None:
     found = floor(name)
     assert found.suits(Flickr8kCaptions)
     assert 0 < found.score(Flickr8kCaptions(LENGTH)) <= 100
+
+
+def test_what_a_trained_captioner_writes_is_scored(both: None, tmp_path: Path) -> None:
+    """By every metric, each with its interval."""
+    fields = {
+        "baseline": Model("show_attend_tell", blocks="1", encoder_width=4),
+        "tasks": ["flickr8k_captions"], "axes": [vary("beam", [1, 2])],
+        "probes": ["quality", "written_scores"],
+    }  # fmt: skip
+    scale = {"length": LENGTH, "batch": 2, "steps": 2, "num_evaluations": 1, "dim": 16}
+    trial = next(
+        each
+        for each in plan(make_ablation(**fields, scale=scale), seeds=1).trials
+        if each.probe == "written_scores"
+    )
+    said = said_after_training(trial, tmp_path)
+    found = {each.metric: each for each in said if isinstance(each, Measurement)}
+    assert found["num_sentences"].value == SIZES["test"]
+    for name in ("written_bleu", "written_cider_d", "written_rouge_l"):
+        assert found[name].spread_low <= found[name].value <= found[name].spread_high
