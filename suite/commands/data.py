@@ -6,7 +6,8 @@ from pathlib import Path
 
 from suite.errors import DONE, USAGE
 from suite.tasks.data_files import FETCHED_FOLDER_VARIABLE, fetched_folder, is_absent
-from suite.tasks.download import PUBLIC_SETS, PublicSet, fetch, public_set
+from suite.tasks.public.download import fetch
+from suite.tasks.public.sets import PUBLIC_SETS, PublicSet, public_set
 from suite.tasks.registry import data_sources, verify_data
 from suite.tasks.task import DataSource, TaskError
 
@@ -20,7 +21,7 @@ def show() -> int:
             (
                 each.origin,
                 each.file or "generated; the digest is that of the definition",
-                each.sha256,
+                _digest(each),
             )
             for each in source.files
         ]
@@ -29,10 +30,7 @@ def show() -> int:
     for public in PUBLIC_SETS.values():
         if public.name not in behind_tasks:
             note = f"no task reads it yet; `bakeoff data fetch {public.name}` brings it"
-            files = [
-                (each.url, each.file, each.sha256 or "not recorded by anybody")
-                for each in public.files
-            ]
+            files = [(each.url, each.file, _digest(each)) for each in public.files]
             print(_entry(public, files, note))
     return DONE
 
@@ -50,7 +48,7 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
 
     Raises:
         TaskError: if there is no such set, or the digest is wrong.
-        suite.tasks.download.FetchUnavailable: if it cannot be fetched.
+        suite.tasks.public.download.FetchUnavailable: if it cannot be fetched.
     """
     if name is None:
         raise TaskError(f"bakeoff data fetch NAME: NAME is one of {', '.join(PUBLIC_SETS)}")
@@ -62,9 +60,16 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
 
 
 def _entry(source: DataSource | PublicSet, files: list[tuple[str, str, str]], note: str) -> str:
-    """`files`: where each is from, its name and its digest."""
+    """`files`: where each is from, its name, and the line of its digest."""
     lines = [f"{source.name}: {source.title}", f"  licence  {source.licence}"]
-    for origin, file, sha256 in files:
+    for origin, file, digest in files:
         told = f"{file} ({note})" if note else file
-        lines += [f"  origin   {origin}", f"  file     {told}", f"  sha256   {sha256}"]
+        lines += [f"  origin   {origin}", f"  file     {told}", digest]
     return "\n".join(lines)
+
+
+def _digest(each: DataSource | PublicSet) -> str:
+    """The line that tells it; an MD5 where others recorded nothing better."""
+    if each.md5:
+        return f"  md5      {each.md5}"
+    return f"  sha256   {each.sha256 or 'not recorded by anybody'}"

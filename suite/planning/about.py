@@ -161,5 +161,6 @@ def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
 def _data_set(task: str) -> DataSet:
     source = task_class(task).source
     return DataSet(
-        title=source.title, licence=source.licence, origin=source.origin, sha256=source.sha256
-    )
+        title=source.title, licence=source.licence, origin=source.origin,
+        sha256=source.sha256 or source.digest,
+    )  # fmt: skip

@@ -8,7 +8,8 @@ that are cut there.
 
     written_bleu         with the 95 % interval of a bootstrap over sentences; see `interval_of`
     written_chrf         chrF2, and
-    written_exact_match  the share of sentences that are the reference, symbol by symbol
+    written_exact_match  the share of sentences that are the reference, symbol by symbol; where a
+                         task has several references, any of them counts as right in all scores
     written_NAME         each metric of the task's `also_scored`, with such an interval too
     length_ratio         words written over words of the references, as sacrebleu counts them
     bits_per_word        of all symbols that are asked for, having read the right ones before, over
@@ -50,6 +51,7 @@ from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import (
     Bleu,
     ChrF,
+    ExactMatch,
     SacrebleuMetric,
     SequenceMetric,
     Symbols,
@@ -85,6 +87,7 @@ class Sentence(NamedTuple):
         forced: The likeliest ones, having read those of the reference.
         has_ended: False where the search was cut.
         parts: The coordinates of the task's parts that it belongs to, with any of its targets.
+        references: All that would be right, by which writing is scored; none where it is `asked`.
     """
 
     asked: Symbols
@@ -92,6 +95,12 @@ class Sentence(NamedTuple):
     forced: Symbols
     has_ended: bool
     parts: frozenset[str]
+    references: tuple[Symbols, ...] = ()
+
+    @property
+    def right(self) -> tuple[Symbols, ...]:
+        """One reference or more."""
+        return self.references or (self.asked,)
 
 
 class WrittenScores(TrainedModelProbe):
@@ -183,11 +192,12 @@ def _sentences(
     """Of the rows of which anything is asked."""
     is_scored = batch.targets != UNSCORED
     inside = {at: (part & is_scored).any(dim=1) for at, part in task.in_parts(batch).items()}
-    rows = zip(metric.asked(batch), found.rows(), forced, found.has_ended.tolist(), strict=True)
-    for row, (asked, free, likeliest, has_ended) in enumerate(rows):
+    ended, right = found.has_ended.tolist(), metric.right(batch)
+    rows = zip(metric.asked(batch), found.rows(), forced, ended, right, strict=True)
+    for row, (asked, free, likeliest, has_ended, references) in enumerate(rows):
         if asked is not None:
             parts = frozenset(at for at, is_inside in inside.items() if is_inside[row])
-            yield Sentence(asked, free, likeliest, has_ended, parts)
+            yield Sentence(asked, free, likeliest, has_ended, parts, references)
 
 
 def scores(
@@ -209,7 +219,8 @@ def scores(
         if any(inside):
             yield from _with_interval(bleu, found[inside], at)
     yield measurement(_CHRF, _score(chrf, _statistics(chrf, sentences)))
-    yield measurement(_EXACT, fmean(list(each.written) == list(each.asked) for each in sentences))
+    exact = ExactMatch(end=metric.end)
+    yield measurement(_EXACT, _score(exact, _statistics(exact, sentences)))
     words, asked_words = found[:, :2].sum(axis=0)
     yield measurement(_RATIO, words / asked_words)
     yield measurement(_UNFINISHED, fmean(not each.has_ended for each in sentences))
@@ -239,7 +250,7 @@ def with_interval(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Meas
 
 def _statistics(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Statistics:
     """`[sentences, k]`, which add up."""
-    counts = [metric.counts(each.written, each.asked) for each in sentences]
+    counts = [metric.counts(each.written, *each.right) for each in sentences]
     return np.array(counts, dtype=np.float64)
 
 

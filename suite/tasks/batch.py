@@ -33,6 +33,9 @@ class Batch:
             of which the last two are just outside; -1 where it names none. No model is given them.
         chances: `[batch, steps, numbers]` floats, of episodes that a model is to play: their luck,
             as `suite.tasks.worlds.world` reads it. No model is given them.
+        references: `[batch, references, time]` integers, of tasks with several right answers, of
+            which a target is one: the symbols of each, `UNSCORED` behind. Metrics of sequences
+            judge by them in place of the targets. No model is given them.
     """
 
     inputs: Mapping[str, Tensor]
@@ -40,6 +43,7 @@ class Batch:
     part: Tensor | None = None
     boxes: Tensor | None = None
     chances: Tensor | None = None
+    references: Tensor | None = None
 
     def through(self, model: Callable[..., Tensor | Outputs]) -> Outputs:
         """The outputs of the model, which is called with ``**inputs``.
@@ -65,12 +69,14 @@ class Batch:
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with each of its tensors changed."""
         inputs = {name: change(tensor) for name, tensor in self.inputs.items()}
-        part, boxes, chances = (
-            None if each is None else change(each) for each in (self.part, self.boxes, self.chances)
+        unseen = (self.part, self.boxes, self.chances, self.references)
+        part, boxes, chances, references = (
+            None if each is None else change(each) for each in unseen
         )
         return Batch(
-            inputs=inputs, targets=change(self.targets), part=part, boxes=boxes, chances=chances
-        )
+            inputs=inputs, targets=change(self.targets), part=part, boxes=boxes, chances=chances,
+            references=references,
+        )  # fmt: skip
 
     def is_scored(self, logits: Tensor) -> Tensor:
         """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
@@ -111,6 +117,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
         part=_joined([each.part for each in batches]),
         boxes=_joined([each.boxes for each in batches]),
         chances=_joined([each.chances for each in batches]),
+        references=_joined([each.references for each in batches]),
     )  # fmt: skip
 
 

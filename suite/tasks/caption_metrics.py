@@ -8,7 +8,8 @@
 Both are means over sentences, so their sums add up over batches. The code is coco-caption (Chen et
 al. 2015, arXiv:1504.00325) in the version of pycocoevalcap 1.2, whose class `Cider` is CIDEr-D; a
 test holds ours against it. Words stand between spaces: captions have no marks of punctuation that
-a tokeniser would have to split off, and their case counts. Each picture has one reference.
+a tokeniser would have to split off, and their case counts. Of several references of a picture
+CIDEr-D takes the mean of the scores, and ROUGE-L the best precision and the best recall.
 
 Departures of that code from the paper, which are ours too: counts of n-grams are not divided by
 how many there are, which counts where they are clipped; an n-gram that no reference has weighs as
@@ -40,6 +41,7 @@ BETA = 1.2  # how much more recall weighs in ROUGE-L than precision
 
 Words = Sequence[str]
 WordNGram = tuple[str, ...]
+Document = tuple[str, ...]  # the references of one picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +55,14 @@ class CaptionMetric(SequenceMetric):
     better: Literal["higher", "lower", "none"] = "higher"
     text: Callable[[Symbols], str] = symbols_as_words
 
-    def counts(self, written: Symbols, asked: Symbols) -> Sequence[float]:
+    def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
         """The score of one sentence, and one."""
-        return self.score(self.text(written).split(), self.text(asked).split()), 1
+        references = (self.text(each).split() for each in asked)
+        return self.score(self.text(written).split(), *references), 1
 
     @abstractmethod
-    def score(self, written: Words, asked: Words) -> float:
-        """Of one sentence against its reference."""
+    def score(self, written: Words, *asked: Words) -> float:
+        """Of one sentence against its references, one or more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +72,13 @@ class RougeL(CaptionMetric):
     name: str = "rouge_l"
     unit: str = "1"
 
-    def score(self, written: Words, asked: Words) -> float:
+    def score(self, written: Words, *asked: Words) -> float:
         """See `CaptionMetric.score`; of two empty sentences 1."""
-        num_common = longest_common_subsequence(written, asked)
-        if not num_common:
-            return float(len(written) == len(asked) == 0)
-        precision, recall = num_common / len(written), num_common / len(asked)
+        num_common = [longest_common_subsequence(written, each) for each in asked]
+        if not any(num_common):
+            return float(not written and any(not each for each in asked))
+        precision = max(num_common) / len(written)
+        recall = max(n / len(each) for n, each in zip(num_common, asked, strict=True) if each)
         return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
 
 
@@ -98,22 +102,27 @@ class CiderD(CaptionMetric):
     Where there is one reference in all, every n-gram weighs nothing, and all scores are 0.
 
     Attributes:
-        references: The sentences that say how rare an n-gram is, each a document: those of the
-            whole split that is scored, whatever part of it a batch holds. They are read once, so
-            the function must be the same whenever it is given, as a module's or a class's.
+        references: The sentences that say how rare an n-gram is, those of one picture a document:
+            of the whole test split, whatever part of it a batch holds. On that split alone a task
+            is `also_scored`. They are read once, so the function must be the same whenever it is
+            given, as a module's or a class's.
     """
 
     name: str = "cider_d"
     unit: str = "CIDEr-D"
-    references: Callable[[], Iterable[str]]
+    references: Callable[[], Iterable[Document]]
 
-    def score(self, written: Words, asked: Words) -> float:
+    def score(self, written: Words, *asked: Words) -> float:
         """See `CaptionMetric.score`.
 
         Raises:
             ValueError: if there are no references.
         """
         rarity = rarity_among(self.references)
+        return fmean(self._score(rarity, written, each) for each in asked)
+
+    def _score(self, rarity: Rarity, written: Words, asked: Words) -> float:
+        """Against one reference."""
         cosines = [
             _clipped_cosine(rarity.weights(written, order), rarity.weights(asked, order))
             for order in range(1, MAX_ORDER + 1)
@@ -138,20 +147,22 @@ class Rarity:
 
 
 @cache
-def rarity_among(references: Callable[[], Iterable[str]]) -> Rarity:
+def rarity_among(references: Callable[[], Iterable[Document]]) -> Rarity:
     """Counted once for each such function.
 
     Raises:
         ValueError: if there are no references.
     """
-    documents = [sentence.split() for sentence in references()]
+    documents = [[sentence.split() for sentence in document] for document in references()]
     if not documents:
-        raise ValueError("cider_d: references is empty; it must give one sentence or more")
+        raise ValueError("cider_d: references is empty; it must give one picture's or more")
     orders = range(1, MAX_ORDER + 1)
     num_with = Counter(
         ngram
-        for words in documents
-        for ngram in {ngram for order in orders for ngram in _ngrams(words, order)}
+        for document in documents
+        for ngram in {
+            ngram for words in document for order in orders for ngram in _ngrams(words, order)
+        }
     )
     return Rarity(len(documents), num_with)
 
@@ -170,8 +181,8 @@ def _clipped_cosine(written: Mapping[WordNGram, float], asked: Mapping[WordNGram
     return math.fsum(min(written[ngram], asked[ngram]) * asked[ngram] for ngram in shared) / norms
 
 
-def captions(task: Task, split: Split = "test") -> list[str]:
-    """The sentences that a split asks for, as the `references` of `CiderD`.
+def captions(task: Task, split: Split = "test") -> list[Document]:
+    """The sentences that a split asks for, those of each picture, as `references` of `CiderD`.
 
     Args:
         task: Whose metric makes text of symbols.
@@ -179,5 +190,5 @@ def captions(task: Task, split: Split = "test") -> list[str]:
     """
     metric = task.metric
     assert isinstance(metric, SacrebleuMetric | CaptionMetric), "it must make text of symbols"
-    rows = (row for batch in task.held_out(split, 256) for row in metric.asked(batch))
-    return [metric.text(row) for row in rows if row is not None]
+    rows = (row for batch in task.held_out(split, 256) for row in metric.right(batch))
+    return [tuple(map(metric.text, row)) for row in rows if row]

@@ -1,10 +1,10 @@
 """Reads one data file, or says in one sentence why it cannot.
 
 The digest is checked before a byte is decompressed, so what the decompressor and the parsers see
-is what shipped. Files are xz over plain bytes, never a pickle. Each task keeps what it parsed for
-the life of the process, so a file is read and checked once. Files that `bakeoff data fetch` brings
-lie in a folder of their own; generated data have no file, unless they are composed of what is in
-one, and so nothing that could be damaged.
+is what shipped, or was published. Files that ship are xz over plain bytes, never a pickle. Each
+task keeps what it parsed for the life of the process, so a file is read and checked once. Files
+that `bakeoff data fetch` brings lie in a folder of their own; generated data have no file, unless
+they are composed of what is in one, and so nothing that could be damaged.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 import hashlib
 import lzma
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 from suite.tasks.task import DataSource, TaskError
@@ -45,30 +48,50 @@ def refuse_damaged(source: DataSource) -> None:
     """
     for each in source.files:
         if each.file:
-            read_verified(each)
+            with opened_verified(each):
+                pass
 
 
 def read_verified(source: DataSource) -> bytes:
-    """The file as it stands on disk, still compressed, its SHA-256 compared with the recorded one.
+    """The file as it stands on disk, still compressed, its digest compared with the recorded one.
+
+    Raises:
+        TaskError: if the file is missing, unreadable or not the one that it should be.
+    """
+    with opened_verified(source) as file:
+        return file.read()
+
+
+@contextmanager
+def opened_verified(source: DataSource) -> Iterator[BufferedReader]:
+    """The same file, open at its beginning, for what is too large to be held in memory.
 
     Raises:
         TaskError: if the file is missing, unreadable or not the one that it should be.
     """
     path = path_of(source)
     try:
-        packed = path.read_bytes()
+        with path.open("rb") as file:
+            _refuse_other(source, file)
+            file.seek(0)
+            yield file
     except FileNotFoundError:
         raise TaskError(f"data file {path} is missing; {_remedy(source)}") from None
     except OSError as error:
-        raise TaskError(f"data file {path} cannot be read ({error.strerror})") from error
-    found = hashlib.sha256(packed).hexdigest()
-    if found != source.sha256:
+        raise TaskError(f"data file {path} cannot be read ({error.strerror or error})") from error
+
+
+def _refuse_other(source: DataSource, file: BufferedReader) -> None:
+    """Refuse a file that has not the recorded digest; it is read to its end."""
+    name, expected = ("SHA-256", source.sha256) if source.sha256 else ("MD5", source.md5)
+    hashed = hashlib.sha256() if source.sha256 else hashlib.md5(usedforsecurity=False)
+    found = hashlib.file_digest(file, lambda: hashed).hexdigest()
+    if found != expected:
         origin = "was published" if source.is_fetched else "shipped"
         raise TaskError(
-            f"data file {path} is not the one that {origin}: SHA-256 of its {len(packed)} bytes"
-            f" is {found}, expected {source.sha256}; {_remedy(source)}"
+            f"data file {path_of(source)} is not the one that {origin}: {name} of its"
+            f" {file.tell()} bytes is {found}, expected {expected}; {_remedy(source)}"
         )
-    return packed
 
 
 def read_content(source: DataSource) -> bytes:

@@ -21,7 +21,7 @@ import numpy as np
 
 from suite.tasks.bases.text_windows import Corpus, TextWindows
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.download import source_of
+from suite.tasks.public.sets import source_of
 from suite.tasks.task import Split
 
 SOURCE = source_of("enwik8")

@@ -22,7 +22,7 @@ from suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
 from suite.tasks.bases.labelled_texts import TextClassification
 from suite.tasks.bases.text_windows import BYTES_AS_TEXT
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.download import source_of
+from suite.tasks.public.sets import source_of
 
 SOURCE = source_of("imdb")
 NUM_REVIEWS = 50_000

@@ -76,6 +76,8 @@ TASKS: dict[str, str] = {
     # pictures and words
     "emoji_scenes": "suite.tasks.emoji.emoji_scenes:EmojiScenes",
     "emoji_names": "suite.tasks.emoji.emoji_names:EmojiNames",
+    "flickr8k_captions": "suite.tasks.photos.flickr8k:Flickr8kCaptions",
+    "coco_captions": "suite.tasks.photos.coco:CocoCaptions",
     "emoji_questions": "suite.tasks.emoji.emoji_questions:EmojiQuestions",
     "emoji_pairs": "suite.tasks.emoji.emoji_pairs:EmojiPairs",
     "emoji_pictures": "suite.tasks.emoji.emoji_pictures:EmojiPictures",

@@ -40,8 +40,8 @@ class SequenceMetric(Metric):
     end: int | None = None
 
     @abstractmethod
-    def counts(self, written: Symbols, asked: Symbols) -> Sequence[float]:
-        """What one example adds to each of the sums."""
+    def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
+        """What one example adds to each of the sums; `asked` are its references, mostly one."""
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
         """Of the likeliest symbols."""
@@ -62,8 +62,8 @@ class SequenceMetric(Metric):
             written: The symbols of each row, without the one that ends it.
             batch: With the targets, `[batch, time]`.
         """
-        rows = zip(written, self.asked(batch), strict=True)
-        counts = [self.counts(found, asked) for found, asked in rows if asked is not None]
+        rows = zip(written, self.right(batch), strict=True)
+        counts = [self.counts(found, *asked) for found, asked in rows if asked]
         return torch.stack([as_sums(*each) for each in counts]).sum(dim=0)
 
     def asked(self, batch: Batch) -> list[Symbols | None]:
@@ -71,6 +71,14 @@ class SequenceMetric(Metric):
         is_asked = (batch.targets != UNSCORED).any(dim=1).tolist()
         rows = zip(batch.targets.tolist(), is_asked, strict=True)
         return [self._sequence(row) if counts else None for row, counts in rows]
+
+    def right(self, batch: Batch) -> list[tuple[Symbols, ...]]:
+        """Of each row all that would be right; none where nothing is asked for."""
+        asked = self.asked(batch)
+        if batch.references is None:
+            return [() if row is None else (row,) for row in asked]
+        rows = zip(batch.references.tolist(), asked, strict=True)
+        return [() if row is None else tuple(map(self._sequence, each)) for each, row in rows]
 
     def _sequence(self, row: Symbols) -> Symbols:
         """The symbols at scored places, before the end."""
@@ -86,9 +94,9 @@ class ExactMatch(SequenceMetric):
     unit: str = "1"
     better: Literal["higher", "lower", "none"] = "higher"
 
-    def counts(self, written: Symbols, asked: Symbols) -> Sequence[float]:
-        """Right examples, and examples."""
-        return list(written) == list(asked), 1
+    def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
+        """Right examples, and examples; one that is any of the references is right."""
+        return list(written) in map(list, asked), 1
 
 
 def symbols_as_words(symbols: Symbols) -> str:
@@ -98,24 +106,28 @@ def symbols_as_words(symbols: Symbols) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SacrebleuMetric(SequenceMetric):
-    """A metric of sacrebleu with its defaults, one reference a sentence; 0 to 100.
+    """A metric of sacrebleu with its defaults; 0 to 100.
 
     Attributes:
         text: Makes a sentence of symbols.
+        num_references: Of each sentence; it stands in the signature.
     """
 
     better: Literal["higher", "lower", "none"] = "higher"
     text: Callable[[Symbols], str] = symbols_as_words
+    num_references: int = 1
     scorer: ClassVar[str]  # the class in sacrebleu.metrics
 
     @property
     def signature(self) -> str:
         """Of sacrebleu: settings and version, by which others compute the same number."""
-        return str(_scorer(self.scorer).get_signature())
+        scorer = _scorer(self.scorer)
+        scorer.num_refs = self.num_references  # it keeps that of the last sentence
+        return str(scorer.get_signature())
 
-    def counts(self, written: Symbols, asked: Symbols) -> Sequence[float]:
+    def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
         """The statistics of one sentence, as sacrebleu adds them up over a corpus."""
-        sentences = [self.text(written)], [[self.text(asked)]]
+        sentences = [self.text(written)], [[self.text(each)] for each in asked]
         statistics: list[list[float]] = _scorer(self.scorer)._extract_corpus_statistics(*sentences)
         return statistics[0]
 
@@ -154,6 +166,4 @@ def _scorer(name: str) -> Any:
     """
     from sacrebleu import metrics
 
-    scorer = getattr(metrics, name)()
-    scorer.num_refs = 1  # for the signature, before the first sentence
-    return scorer
+    return getattr(metrics, name)()

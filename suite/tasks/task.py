@@ -31,12 +31,14 @@ class DataSource:
     """Where a task's data came from, for reports and `bakeoff data list`.
 
     Attributes:
-        sha256: Of the file; of generated data, of the definition that they are drawn by.
+        sha256: Of the file; of generated data, of the definition that they are drawn by. Empty
+            where others recorded an MD5 only.
         file: Its name in the folder of shipped data, or in that of fetched data; empty where data
             are generated.
         is_fetched: Whether `bakeoff data fetch` brings the file, since it does not ship.
         beside: Further files of the set, or those that generated data are composed of, each as a
             set of one.
+        md5: Of the file, where there is no `sha256`: it shows damage, but no forgery.
     """
 
     name: str
@@ -47,6 +49,7 @@ class DataSource:
     file: str
     is_fetched: bool = False
     beside: tuple[DataSource, ...] = ()
+    md5: str = ""
 
     @property
     def files(self) -> tuple[DataSource, ...]:
@@ -56,8 +59,8 @@ class DataSource:
     @property
     def digest(self) -> str:
         """Of all files: that of one, or of several ones' digests in a row."""
-        digests = "".join(each.sha256 for each in self.files)
-        return hashlib.sha256(digests.encode()).hexdigest() if self.beside else self.sha256
+        digests = "".join(each.sha256 or each.md5 for each in self.files)
+        return hashlib.sha256(digests.encode()).hexdigest() if self.beside else digests
 
 
 class Task(ABC):

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import suite
-from suite.tasks import data_files, download
+from suite.tasks import data_files
+from suite.tasks.public.sets import PUBLIC_SETS
 from suite.tasks.registry import task_class
 from tests.bad_inputs.command import Called, Place, WriteAblation, expect, expect_refused
 
@@ -117,10 +118,10 @@ def offered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, s
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
         known = replace(
-            download.PUBLIC_SETS["enwik8"], name="odd", url=file.as_uri(), sha256="",
+            PUBLIC_SETS["enwik8"], name="odd", url=file.as_uri(), sha256="",
             num_bytes=None, is_unpacked=True, most_bytes=1_000_000,
         )  # fmt: skip
-        monkeypatch.setitem(download.PUBLIC_SETS, "odd", known)
+        monkeypatch.setitem(PUBLIC_SETS, "odd", known)
 
     return offer
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def _held_against(theirs: Any, ours: CaptionMetric, pairs: Pairs) -> None:
 def _cider(pairs: Pairs) -> tuple[Any, CaptionMetric]:
     from pycocoevalcap.cider.cider import Cider
 
-    return Cider(), CiderD(references=lambda: [asked for _, asked in pairs])
+    return Cider(), CiderD(references=lambda: [(asked,) for _, asked in pairs])
 
 
 def _rouge(pairs: Pairs) -> tuple[Any, CaptionMetric]:
@@ -70,3 +71,24 @@ def test_every_sentence_has_the_same_score(
     metric: Callable[[Pairs], tuple[Any, CaptionMetric]], corpus: str
 ) -> None:
     _held_against(*metric(CORPORA[corpus]), CORPORA[corpus])
+
+
+@pytest.mark.parametrize("kind", ["Cider", "Rouge"])
+def test_every_sentence_with_several_references_has_the_same_score(kind: str) -> None:
+    theirs: Any = import_module(f"pycocoevalcap.{kind.lower()}.{kind.lower()}")
+    asked = [
+        tuple(reference for _, reference in drawn(seed, most=9, count=1 + seed % 5))
+        for seed in range(100)
+    ]
+    written = [drawn(1_000 + seed, most=9, count=1)[0][0] for seed in range(100)]
+    ours = {"Cider": CiderD(references=lambda: asked), "Rouge": RougeL()}[kind]
+    mean, each = getattr(theirs, kind)().compute_score(
+        {name: [*references] for name, references in enumerate(asked)},
+        {name: [sentence] for name, sentence in enumerate(written)},
+    )
+    found = [
+        ours.score(one.split(), *(reference.split() for reference in references))
+        for one, references in zip(written, asked, strict=True)
+    ]
+    assert found == pytest.approx(each.tolist(), abs=1e-9)
+    assert sum(found) / len(found) == pytest.approx(mean, abs=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -37,6 +38,23 @@ class ImageTask(LabelledTask):
         mean, deviation = map(torch.tensor, (self.pixel_mean, self.pixel_standard_deviation))
         inputs = (pixels - mean) / deviation
         return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
+
+
+def scaled(
+    pixels: NDArray[np.uint8] | NDArray[np.float32],
+    mean: Sequence[float],
+    deviation: Sequence[float],
+) -> NDArray[np.float32]:
+    """Pixels from 0 to 255, `[..., 3]`, as a model reads them.
+
+    Args:
+        pixels: Of three channels.
+        mean: Of each channel, on a scale from 0 to 1.
+        deviation: Likewise; what is divided by.
+    """
+    shift, scale = (np.array(each, dtype=np.float32) for each in (mean, deviation))
+    found: NDArray[np.float32] = (pixels.astype(np.float32) / np.float32(255) - shift) / scale
+    return found
 
 
 def take_images(

@@ -1,8 +1,7 @@
-"""Read the emoji that the tasks of this folder are made of, and scale their pixels."""
+"""Read the emoji that the tasks of this folder are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -68,20 +67,3 @@ def _lines(content: bytes) -> tuple[str, ...]:
         expected = f"where {NUM_NAMES + NUM_OBJECTS} are expected, none of them empty"
         raise malformed(SOURCE, f"{len(lines)} names {expected}")
     return lines
-
-
-def scaled(
-    pixels: NDArray[np.uint8] | NDArray[np.float32],
-    mean: Sequence[float],
-    deviation: Sequence[float],
-) -> NDArray[np.float32]:
-    """Pixels from 0 to 255, `[..., 3]`, as a model reads them.
-
-    Args:
-        pixels: Of three channels.
-        mean: Of each channel, on a scale from 0 to 1.
-        deviation: Likewise; what is divided by.
-    """
-    shift, scale = (np.array(each, dtype=np.float32) for each in (mean, deviation))
-    found: NDArray[np.float32] = (pixels.astype(np.float32) / np.float32(255) - shift) / scale
-    return found

@@ -33,11 +33,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.interface import CONTEXT, IMAGE_VECTOR, INPUTS, SCALE, TEXT_VECTOR, Outputs
+from suite.tasks.bases.captions import PictureTask, Words
 from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.bases.subwords import PADDING
 from suite.tasks.data_order import RandomStream, Whole, held_out_stream
 from suite.tasks.emoji.atlas import SOURCE
-from suite.tasks.emoji.captions import PictureTask, Words
 from suite.tasks.emoji.emoji_scenes import (
     LENGTH,
     NUM_SYMBOLS,

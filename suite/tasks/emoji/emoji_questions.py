@@ -31,11 +31,11 @@ import torch
 from torch import Tensor
 
 from models.interface import CONTEXT, INPUTS
+from suite.tasks.bases.captions import PictureTask, Words, padded, with_article
 from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.bases.subwords import PADDING
 from suite.tasks.data_order import RandomStream, Whole
 from suite.tasks.emoji.atlas import NUM_OBJECTS, SOURCE, atlas
-from suite.tasks.emoji.captions import PictureTask, Words, padded, with_article
 from suite.tasks.emoji.scenes import (
     CANVAS,
     FEWEST,

@@ -6,7 +6,7 @@
               larger than that down, else "above" or "below". So there is one right caption: no two
               centres are less than 3 pixels apart across, and the two distances between neighbours
               differ by at least 3
-    symbols   and the score: see `suite.tasks.emoji.captions`
+    symbols   and the score: see `suite.tasks.bases.captions`
     pairs     of the 780 pairs of objects each belongs to one split, by the SHA-256 of the names: of
               ten parts one is validation's, one is test's, the others are training's. The objects
               of a training scene are of training's pairs alone. Of both held-out splits one half is
@@ -29,11 +29,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from suite.tasks.bases.captions import CaptionTask, Words, captioned, padded, with_article
 from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.bases.subwords import END, PADDING
 from suite.tasks.data_order import RandomStream, Whole
 from suite.tasks.emoji.atlas import NUM_OBJECTS, SOURCE, atlas
-from suite.tasks.emoji.captions import CaptionTask, Words, captioned, padded, with_article
 from suite.tasks.emoji.scenes import (
     CANVAS,
     FEWEST,

@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from models.interface import CONTEXT, Outputs
+from suite.tasks.bases.captions import PictureTask, Words, captioned
 from suite.tasks.bases.generated import definition_source
 from suite.tasks.data_order import RandomStream
 from suite.tasks.emoji.atlas import SOURCE
-from suite.tasks.emoji.captions import PictureTask, Words, captioned
 from suite.tasks.emoji.emoji_pictures import CoarseScenes, EmojiPictures
 from suite.tasks.emoji.emoji_scenes import (
     KNOWN,

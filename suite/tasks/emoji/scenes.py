@@ -14,8 +14,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.tasks.bases.images import scaled
 from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.emoji.atlas import SIDE, atlas, scaled
+from suite.tasks.emoji.atlas import SIDE, atlas
 
 CANVAS, GLYPH = 48, 16  # pixels of a side
 FEWEST, MOST = 2, 4  # objects

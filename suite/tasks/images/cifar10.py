@@ -23,7 +23,7 @@ import numpy as np
 from suite.tasks.bases.images import ImageTask
 from suite.tasks.bases.labelled_data import Examples, LabelledData
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.download import source_of
+from suite.tasks.public.sets import source_of
 
 SOURCE = source_of("cifar10")
 IMAGE_SIDE = 32

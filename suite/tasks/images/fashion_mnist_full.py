@@ -18,8 +18,8 @@ from functools import cache
 
 from suite.tasks.bases.labelled_data import LabelledData
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.download import source_of
 from suite.tasks.images.fashion_mnist import FashionMnistImages, divided, read_arrays
+from suite.tasks.public.sets import source_of
 
 SOURCE = source_of("fashion_mnist_full")
 NUM_TRAINING = 55_000

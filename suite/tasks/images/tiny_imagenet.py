@@ -26,7 +26,7 @@ from PIL import Image
 from suite.tasks.bases.images import ImageTask
 from suite.tasks.bases.labelled_data import Examples, LabelledData
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.download import source_of
+from suite.tasks.public.sets import source_of
 
 SOURCE = source_of("tiny_imagenet")
 IMAGE_SIDE = 64

@@ -29,7 +29,7 @@ from typing import ClassVar
 from suite.tasks.bases.subwords import learnt
 from suite.tasks.bases.translation import NUM_SYMBOLS, Pair, Pairs, Translation
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.download import source_of
+from suite.tasks.public.sets import source_of
 from suite.tasks.task import DataSource
 
 SOURCE = source_of("multi30k")

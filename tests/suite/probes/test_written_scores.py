@@ -184,7 +184,7 @@ class Captioned(Spelt):
     also_scored = (CiderD(end=END, references=lambda: DOCUMENTS), RougeL(end=END))
 
 
-DOCUMENTS = ("3 4", "5 6 7", "3 8")
+DOCUMENTS = (("3 4",), ("5 6 7",), ("3 8",))
 
 
 def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Path) -> None:
@@ -213,6 +213,17 @@ def test_a_further_metric_is_that_of_the_written_sentences() -> None:
     drawn = np.random.default_rng(written_scores._SEED).integers(3, size=(1_000, 3))
     expected = np.percentile((drawn < 2).mean(axis=1), [2.5, 97.5])
     assert [found.spread_low, found.spread_high] == pytest.approx(expected.tolist())
+
+
+def test_what_is_any_of_several_references_is_right() -> None:
+    """Though another one is asked for, by whose words the bits are counted."""
+    several = ([4, 5, 6, 7, 8], [3, 4])
+    said = Sentence([3, 4], [4, 5, 6, 7, 8], [3, 9], True, frozenset(), several)
+    found = {m.metric: m.value for m in scores(METRIC, [said], bits=8.0, parts=())}
+    assert found["written_bleu"] == pytest.approx(100)
+    assert (found["written_exact_match"], found["written_chrf"]) == (1, 100)
+    assert (found["length_ratio"], found["bits_per_word"]) == (1, 4)
+    assert with_interval(RougeL(end=END), [said]).value == 1
 
 
 def test_a_further_metric_may_be_of_a_corpus() -> None:

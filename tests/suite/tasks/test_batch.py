@@ -96,17 +96,16 @@ def test_batches_are_joined_and_divided_again() -> None:
         assert torch.equal(again.inputs[name], tensor)
 
 
-def test_boxes_go_with_their_examples() -> None:
-    boxes = torch.arange(4 * 3 * 4).reshape(4, 3, 4)
-    whole = replace(batch_of(), boxes=boxes)
+@pytest.mark.parametrize("name", ["boxes", "references"])
+def test_what_no_model_is_given_goes_with_its_examples(name: str) -> None:
+    unseen = torch.arange(4 * 3 * 4).reshape(4, 3, 4)
+    whole = replace(batch_of(), **{name: unseen})
     rows = [whole.rows(slice(1)), whole.rows(slice(1, None))]
-    again = joined(rows).boxes
-    assert again is not None
-    assert torch.equal(again, boxes)
-    assert rows[0].boxes is not None
-    assert rows[0].boxes.shape == (1, 3, 4)
-    assert whole.only(torch.ones(4, dtype=torch.bool)).boxes is boxes
-    assert joined([batch_of(), batch_of()]).boxes is None
+    again = getattr(joined(rows), name)
+    assert torch.equal(again, unseen)
+    assert getattr(rows[0], name).shape == (1, 3, 4)
+    assert getattr(whole.only(torch.ones(4, dtype=torch.bool)), name) is unseen
+    assert getattr(joined([batch_of(), batch_of()]), name) is None
 
 
 def test_a_batch_that_is_on_the_device_is_itself() -> None:

@@ -12,22 +12,25 @@ from suite.tasks.batch import UNSCORED, Batch
 from suite.tasks.caption_metrics import (
     CaptionMetric,
     CiderD,
+    Document,
     RougeL,
     captions,
     longest_common_subsequence,
+    rarity_among,
 )
-from suite.tasks.sequence_metrics import Bleu
+from suite.tasks.sequence_metrics import Bleu, ExactMatch
 from suite.tasks.sequence_to_sequence.digits import END, Reversal
 
 REFERENCES = ("a red cat", "a dog", "a red dog on a mat", "two cats")
 
 
-def references() -> Sequence[str]:
-    return REFERENCES
+def references() -> Sequence[Document]:
+    """Each of another picture."""
+    return [(each,) for each in REFERENCES]
 
 
-def score_of(metric: CaptionMetric, written: str, asked: str) -> float:
-    return metric.score(written.split(), asked.split())
+def score_of(metric: CaptionMetric, written: str, *asked: str) -> float:
+    return metric.score(written.split(), *(each.split() for each in asked))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_a_word_said_again_counts_once() -> None:
 
 
 def test_one_document_makes_no_word_rare_and_none_is_refused() -> None:
-    assert score_of(CiderD(references=lambda: ["a b c d"]), "a b c d", "a b c d") == 0
+    assert score_of(CiderD(references=lambda: [("a b c d",)]), "a b c d", "a b c d") == 0
     with pytest.raises(ValueError, match="references is empty"):
         score_of(CiderD(references=list), "a", "a")
 
@@ -91,9 +94,9 @@ def test_one_document_makes_no_word_rare_and_none_is_refused() -> None:
 def test_references_are_read_once() -> None:
     calls = []
 
-    def counted() -> Sequence[str]:
+    def counted() -> Sequence[Document]:
         calls.append(1)
-        return REFERENCES
+        return references()
 
     for _ in range(3):
         score_of(CiderD(references=counted), "a dog", "a dog")
@@ -105,7 +108,7 @@ def as_numbers(symbols: Sequence[int]) -> str:
 
 
 @pytest.mark.parametrize(
-    "metric", [RougeL(end=9), CiderD(end=9, references=lambda: ["3 4", "5", "6"])]
+    "metric", [RougeL(end=9), CiderD(end=9, references=lambda: [("3 4",), ("5",), ("6",)])]
 )
 def test_sums_are_means_over_sentences_however_they_are_cut(metric: CaptionMetric) -> None:
     """Symbols without a text are words; the last row is not asked for."""
@@ -126,7 +129,39 @@ def test_captions_are_those_that_a_split_asks_for() -> None:
 
     batch = next(Spelt(5).held_out("test", 3))
     found = captions(Spelt(5))
-    expected = [as_numbers(row or ()) for row in Spelt.metric.asked(batch)]
+    expected = [(as_numbers(row or ()),) for row in Spelt.metric.asked(batch)]
     assert found[:3] == expected
     assert len(found) == sum(len(each.targets) for each in Spelt(5).held_out("test", 100))
-    assert not any(str(END) in sentence.split() for sentence in found)
+    assert not any(str(END) in sentence.split() for (sentence,) in found)
+
+
+def test_of_several_references_the_best_precision_and_the_best_recall_count() -> None:
+    """Two of three words are in the long reference, one in the short one, which it recalls."""
+    square, metric = 1.2**2, RougeL()
+    found = score_of(metric, "a red dog", "a big red cat with a hat", "dog")
+    precision, recall = 2 / 3, 1.0
+    assert found == pytest.approx((1 + square) * precision * recall / (recall + square * precision))
+    assert score_of(metric, "", "a", "") == 1
+    assert score_of(metric, "b", "a", "") == 0
+    assert score_of(metric, "a dog", "a dog", "b") == 1
+
+
+def test_cider_is_the_mean_over_references_and_a_picture_is_one_document() -> None:
+    documents = [("a red cat", "the red cat"), ("a dog", "one dog"), ("two cats", "a cat")]
+    metric = CiderD(references=lambda: documents)
+    each = [score_of(metric, "a red cat", asked) for asked in documents[0]]
+    assert score_of(metric, "a red cat", *documents[0]) == pytest.approx(sum(each) / 2)
+    rarity = rarity_among(metric.references)
+    assert (rarity.num_documents, rarity.num_with["red",], rarity.num_with["cat",]) == (3, 1, 2)
+
+
+def test_a_batch_may_have_references_beside_its_targets() -> None:
+    """By which alone it is judged, wherever something is asked for."""
+    kept = [[[3, 4, UNSCORED], [5, 6, 7]], [[8, 9, UNSCORED], [8, UNSCORED, UNSCORED]]]
+    batch = Batch(
+        inputs={}, targets=torch.tensor([[3, 1], [1, 1]]), references=torch.tensor(kept)
+    ).only(torch.tensor([True, False]))
+    assert RougeL(end=1).right(batch) == [([3, 4], [5, 6, 7]), ()]
+    for metric in (RougeL(end=1), ExactMatch(end=1)):
+        assert metric.sums_of_written([[5, 6, 7], [8]], batch).tolist() == [1, 1]
+        assert metric.sums_of_written([[3], [8]], batch)[0] < 1

@@ -14,7 +14,14 @@ from sacrebleu import metrics
 from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch
 from suite.tasks.metrics import Metric
-from suite.tasks.sequence_metrics import Bleu, ChrF, ExactMatch, SequenceMetric
+from suite.tasks.sequence_metrics import (
+    Bleu,
+    ChrF,
+    ExactMatch,
+    SacrebleuMetric,
+    SequenceMetric,
+    symbols_as_words,
+)
 
 END = 9
 HOSTILE = [
@@ -132,6 +139,25 @@ def test_a_logit_that_is_not_a_number_gives_nan_where_it_is_asked_for(
     assert not math.isnan(metric.over([metric.sums(outputs, batch)]))
     outputs.logits[0, 0, 0] = math.nan
     assert math.isnan(metric.over([metric.sums(outputs, batch)]))
+
+
+@pytest.mark.parametrize("kind", [Bleu, ChrF])
+def test_several_references_are_those_of_sacrebleu(kind: type[SacrebleuMetric]) -> None:
+    """And the signature says how many, whatever was scored before."""
+    written = [[1, 2, 3, 4, 5, 6], [7, 8, 9, 4, 2]]
+    asked = [[[1, 2, 3, 9, 5], [1, 2, 3, 4, 4, 6, 7]], [[7, 8], [9, 4, 2, 5, 8, 9, 4]]]
+    metric = kind(num_references=2)
+    sums = sum(
+        torch.tensor(metric.counts(one, *several)).double()
+        for one, several in zip(written, asked, strict=True)
+    )
+    theirs = getattr(metrics, kind.scorer)()
+    streams = [[symbols_as_words(several[n]) for several in asked] for n in range(2)]
+    expected = theirs.corpus_score([symbols_as_words(one) for one in written], streams)
+    assert metric.value(sums) == pytest.approx(expected.score, abs=1e-9)
+    assert "nrefs:1|" in kind().signature
+    assert metric.signature == str(theirs.get_signature())
+    assert "nrefs:2|" in metric.signature
 
 
 def test_symbols_without_text_are_words() -> None:

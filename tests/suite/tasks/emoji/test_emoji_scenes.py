@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from suite.tasks.bases.captions import Words, captioned, with_article
 from suite.tasks.batch import joined
 from suite.tasks.emoji.atlas import atlas
-from suite.tasks.emoji.captions import Words, captioned, with_article
 from suite.tasks.emoji.emoji_scenes import (
     KNOWN,
     LENGTH,

@@ -15,15 +15,8 @@ from filelock import FileLock
 from suite.commands import data
 from suite.errors import DONE, UNAVAILABLE, USAGE, exit_code_of
 from suite.tasks import data_files
-from suite.tasks.download import (
-    PUBLIC_SETS,
-    FetchUnavailable,
-    PublicSet,
-    fetch,
-    public_set,
-    source_of,
-    unpack,
-)
+from suite.tasks.public.download import FetchUnavailable, fetch, unpack
+from suite.tasks.public.sets import PUBLIC_SETS, PublicSet, public_set, source_of
 from suite.tasks.task import TaskError
 from tests.suite.fake_server import http_server
 
@@ -185,6 +178,47 @@ def test_a_set_without_a_recorded_digest_is_said_to_be_unproven(
     said: list[str] = []
     fetch(_public(server, sha256="", num_bytes=None), tmp_path, said.append)
     assert said[-1].endswith("nobody recorded what it should be")
+
+
+def test_a_set_may_be_proven_by_an_md5_alone(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    public = _public(server, sha256="", md5=hashlib.md5(CONTENT).hexdigest())
+    monkeypatch.setitem(PUBLIC_SETS, "some", public)
+    monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path))
+    source = source_of("some")
+    assert source.digest == public.md5
+    said: list[str] = []
+    fetch(public, tmp_path, said.append)
+    assert said[-1].endswith("its MD5 is as published; nobody recorded another digest")
+    assert data_files.read_verified(source) == CONTENT
+    data.show()
+    assert f"  md5      {public.md5}\n" in capsys.readouterr().out
+    (tmp_path / "some" / "set.bin").write_bytes(b"altered")
+    with pytest.raises(TaskError, match=r"was published: MD5 of its 7 bytes is .* expected"):
+        data_files.refuse_damaged(source)
+    with pytest.raises(TaskError, match=r"not the published some: MD5 is"):
+        fetch(public, tmp_path)
+    server.content = CONTENT[:-1]
+    (tmp_path / "some" / "set.bin").unlink()
+    with pytest.raises(TaskError, match="nothing was kept"):
+        fetch(public, tmp_path)
+    assert _names(tmp_path) == set()
+
+
+def test_a_task_reads_proven_data_only(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PUBLIC_SETS, "some", _public(server, sha256=""))
+    with pytest.raises(AssertionError, match="proven data only"):
+        source_of("some")
+
+
+def test_every_recorded_digest_is_one() -> None:
+    for each in (file for public in PUBLIC_SETS.values() for file in public.files):
+        assert len(each.sha256) in (0, 64)
+        assert len(each.md5) in (0, 32)
+        assert not (each.sha256 and each.md5)
+        assert each.num_bytes is None or each.num_bytes <= each.most_bytes
 
 
 def test_the_command_fetches_by_name_into_the_folder_that_tasks_read(

@@ -22,7 +22,7 @@ from torch import Tensor
 from models.decoding import Decoder
 from models.interface import CONTEXT, INPUTS, Input
 from suite.tasks.bases.subwords import END, PADDING, START
-from suite.tasks.caption_metrics import CiderD, RougeL, captions
+from suite.tasks.caption_metrics import CiderD, Document, RougeL, captions
 from suite.tasks.data_order import Whole
 from suite.tasks.sequence_metrics import Bleu
 from suite.tasks.task import UNSCORED, Task
@@ -100,7 +100,13 @@ class PictureTask(Task):
 
 
 class CaptionTask(PictureTask):
-    """Write what is in the picture."""
+    """Write what is in the picture.
+
+    Attributes:
+        num_references: Right captions of each picture, one of which is asked for.
+    """
+
+    num_references: ClassVar[int] = 1
 
     architecture = "captioner"
     asks_for = "sequence"
@@ -110,15 +116,18 @@ class CaptionTask(PictureTask):
     def __init_subclass__(cls) -> None:
         """Each task has metrics of its own, since its symbols are other texts."""
         assert cls.fixed_length is not None, "a caption has a last place"
-        cls.metric = Bleu(decoder=Decoder(max_length=cls.fixed_length), end=END, text=cls.written)
+        cls.metric = Bleu(
+            decoder=Decoder(max_length=cls.fixed_length), end=END, text=cls.written,
+            num_references=cls.num_references,
+        )  # fmt: skip
         cls.also_scored = (
             CiderD(end=END, text=cls.written, references=cls.references),
             RougeL(end=END, text=cls.written),
         )
 
     @classmethod
-    def references(cls) -> list[str]:
-        """The captions of the test split, by which CIDEr-D weighs words."""
+    def references(cls) -> list[Document]:
+        """The captions of the test split, the one that CIDEr-D scores; by them it weighs words."""
         assert cls.fixed_length is not None, "see `__init_subclass__`"
         return captions(cls(cls.fixed_length))
 

@@ -1,0 +1,1 @@
+"""Tasks on photos of everyday scenes, which people described."""

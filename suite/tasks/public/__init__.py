@@ -1,0 +1,1 @@
+"""Data sets that others publish: what is known of each, and how it is fetched."""
