@@ -89,6 +89,11 @@ class WorldTask(Task):
         """The episodes that it trains on; drawn once per process."""
         return episodes_of(cls.world, cls.shares, cls.best)
 
+    @classmethod
+    def recorded(cls) -> Episodes:
+        """All episodes, of which it may train on the best alone."""
+        return episodes_of(cls.world, cls.shares, 1.0)
+
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """See `draw_windows`."""
         return draw_windows(self.data(), RandomStream(seed, step), batch, self.length)
