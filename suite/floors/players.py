@@ -55,7 +55,7 @@ class MeanOfData(Floor):
     """The mean return of the episodes that the training data were chosen from."""
 
     name = "mean_of_data"
-    label = "mean of the data"
+    label = "mean of all episodes"
     version = 2
     needs = _NEEDS
 

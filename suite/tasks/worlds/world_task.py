@@ -94,6 +94,11 @@ class WorldTask(Task):
         """All episodes, of which it may train on the best alone."""
         return episodes_of(cls.world, cls.shares, 1.0)
 
+    @classmethod
+    def num_episodes(cls, split: Split) -> int:
+        """That a model plays in a split: from every start one for each return asked for."""
+        return NUM_STARTS[split] * len(LEVELS)
+
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """See `draw_windows`."""
         return draw_windows(self.data(), RandomStream(seed, step), batch, self.length)
