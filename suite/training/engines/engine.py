@@ -229,17 +229,17 @@ def evaluate_in_parts(
     """
     sums: dict[str, list[Tensor]] = {at: [] for at in ("", *task.parts())}
     further: dict[str, list[Tensor]] = {each.name: [] for each in others}
+    own = task.metric
     with in_evaluation_mode(model), torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            is_played = isinstance(task.metric, PlayedMetric)
-            returns = task.metric.played(model, on_device) if is_played else None
-            sums_of = judged(model, task.metric, on_device, returns)
+            returns = own.played(model, on_device) if isinstance(own, PlayedMetric) else None
+            sums_of = judged(model, own, on_device, returns)
             for at, asked in in_parts(task, on_device):
                 sums[at].append(sums_of(asked))
             for each in others:
                 further[each.name].append(judged(model, each, on_device, returns)(on_device))
-    found = {at: task.metric.over(some) for at, some in sums.items() if some}
+    found = {at: own.over(some) for at, some in sums.items() if some}
     return found | {each.name: each.over(further[each.name]) for each in others}
 
 

@@ -66,7 +66,9 @@ def test_the_coverage_that_is_said_is_the_one_that_was_measured() -> None:
     documented = Path(reports.__file__).parents[1] / "docs" / "statistics.md"
     _, _, table = documented.read_text().partition("Nominal 95 % intervals held")
     rows = [row for row in table.partition("So they are")[0].splitlines() if row.count("|") == 6]
-    shares = [int(n) for row in rows[2:] for n in re.findall(r"(\d+) %(?= \|)", row.split("|", 2)[2])]
+    shares = [
+        int(n) for row in rows[2:] for n in re.findall(r"(\d+) %(?= \|)", row.split("|", 2)[2])
+    ]
     assert len(shares) == 12
     section = law_section(sweep().about, all_series(sweep().about, sweep().results), TASK)
     assert section is not None

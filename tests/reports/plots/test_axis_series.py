@@ -79,7 +79,12 @@ def test_what_was_asked_for_is_a_line_and_more_is_not_better(
     (series,) = coordinate_series(sweep.about, series_of(sweep), "corridor_mixed")
     assert series.places == (-0.1, 0.25, 0.5, 0.9)
     charts: list[LineChart] = []
-    monkeypatch.setattr(module, "draw", lambda chart: (charts.append(chart), draw(chart))[1])
+
+    def noted(chart: LineChart) -> Drawing:
+        charts.append(chart)
+        return draw(chart)
+
+    monkeypatch.setattr(module, "draw", noted)
     assert axis_figure(series, series.lines)
     _drawn({})
     chart, other = charts

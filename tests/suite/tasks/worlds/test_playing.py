@@ -14,6 +14,7 @@ from suite.tasks.task import Batch
 from suite.tasks.worlds import playing
 from suite.tasks.worlds.playing import AskedAndGot, ReturnGot, WorldMetric, play
 from suite.tasks.worlds.windy_grid import WEST
+from suite.tasks.worlds.world import World
 from suite.tasks.worlds.world_task import LEVELS, WorldTask
 from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
 
@@ -169,9 +170,12 @@ def test_all_metrics_are_of_the_same_episodes_which_are_played_once(
     apart = evaluate_in_parts(model, task, "test", 100, "cpu")
     apart |= {other.name: evaluate(model, task, "test", 100, "cpu", other)}
     times: list[int] = []
-    monkeypatch.setattr(
-        playing, "play", lambda *given: (times.append(len(given[2].targets)), play(*given))[1]
-    )
+
+    def noted(model: nn.Module, world: World, batch: Batch) -> Tensor:
+        times.append(len(batch.targets))
+        return play(model, world, batch)
+
+    monkeypatch.setattr(playing, "play", noted)
     assert evaluate_in_parts(model, task, "test", 100, "cpu", [other]) == apart
     assert times == [100, 100, 56]
 

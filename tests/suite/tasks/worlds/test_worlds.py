@@ -165,8 +165,8 @@ def test_the_pole_has_the_constants_of_gym() -> None:
 
 @pytest.mark.parametrize(("action", "side"), [(1, 1), (0, -1)])
 def test_a_first_push_from_rest_is_as_computed_by_hand(action: int, side: int) -> None:
-    """Upright and at rest: a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41 per second squared,
-    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41 metres per second squared; and 0.02 s of both.
+    """Upright and at rest, for 0.02 s: a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41, and
+    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41, in metres, radians and seconds.
     """
     situation, rewards, ended = pushed(CART_POLE, [0, 0, 0, 0], action)
     assert situation[0].tolist() == pytest.approx([0, side * 8 / 41, 0, -side * 12 / 41])
@@ -200,7 +200,7 @@ def test_a_push_changes_momentum_by_its_force_and_energy_by_its_work(
 
 
 def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
-    """a(t) = a(0) cosh(w t), with w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776; no energy is lost."""
+    """a(0) cosh(w t), with w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776; no energy is lost."""
     start = [0.0, 0.0, 0.001, 0.0]
     found = pushed(LeftAlone(), start, steps=5_000).situation
     assert found[0, 2] == pytest.approx(0.001 * math.cosh(math.sqrt(15.776) * 0.5), rel=2e-3)
