@@ -26,6 +26,7 @@ from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
 
 LENGTH = "length"
+ASKED = "asked"  # a coordinate that says what the number there should be
 _TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
 _OF_WRITING = frozenset({"written_bleu", "length_ratio", "unfinished", "exposure_gap"})
 _MAX_PARTS = 6
@@ -106,6 +107,11 @@ class AxisSeries:
     def title_of(self, place: float) -> str:
         """As the task names it, ``11 to 20``; empty where it does not."""
         return self.titles.get(f"{self.axis}={place:g}", "")
+
+    @property
+    def is_aimed_at(self) -> bool:
+        """Whether each place is what the number there should be."""
+        return self.axis == ASKED
 
     @property
     def has_named_places(self) -> bool:

@@ -15,7 +15,15 @@ from matplotlib.ticker import LogLocator
 from reports.analysis.axis_series import LENGTH, AxisLine, AxisSeries
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
-from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, draw, evenly_spaced
+from reports.plots.line_chart import (
+    ChartLine,
+    LineChart,
+    LineStyle,
+    PlotAxis,
+    Stroke,
+    draw,
+    evenly_spaced,
+)
 from reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
 
 _LOG = "_log10"
@@ -28,6 +36,7 @@ _STYLE = LineStyle(
     line={"linewidth": 1.6, "zorder": 3}, baseline={"linewidth": 2.8, "zorder": 4},
     has_markers=True, band={"alpha": 0.12, "zorder": 1.5},
 )  # fmt: skip
+_DASHED = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (5, 4)), "zorder": 1}
 _STYLE_OF_KINDS = LineStyle(
     line={"linestyle": "none", "zorder": 3},
     baseline={"linestyle": "none", "zorder": 4, "markersize": 7},
@@ -70,8 +79,15 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
             x=_x_axis(series, lines), y=_y_axis(series, lines),
             style=_STYLE_OF_KINDS if series.has_kinds else _STYLE,
             lines=_side_by_side(lines) if series.has_kinds else lines,
+            strokes=(_wanted(series),) if series.is_aimed_at else (),
         )
     )  # fmt: skip
+
+
+def _wanted(series: AxisSeries) -> Stroke:
+    """Where each number is what it should be."""
+    ends = (min(series.places), max(series.places))
+    return Stroke(x=ends, y=ends, look=_DASHED, name="as asked")
 
 
 def _side_by_side(lines: Sequence[ChartLine]) -> list[ChartLine]:
@@ -125,12 +141,11 @@ def is_log_of_zero(series: AxisSeries, value: float) -> bool:
 
 def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     places = [place for line in lines for place in line.points]
-    dashed = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (5, 4)), "zorder": 1}
-    is_wide = min(places) > 0 and max(places) >= _WIDE * min(places)
+    is_wide = min(places) > 0 and max(places) >= _WIDE * min(places) and not series.is_aimed_at
     return PlotAxis(
         title=readable_axis(series), is_log=is_wide and not series.has_named_places,
         ticks=evenly_spaced(series.places), write=lambda place: place_name(series, place),
-        rule=None if series.trained_at is None else (series.trained_at, dashed),
+        rule=None if series.trained_at is None else (series.trained_at, _DASHED),
         rule_name="trained at this length",
     )  # fmt: skip
 
@@ -140,10 +155,10 @@ def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     values = [v for line in lines for v in line.points.values() if not is_log_of_zero(series, v)]
     bands = [end for line in lines for ends in line.intervals.values() for end in ends]
     ends = [end for end in bands if not is_log_of_zero(series, end)]
-    values = values or [_LOG_OF_ZERO]
+    values = [*values, *(series.places if series.is_aimed_at else ())] or [_LOG_OF_ZERO]
     named = axis_title(readable_metric(series.metric, series.axis), series.unit, series.better)
     title = label(named, width=60)
-    if not needs_log(values):
+    if series.is_aimed_at or not needs_log(values):
         return PlotAxis(title=title, limits=_limits(values, ends))
     low, high = _limits([*map(math.log, values)], [math.log(end) for end in ends if end > 0])
     return PlotAxis(
@@ -187,6 +202,7 @@ def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
             has_baseline and series.is_of_groups and not are_kinds,
         "The thick line is the baseline.":
             has_baseline and not series.is_of_groups and not are_kinds,
+        "On the dashed line the number is what was asked for.": series.is_aimed_at,
         "A line that leaves at the bottom has come to nothing that float32 can hold.":
             any(is_log_of_zero(series, y) for line in lines for y in line.points.values()),
         f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.":

@@ -22,6 +22,7 @@ from suite.probes.probe import lengths_of
 from suite.probes.probe import probe as probe_named
 from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
+from suite.tasks.worlds.world_task import WorldTask
 from suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
@@ -35,6 +36,7 @@ _SECONDS_AT_LEAST = 0.02
 _SECONDS_OF_A_LOOK = 1.0  # at a model that another trial has trained
 _SENTENCES_WRITTEN = 1_000  # of a test split
 _SECONDS_OF_A_SYMBOL = 1.5e-3  # of a step of a search, that no FLOPs account for
+_SECONDS_OF_A_MOVE = 2e-3  # of a batch of episodes, that no FLOPs account for: Python, the world
 _SECONDS_OF_A_STEP = 2e-3  # that no FLOPs account for: Python, the optimiser, the data
 _SECONDS_OF_A_REPLAY = 1e-3  # the same on a GPU: kernels too small to fill it
 _SECONDS_OF_A_TOKEN = 1.5e-5  # of a recurrence on a GPU, forward and backward, in each block
@@ -66,8 +68,8 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         trainings = _TRAININGS_OF_A_SEARCH if trial.probe == LEARNING_RATE else 1
-        steps = trainings * trial.training.steps
-        return _SECONDS_AT_LEAST + per_step * steps * (1 + _EVALUATION_SHARE)
+        one = per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
+        return _SECONDS_AT_LEAST + trainings * (one + _seconds_of_playing(trial, resources, gpu))
     rounds = per_step * _ROUNDS_OF_A_CONTEST
     num_contests = 1 + len(trial.decoding)
     contests = num_contests * max(_SECONDS_OF_A_CONTEST, rounds)
@@ -75,12 +77,12 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
 
 
 def _seconds_of_a_step(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
-    flops = trial.batch * _flops_of_training(trial)
+    rate = _flops_per_second(trial, resources, gpu)
+    computing = trial.batch * _flops_of_training(trial) / rate
     if not resources.num_gpus:
-        return flops / (_FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads) + _SECONDS_OF_A_STEP
-    rate = _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
+        return computing + _SECONDS_OF_A_STEP
     one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
-    return flops / rate + _SECONDS_OF_A_REPLAY + _SECONDS_OF_A_TOKEN * one_by_one
+    return computing + _SECONDS_OF_A_REPLAY + _SECONDS_OF_A_TOKEN * one_by_one
 
 
 def _seconds_of_writing(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
@@ -88,12 +90,33 @@ def _seconds_of_writing(trial: Trial, resources: Resources, gpu: Mapping[str, fl
 
     A search takes a step for each symbol of the longest sentence of a batch.
     """
-    rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
-    if resources.num_gpus:
-        rate = _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
+    rate = _flops_per_second(trial, resources, gpu)
     forward = _flops_of_training(trial) / _TRAINING_OVER_FORWARD
     num_steps = math.ceil(_SENTENCES_WRITTEN / trial.batch) * trial.length
     return _SENTENCES_WRITTEN * (1 + trial.beam) * forward / rate + num_steps * _SECONDS_OF_A_SYMBOL
+
+
+def _seconds_of_playing(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
+    """Of a task whose model acts: every episode of both splits, as long as one may be.
+
+    Every step of an episode is a pass over the window. The validation split is played in every
+    evaluation, the test split once.
+    """
+    task = task_class(trial.task)
+    if trial.training is None or not issubclass(task, WorldTask):
+        return 0.0
+    forward = _flops_of_training(trial) / _TRAINING_OVER_FORWARD
+    validation, test = task.num_episodes("validation"), task.num_episodes("test")
+    num_episodes = trial.training.num_evaluations * validation + test
+    moves = math.ceil(num_episodes / trial.batch) * _SECONDS_OF_A_MOVE
+    passes = num_episodes * forward / _flops_per_second(trial, resources, gpu)
+    return task.world.limit * (moves + passes)
+
+
+def _flops_per_second(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
+    if resources.num_gpus:
+        return _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
+    return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
 
 
 def _num_recurrent_blocks(spec: ModelSpec) -> float:

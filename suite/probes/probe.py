@@ -164,9 +164,11 @@ class Probe(ABC):
 
 
 def task_metric(task: type[Task], at: str = "") -> MetricSpec:
-    """The task's own metric, at a coordinate."""
+    """The task's own metric, at a coordinate; one that is aimed at knows no better direction."""
     metric = task.metric
-    return MetricSpec(name=metric.name, unit=metric.unit, better=metric.better, at=at)
+    is_aimed_at = bool(task.aimed_at) and at.startswith(f"{task.aimed_at}=")
+    better = "none" if is_aimed_at else metric.better
+    return MetricSpec(name=metric.name, unit=metric.unit, better=better, at=at)
 
 
 def seconds(*metrics: str) -> tuple[MetricSpec, ...]:

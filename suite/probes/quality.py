@@ -67,10 +67,10 @@ class Quality(SpreadProbe):
         else:
             model = trained_model(trial, checkpointer, device)
         task = build_task(trial.task, trial.length)
-        for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
-            yield _scored(task, value, at)
-        for metric in _others(type(task)):
-            yield _of(metric, evaluate(model, task, "test", trial.batch, device, metric))
+        others = {metric.name: metric for metric in _others(type(task))}
+        every = evaluate_in_parts(model, task, "test", trial.batch, device, [*others.values()])
+        for at, value in every.items():
+            yield _of(others[at], value) if at in others else _scored(task, value, at)
         for length in trial.test_lengths:
             longer = build_task(trial.task, length)
             # No more tokens at once than the trial's batch has: memory is what it was.

@@ -86,6 +86,7 @@ class Task(ABC):
     is_padded: ClassVar[bool] = False  # its sequences differ in length: batches have a mask
     # How a page names an axis of `parts` and its places: {"words": "words", "words=10": "1 to 10"}
     part_titles: ClassVar[Mapping[str, str]] = {}
+    aimed_at: ClassVar[str] = ""  # the coordinate that says what the score of its part should be
     has_boxes: ClassVar[bool] = False  # batches say where what a target names is in the picture
     answers_are_shown: ClassVar[bool] = False  # an example's input holds all that it is asked for
     reads_answers: ClassVar[bool] = False  # an input is what the place before it was asked for

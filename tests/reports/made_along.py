@@ -63,6 +63,27 @@ def recall() -> Sweep:
     return Sweep(said, results_frame(rows), curves_frame([]))
 
 
+def asked() -> Sweep:
+    """Two models that act: one gets what it is asked for, the other the same whatever is asked."""
+    returns = (-0.1, 0.25, 0.5, 0.9)
+    specs = [
+        MetricSpec(name="return_got", unit="1", better="none" if at else "higher", at=at)
+        for at in ("", *(f"asked={each:g}" for each in returns))
+    ]
+    said = _about("asked", ["baseline", "has_returns=false"], ("corridor_mixed",),
+        {"quality": specs},
+    )  # fmt: skip
+    rng = random.Random(4)
+    rows = [
+        _row(said, label, "quality", spec, spec.at, seed, value + rng.gauss(0, 0.02))
+        for label in said.variants
+        for seed in range(3)
+        for spec, wanted in zip(specs, (returns[-1], *returns), strict=True)
+        for value in [wanted if label == "baseline" else 0.3]
+    ]
+    return Sweep(said, results_frame(rows), curves_frame([]))
+
+
 def gradients() -> Sweep:
     """Gradients by distance, before training and after it; a convolution sees 16 tokens."""
     falls = {"rnn": 0.2, "gru": 0.05, "lstm": 0.04, "conv": 0.02, "attention": 0.001}

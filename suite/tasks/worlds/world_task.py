@@ -8,9 +8,10 @@ inputs     windows of an episode: states; actions, what was done in them; return
 target     the action of each step
 held out   starts of episodes, each with its luck, and with a return that is asked for: at 25, 50,
            75 and 100 percent of the way from the least to the best return of the mixed data of the
-           world. That is ``asked=75``, whatever data a task trains on
+           world, to three places; as ``asked=0.883``, whatever data a task trains on
 score      the mean return that the model gets by playing, having asked for the best one; see
-           `suite.tasks.worlds.playing`. Beside it the correlation of asked and got
+           `suite.tasks.worlds.playing`. Beside it the correlation of asked and got, and what it
+           gets having asked for each: the nearer to that the better
 
 Departure: the paper pads before a window, and every task here behind it. A causal model sees no
 padding behind; one without places in its window, as the paper's, cannot tell the two apart.
@@ -34,10 +35,11 @@ from suite.tasks.worlds.episodes import Episodes, draw_windows, play_out
 from suite.tasks.worlds.playing import AskedAndGot, ReturnGot
 from suite.tasks.worlds.world import EXPERT, PLAYERS, Numbers, World, draw_chances
 
-VERSION = 1
+VERSION = 2
 NUM_EPISODES = 1_000
 EPISODES_SEED = 2**64 - 2  # no training has it, and nothing else that is held out
 LEVELS = (25, 50, 75, 100)  # percent
+_PLACES = 3  # of a return that is asked for: its coordinate is all of it
 NUM_STARTS: dict[Split, int] = {"validation": 16, "test": 64}
 MIXED = (0.4, 0.4, 0.2)
 ONLY_RANDOM, ONLY_MEDIUM, ONLY_EXPERT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -64,10 +66,8 @@ class WorldTask(Task):
     world: ClassVar[World]
     shares: ClassVar[tuple[float, float, float]] = MIXED
     best: ClassVar[float] = 1.0
-    part_titles: ClassVar[dict[str, str]] = {
-        "asked": "return asked for",
-        **{f"asked={level}": f"{level} % of the best" for level in LEVELS},
-    }
+    part_titles: ClassVar[dict[str, str]] = {"asked": "return asked for"}
+    aimed_at = "asked"
 
     def __init_subclass__(cls) -> None:
         """Sizes and metrics are those of the world."""
@@ -89,6 +89,16 @@ class WorldTask(Task):
         """The episodes that it trains on; drawn once per process."""
         return episodes_of(cls.world, cls.shares, cls.best)
 
+    @classmethod
+    def recorded(cls) -> Episodes:
+        """All episodes, of which it may train on the best alone."""
+        return episodes_of(cls.world, cls.shares, 1.0)
+
+    @classmethod
+    def num_episodes(cls, split: Split) -> int:
+        """That a model plays in a split: from every start one for each return asked for."""
+        return NUM_STARTS[split] * len(LEVELS)
+
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """See `draw_windows`."""
         return draw_windows(self.data(), RandomStream(seed, step), batch, self.length)
@@ -100,8 +110,8 @@ class WorldTask(Task):
             yield whole.rows(slice(first, first + batch))
 
     def parts(self) -> tuple[str, ...]:
-        """What is asked for, in percent."""
-        return tuple(f"asked={level}" for level in LEVELS)
+        """The returns that are asked for."""
+        return tuple(f"asked={asked:g}" for asked in asked_of(self.world).tolist())
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
         """By `Batch.part`; what is trained on was not asked for."""
@@ -135,7 +145,8 @@ def episodes_of(world: World, shares: tuple[float, float, float], best: float) -
 def asked_of(world: World) -> Numbers:
     """`[levels]`: the returns that are asked for."""
     returns = episodes_of(world, MIXED, 1.0).returns
-    found: Numbers = returns.min() + np.array(LEVELS) / 100 * (returns.max() - returns.min())
+    low, high = returns.min(), returns.max()
+    found: Numbers = np.round(low + np.array(LEVELS) / 100 * (high - low), _PLACES)
     return found
 
 

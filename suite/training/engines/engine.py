@@ -206,21 +206,41 @@ def evaluate(
 
 
 def evaluate_in_parts(
-    model: nn.Module, task: Task, split: Split, batch: int, device: str
+    model: nn.Module,
+    task: Task,
+    split: Split,
+    batch: int,
+    device: str,
+    others: Sequence[Metric] = (),
 ) -> dict[str, float]:
     """The task's metric over a whole split, and over each of the task's parts that has targets.
 
+    Args:
+        model: That answers.
+        task: Gives the split, its parts and the metric.
+        split: Which.
+        batch: Rows at once.
+        device: Where the model is.
+        others: Further metrics of the whole split. Those of playing share the episodes.
+
     Returns:
-        The metric by coordinate, as ``pairs=8``; that of the whole split first, under ``""``.
+        The metric by coordinate, as ``pairs=8``; that of the whole split first, under ``""``. Then
+        the further ones by their names.
     """
     sums: dict[str, list[Tensor]] = {at: [] for at in ("", *task.parts())}
+    further: dict[str, list[Tensor]] = {each.name: [] for each in others}
+    own = task.metric
     with in_evaluation_mode(model), torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            sums_of = judged(model, task.metric, on_device)
+            returns = own.played(model, on_device) if isinstance(own, PlayedMetric) else None
+            sums_of = judged(model, own, on_device, returns)
             for at, asked in in_parts(task, on_device):
                 sums[at].append(sums_of(asked))
-    return {at: task.metric.over(found) for at, found in sums.items() if found}
+            for each in others:
+                further[each.name].append(judged(model, each, on_device, returns)(on_device))
+    found = {at: own.over(some) for at, some in sums.items() if some}
+    return found | {each.name: each.over(further[each.name]) for each in others}
 
 
 def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
@@ -241,8 +261,16 @@ def writes(metric: Metric) -> bool:
     return isinstance(metric, SequenceMetric) and metric.decoder is not None
 
 
-def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], Tensor]:
+def judged(
+    model: nn.Module, metric: Metric, batch: Batch, returns: Tensor | None = None
+) -> Callable[[Batch], Tensor]:
     """Let the model answer the batch, once; it is in evaluation mode.
+
+    Args:
+        model: That answers.
+        metric: Says how.
+        batch: What it is given.
+        returns: What it got in these episodes, where it has played them already.
 
     Returns:
         The metric's sums over the batch, or over the batch with some of its targets left out.
@@ -253,7 +281,8 @@ def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], 
     if isinstance(metric, PictureMetric) and metric.is_drawn:
         return partial(metric.sums_of, drawn(model, batch))
     if isinstance(metric, PlayedMetric):
-        return partial(metric.sums_of, metric.played(model, batch))
+        got = metric.played(model, batch) if returns is None else returns
+        return partial(metric.sums_of, got)
     return partial(metric.sums, batch.through(model))
 
 

@@ -25,7 +25,7 @@ from tests.reports.conftest import ends, known, series_of, t_interval
 
 FOLDER = Path(reports.__file__).parent / "literature" / "published"
 FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv", "lra_speed.csv",
-         "linformer.csv", "fnet.csv", "reformer.csv")  # fmt: skip
+         "linformer.csv", "fnet.csv", "reformer.csv", "decisions.csv")  # fmt: skip
 SOURCES = ("arXiv:", "github.com/")
 LINFORMER = "mixer=linformer against baseline: accuracy"
 ROW = "heads=1 against heads=8: "  # as a page names the baseline of its ablation
@@ -73,6 +73,8 @@ def test_effects_are_those_of_the_papers() -> None:
     assert (bits.low, bits.is_better) == (pytest.approx(math.log2(5.29 / 4.92)), False)
     assert _one("heads=16 against baseline: BLEU").is_better is None  # 25.8 both
     assert _one("heads=16 against baseline: perplexity").is_better is True  # 4.91 and 4.92
+    clone = _one("has_returns=false against baseline: success rate", "decisions", "corridor_mixed")
+    assert (clone.low, clone.unit, clone.is_better) == (pytest.approx(1.4 - 71.8), "points", False)
     linformer = _one(LINFORMER, "linear_attention", "listops")
     assert (linformer.low, linformer.unit) == (pytest.approx(35.70 - 36.37), "points")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import reports
 from reports.literature.csv import rows_of
 from reports.pages.ablation import Page, page
 from reports.pages.scaling_law import law_in_words, law_section
@@ -57,6 +59,22 @@ def test_the_section_comes_first_and_has_all_tables(held: Page) -> None:
         "Points of the fits", "Best sizes by training FLOPs",
     ]  # fmt: skip
     assert len(first.drawings) == 2  # a view a mixer; the law itself is on the first screen
+
+
+def test_the_coverage_that_is_said_is_the_one_that_was_measured() -> None:
+    """The least and the most of the table in docs/statistics.md."""
+    documented = Path(reports.__file__).parents[1] / "docs" / "statistics.md"
+    _, _, table = documented.read_text().partition("Nominal 95 % intervals held")
+    rows = [row for row in table.partition("So they are")[0].splitlines() if row.count("|") == 6]
+    shares = [
+        int(n) for row in rows[2:] for n in re.findall(r"(\d+) %(?= \|)", row.split("|", 2)[2])
+    ]
+    assert len(shares) == 12
+    section = law_section(sweep().about, all_series(sweep().about, sweep().results), TASK)
+    assert section is not None
+    said = next(text for text in section.sentences if "bootstrap" in text)
+    assert "nominally 95 %" in said
+    assert f"{min(shares)} to {max(shares)} % of simulated sweeps" in said
 
 
 def test_published_exponents_stand_beside_ours(held: Page) -> None:

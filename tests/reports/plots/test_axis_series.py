@@ -8,9 +8,11 @@ import pytest
 
 from reports.analysis.axis_series import AxisSeries, coordinate_series
 from reports.document import Drawing
+from reports.plots import axis_series as module
 from reports.plots.axis_series import axis_figure
+from reports.plots.line_chart import LineChart, draw
 from tests.reports import made_along
-from tests.reports.conftest import series_of
+from tests.reports.conftest import known, series_of
 
 TASK = "mqar_small"
 
@@ -67,3 +69,32 @@ def test_points_of_kinds_are_not_joined_and_do_not_hide_each_other() -> None:
 
 def test_a_description_names_the_kinds() -> None:
     assert "at where it is" in _drawn(KINDS).svg
+
+
+def test_what_was_asked_for_is_a_line_and_more_is_not_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the unit of returns on both axes, whose least one is below zero."""
+    sweep = made_along.asked()
+    (series,) = coordinate_series(sweep.about, series_of(sweep), "corridor_mixed")
+    assert series.places == (-0.1, 0.25, 0.5, 0.9)
+    charts: list[LineChart] = []
+
+    def noted(chart: LineChart) -> Drawing:
+        charts.append(chart)
+        return draw(chart)
+
+    monkeypatch.setattr(module, "draw", noted)
+    assert axis_figure(series, series.lines)
+    _drawn({})
+    chart, other = charts
+    (wanted,) = chart.strokes
+    assert (wanted.x, wanted.y) == ((-0.1, 0.9), (-0.1, 0.9))
+    low, high = chart.y.limits
+    assert known(low) < -0.1 < 0.9 < known(high)  # all of it is in the plot
+    assert (chart.x.is_log, chart.y.is_log) == (False, False)
+    assert "dashed" in chart.caption
+    assert "better" not in chart.y.title
+    assert "better" in other.y.title
+    assert not other.strokes
+    assert "dashed" not in other.caption

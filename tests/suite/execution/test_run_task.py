@@ -323,8 +323,8 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     drawn = suite.run_task(Painter(), task="emoji_tokens", steps=2, batch=4)
     assert drawn.metric == "pictures_right"
     acted = suite.run_task(Player(), task="corridor_mixed", length=3, steps=2, batch=4)
-    assert (acted.metric, list(acted.parts)[-1]) == ("return_got", "asked=100")
-    assert acted.parts["asked=100"] == acted.value
+    assert (acted.metric, len(acted.parts)) == ("return_got", 4)
+    assert list(acted.parts.values())[-1] == acted.value
     assert asked == set(ANSWERS)
 
 

@@ -154,6 +154,26 @@ def test_precision_counts_on_a_card(planned: Plan) -> None:
     assert seconds_of(mixed, on) < 0.2 * seconds_of(exact, on)
 
 
+@pytest.mark.parametrize("on", [ONE, Resources(num_gpus=1.0)])
+def test_playing_counts_by_the_length_of_an_episode_and_the_number_of_evaluations(
+    on: Resources,
+) -> None:
+    """A training of few steps plays most of its time."""
+    ablation = make_ablation(
+        baseline=Model("decision_transformer", mixer="attention", position="none"),
+        axes=[vary("depth", [1, 2])],
+        tasks=["windy_grid_mixed", "cart_pole_mixed"], probes=["quality"],
+        scale={"length": 20, "steps": 6, "batch": 32, "num_evaluations": 2},
+    )  # fmt: skip
+    last = {trial.task: trial for trial in plan(ablation, seeds=1).trials}
+    grid, pole = last["windy_grid_mixed"], last["cart_pole_mixed"]
+    ratio = seconds_of(pole, on) / seconds_of(grid, on)
+    assert ratio == pytest.approx(100 / 40, rel=0.1)  # steps of an episode
+    assert grid.training is not None
+    more = replace(grid, training=replace(grid.training, num_evaluations=6))
+    assert seconds_of(more, on) / seconds_of(grid, on) == pytest.approx((6 + 4) / (2 + 4), rel=0.1)
+
+
 def test_tokens_of_a_recurrent_architecture_wait_for_one_another_on_a_gpu() -> None:
     """A loop over tokens more than a layer of torch, and that more than convolutions."""
     models = [

@@ -6,11 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from suite.probes.probe import task_metric
+from suite.probes.quality import Quality
 from suite.tasks.batch import joined
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch
+from suite.tasks.worlds import playing
 from suite.tasks.worlds.playing import AskedAndGot, ReturnGot, WorldMetric, play
 from suite.tasks.worlds.windy_grid import WEST
+from suite.tasks.worlds.world import World
 from suite.tasks.worlds.world_task import LEVELS, WorldTask
 from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
 
@@ -135,9 +139,45 @@ def test_the_score_is_of_the_best_return_asked_for_and_each_part_of_its_own() ->
     found = evaluate_in_parts(model, task, "test", 100, "cpu")
     whole = joined(list(task.held_out("test", 512)))
     got = play(model, task.world, whole).view(-1, len(LEVELS))
-    assert found[""] == found["asked=100"] == pytest.approx(got[:, -1].mean().item())
-    for column, level in enumerate(LEVELS):
-        assert found[f"asked={level}"] == pytest.approx(got[:, column].mean().item())
+    assert [*found] == ["", *task.parts()]
+    assert found[""] == found[task.parts()[-1]] == pytest.approx(got[:, -1].mean().item())
+    for column, part in enumerate(task.parts()):
+        assert found[part] == pytest.approx(got[:, column].mean().item())
+
+
+@pytest.mark.parametrize("world", ["corridor", "windy_grid", "cart_pole"])
+def test_parts_are_named_by_exactly_what_is_asked_for(world: str) -> None:
+    task = task_of(world)
+    asked = next(task.held_out("test", len(LEVELS))).inputs[RETURNS][:, 0, 0]
+    named = [float(part.removeprefix("asked=")) for part in task.parts()]
+    assert asked.tolist() == torch.tensor(named).tolist()
+    assert named == sorted(set(named))
+
+
+def test_what_is_asked_for_is_to_be_met_and_not_to_be_surpassed() -> None:
+    task = task_of("windy_grid")
+    better = {spec.at: spec.better for spec in Quality().metrics(type(task), LENGTH)}
+    assert {at: better.pop(at) for at in task.parts()} == dict.fromkeys(task.parts(), "none")
+    assert better == {"": "higher"}
+    assert task_metric(type(task), "length=9").better == "higher"
+
+
+def test_all_metrics_are_of_the_same_episodes_which_are_played_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = task_of("windy_grid")
+    model, (other,) = Reader(task), task.also_scored
+    apart = evaluate_in_parts(model, task, "test", 100, "cpu")
+    apart |= {other.name: evaluate(model, task, "test", 100, "cpu", other)}
+    times: list[int] = []
+
+    def noted(model: nn.Module, world: World, batch: Batch) -> Tensor:
+        times.append(len(batch.targets))
+        return play(model, world, batch)
+
+    monkeypatch.setattr(playing, "play", noted)
+    assert evaluate_in_parts(model, task, "test", 100, "cpu", [other]) == apart
+    assert times == [100, 100, 56]
 
 
 def test_the_correlation_is_pearsons() -> None:

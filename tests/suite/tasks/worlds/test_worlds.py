@@ -1,17 +1,18 @@
 """The three worlds against slow loops and closed forms, and their players against each other."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from suite.tasks.data_order import RandomStream
-from suite.tasks.worlds.cart_pole import CART_POLE
+from suite.tasks.worlds.cart_pole import CART_POLE, CartPole
 from suite.tasks.worlds.corridor import CORRIDOR, LEFT, RIGHT, USE
 from suite.tasks.worlds.episodes import Episodes, play_out
 from suite.tasks.worlds.windy_grid import DOWN, EAST, UP, WEST, WINDY_GRID
-from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, World, draw_chances
+from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, Moved, World, draw_chances
 
 WORLDS = {"corridor": CORRIDOR, "windy_grid": WINDY_GRID, "cart_pole": CART_POLE}
 # The mean return of each player over very many episodes, as the modules' notes have them.
@@ -132,31 +133,98 @@ def test_goals_end_an_episode_and_edges_hold(
     assert (rewards[0], ended[0]) == (pytest.approx(reward), is_over)
 
 
-def test_the_pole_moves_as_its_equations_say() -> None:
-    """Against a loop of single numbers, with Gym's constants."""
-    drawn = np.random.default_rng(1)
-    for _ in range(20):
-        situation = CART_POLE.start(drawn.random((1, NUM_CHANCES)))
-        assert (np.abs(situation) <= 0.05).all()
-        x, x_dot, theta, theta_dot = situation[0].tolist()
-        for time in range(CART_POLE.limit):
-            action = int(drawn.integers(2))
-            situation, rewards, ended = CART_POLE.step(
-                situation, np.array([action]), time, drawn.random((1, NUM_CHANCES))
-            )
-            force = 10.0 if action == 1 else -10.0
-            temp = (force + 0.05 * theta_dot**2 * math.sin(theta)) / 1.1
-            theta_acc = (9.8 * math.sin(theta) - math.cos(theta) * temp) / (
-                0.5 * (4.0 / 3.0 - 0.1 * math.cos(theta) ** 2 / 1.1)
-            )
-            x_acc = temp - 0.05 * theta_acc * math.cos(theta) / 1.1
-            x, x_dot = x + 0.02 * x_dot, x_dot + 0.02 * x_acc
-            theta, theta_dot = theta + 0.02 * theta_dot, theta_dot + 0.02 * theta_acc
-            assert situation[0] == pytest.approx([x, x_dot, theta, theta_dot], abs=1e-12)
-            assert rewards[0] == pytest.approx(1 / 100)
-            assert ended[0] == (abs(x) > 2.4 or abs(theta) > 12 * math.pi / 180)
-            if ended[0]:
-                break
+def pushed(world: CartPole, situation: Sequence[float], action: int = 1, steps: int = 1) -> Moved:
+    """What so many pushes to one side lead to."""
+    moved = Moved(np.array([situation]), np.zeros(1), np.zeros(1, dtype=np.bool_))
+    for time in range(steps):
+        none = np.zeros((1, NUM_CHANCES))
+        moved = world.step(moved.situation, np.array([action]), time, none)
+    return moved
+
+
+class FinelyTimed(CartPole):
+    """The same in steps of a microsecond, in which Euler's steps hardly err."""
+
+    interval = 1e-6
+
+
+class LeftAlone(CartPole):
+    """Nobody pushes."""
+
+    force = 0.0
+    interval = 1e-4
+
+
+def test_the_pole_has_the_constants_of_gym() -> None:
+    """CartPole-v1: its source says gravity, masscart, masspole, length, force_mag, tau, limits."""
+    world = CART_POLE
+    assert (world.gravity, world.cart_mass, world.pole_mass) == (9.8, 1.0, 0.1)
+    assert (world.half_length, world.force, world.interval) == (0.5, 10.0, 0.02)
+    assert (world.farthest, world.steepest) == (2.4, 12 * 2 * math.pi / 360)
+
+
+@pytest.mark.parametrize(("action", "side"), [(1, 1), (0, -1)])
+def test_a_first_push_from_rest_is_as_computed_by_hand(action: int, side: int) -> None:
+    """Upright and at rest, for 0.02 s: a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41, and
+    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41, in metres, radians and seconds.
+    """
+    situation, rewards, ended = pushed(CART_POLE, [0, 0, 0, 0], action)
+    assert situation[0].tolist() == pytest.approx([0, side * 8 / 41, 0, -side * 12 / 41])
+    assert situation[0, 1] == pytest.approx(side * 0.195122, abs=1e-6)
+    assert (rewards[0], ended[0]) == (pytest.approx(1 / 100), False)
+    second = pushed(CART_POLE, [0, 0, 0, 0], action, steps=2).situation[0]
+    assert second[[0, 2]].tolist() == pytest.approx([side * 0.16 / 41, -side * 0.24 / 41])
+
+
+def momentum_and_energy(situation: NDArray[np.float64]) -> tuple[float, float]:
+    """Of a cart of 1 kg and a uniform rod of 0.1 kg and 1 m, whose inertia is m l^2 / 3."""
+    _, speed, angle, turning = situation[0].tolist()
+    along, across = speed + 0.5 * turning * math.cos(angle), -0.5 * turning * math.sin(angle)
+    momentum = 1.0 * speed + 0.1 * along
+    moving = 0.5 * speed**2 + 0.05 * (along**2 + across**2)
+    spinning = 0.5 * (0.1 * 0.5**2 / 3) * turning**2
+    return momentum, moving + spinning + 0.1 * 9.8 * 0.5 * math.cos(angle)
+
+
+@pytest.mark.parametrize(("action", "force"), [(1, 10.0), (0, -10.0)])
+@pytest.mark.parametrize("start", [(0.0, 0.7, 0.15, -1.2), (1.0, -0.4, -0.2, 0.9), (0, 2, 0.1, 3)])
+def test_a_push_changes_momentum_by_its_force_and_energy_by_its_work(
+    start: tuple[float, ...], action: int, force: float
+) -> None:
+    """Two laws for two accelerations: no other ones obey both."""
+    world = FinelyTimed()
+    before = momentum_and_energy(np.array([start]))
+    after = momentum_and_energy(pushed(world, start, action).situation)
+    rates = [(new - old) / world.interval for new, old in zip(after, before, strict=True)]
+    assert rates == pytest.approx([force, force * start[1]], abs=2e-3)
+
+
+def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
+    """a(0) cosh(w t), with w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776; no energy is lost."""
+    start = [0.0, 0.0, 0.001, 0.0]
+    found = pushed(LeftAlone(), start, steps=5_000).situation
+    assert found[0, 2] == pytest.approx(0.001 * math.cosh(math.sqrt(15.776) * 0.5), rel=2e-3)
+    kept = momentum_and_energy(np.array([start]))
+    assert momentum_and_energy(found) == pytest.approx(kept, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("situation", "is_over"),
+    [
+        ((2.39, 0.0, 0.0, 0.0), False), ((2.39, 1.0, 0.0, 0.0), True), ((-2.39, -1.0, 0, 0), True),
+        ((0.0, 0.0, 0.2, 0.4), False), ((0.0, 0.0, 0.2, 0.5), True), ((0, 0, -0.2, -0.5), True),
+    ],
+)  # fmt: skip
+def test_it_ends_beyond_the_edge_and_where_the_pole_has_fallen(
+    situation: tuple[float, ...], is_over: bool
+) -> None:
+    """2.4 m, and 12 degrees, which are 0.2094."""
+    assert pushed(CART_POLE, situation).has_ended[0] == is_over
+
+
+def test_the_pole_begins_nearly_upright() -> None:
+    starts = CART_POLE.start(np.random.default_rng(1).random((1_000, NUM_CHANCES)))
+    assert -0.05 <= starts.min() < -0.049 < 0.049 < starts.max() <= 0.05
 
 
 @every_world
