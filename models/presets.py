@@ -175,8 +175,8 @@ PRESETS: Mapping[str, Preset] = {
     "bert_large": _bert(1024, 24, 16),
     "bert_base_pretraining": _bert(768, 12, 12, "bert"),
     "bert_large_pretraining": _bert(1024, 24, 16, "bert"),
-    # a decoder of 2024: Allal et al. 2024, SmolLM, with rotary angles of base 10,000. SmolLM2 (Allal
-    # et al. 2025, arXiv:2502.02737) is as large; it reads 8,192 tokens, with a base of 100,000
+    # a decoder of 2024: Allal et al. 2024, SmolLM, with rotary angles of base 10,000. SmolLM2
+    # (arXiv:2502.02737) is as large, but reads 8,192 tokens with a base of 100,000
     "smollm_135m": _llama(576, 30, 9, 3, 1536, vocabulary=49_152),
     "smollm_360m": _llama(960, 32, 15, 5, 2560, vocabulary=49_152),
     # vision transformer
