@@ -3,16 +3,16 @@
 Devlin et al. 2019 (BERT, arXiv:1810.04805, Table 8 and Table 5): fine-tuned scores hardly mind what
 stands in place of hidden words (83.6 to 84.4 % on MNLI); from left to right, on MRPC, is 9 points
 worse; next sentences help little (QNLI 88.4 to 84.9 without); frozen weights are nearly as good
-(section 5.3). Wettig et al. 2023 (arXiv:2202.08005)
-find 40 % better to hide than 15 %. Joshi et al. 2020 (SpanBERT, arXiv:1907.10529) hide spans. Here:
-definitions of WordNet, read for equally many steps, then topics from 1,000 labels. From left to
-right and behind a prefix each step has six and three times as many answers, and costs more FLOPs:
-the page shows scores against these, too.
+(section 5.3). Wettig et al. 2023 (arXiv:2202.08005) find 40 % better to hide than 15 %. Joshi et
+al. 2020 (SpanBERT, arXiv:1907.10529) hide spans. Here: definitions of WordNet, read for equally
+many steps, then topics from 100 labels, the same for all seeds. From left to right and behind a
+prefix a step has six and three times as many answers, and costs 2.8 times the FLOPs (quick): those
+on the page are of the training on labels, and alike for all.
 
 Expected: 40 % is ahead, since more is asked for at each step; what stands in place does not matter;
 frozen weights of so small a model are poor features.
 
-Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 57 minutes on two cores; standard 7 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
@@ -28,6 +28,9 @@ ABLATION = Ablation(
             "none", "definitions_masked_5", "definitions_masked", "definitions_masked_40",
             "definitions_masked_only", "definitions_spans", "definitions_pairs",
             "definitions_prefix", "definitions_next",
+        ], quick=[
+            "none", "definitions_masked_5", "definitions_masked", "definitions_masked_40",
+            "definitions_masked_only", "definitions_spans", "definitions_pairs", "definitions_next",
         ]),
         vary("is_start_frozen", [True]),
     ],
@@ -40,18 +43,18 @@ ABLATION = Ablation(
         b="baseline",
         by=0.01,
         source="Wettig et al. 2023, arXiv:2202.08005, section 3",
-        published="40 % ahead of 15 % on most tasks of GLUE, for a large model",
+        published="84.3 against 83.7 % on MNLI, for a large model",
     ),
     recipe=Recipe(learning_rate="tuned", pretraining_learning_rate=0.001),
     scales={
         "quick": Scale(
             dim=96, depth=2, length=24, steps=300, search_steps=300, batch=32,
-            pretraining_steps=2_500, num_training_examples=1_000, start="definitions_masked",
+            pretraining_steps=3_000, num_training_examples=100, start="definitions_masked",
             num_evaluations=3, seeds=4,
         ),
         "standard": Scale(
             dim=256, depth=4, length=32, steps=600, batch=64, pretraining_steps=15_000,
-            num_training_examples=1_000, start="definitions_masked", precision="bf16", gpus=0.125,
+            num_training_examples=100, start="definitions_masked", precision="bf16", gpus=0.125,
         ),
     },
 )  # fmt: skip

@@ -142,13 +142,13 @@ def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
     )
 
 
-def _bert(dim: int, depth: int, heads: int) -> Preset:
-    """Devlin et al. 2019, section 3, as it answers about texts."""
+def _bert(dim: int, depth: int, heads: int, architecture: str = "bert_classifier") -> Preset:
+    """Devlin et al. 2019, section 3, as it answers about texts, or as it is trained on them."""
     fields: dict[str, Knob] = {
         "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
         "bias": True,
     }  # fmt: skip
-    return Preset(architecture="bert_classifier", fields=fields, vocabulary=30_522, length=512)
+    return Preset(architecture=architecture, fields=fields, vocabulary=30_522, length=512)
 
 
 def _llama(
@@ -173,7 +173,10 @@ PRESETS: Mapping[str, Preset] = {
     # BERT
     "bert_base": _bert(768, 12, 12),
     "bert_large": _bert(1024, 24, 16),
-    # a decoder of 2024: Allal et al. 2025, SmolLM2 (arXiv:2502.02737), and SmolLM before it
+    "bert_base_pretraining": _bert(768, 12, 12, "bert"),
+    "bert_large_pretraining": _bert(1024, 24, 16, "bert"),
+    # a decoder of 2024: Allal et al. 2024, SmolLM, with rotary angles of base 10,000. SmolLM2
+    # (arXiv:2502.02737) is as large, but reads 8,192 tokens with a base of 100,000
     "smollm_135m": _llama(576, 30, 9, 3, 1536, vocabulary=49_152),
     "smollm_360m": _llama(960, 32, 15, 5, 2560, vocabulary=49_152),
     # vision transformer

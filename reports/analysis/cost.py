@@ -69,7 +69,7 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
         yield VariantCost(
             key="seconds", title="training time", unit="s", amounts=training_seconds(about, times),
             how="Time is training steps times the median training step"
-            f"{where(about, times.environment_id)}.",
+            f"{where(about, times.environment_id)}{_without_start(about)}.",
         )  # fmt: skip
     counted = _most_measured(measured, task, _FLOPS)
     if counted:
@@ -77,7 +77,7 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
             key="flops", title="training FLOPs", unit="FLOP",
             amounts=_training_flops(about, counted),
             how="Training FLOPs are three times those of a forward pass, times the batch, times "
-            "the training steps.",
+            f"the training steps{_without_start(about)}.",
         )  # fmt: skip
     sized = _most_measured(measured, task, _MEMORY)
     if sized:
@@ -156,6 +156,13 @@ def where(about: About, environment_id: str) -> str:
     return f" on {made.device} with {threads}"
 
 
+def _without_start(about: About) -> str:
+    """Said where a training may start from another one, of which results know no cost."""
+    is_axis = any(part.startswith("start=") for v in about.variants for part in v.split(", "))
+    is_asked = is_axis or "start" in about.settings
+    return ", without the training that a variant starts from" if is_asked else ""
+
+
 def _after(series: Series) -> str:
     """As `` after 512 tokens``; empty where the variants differ in it."""
     named, _, tokens = series.at.partition("=")
@@ -163,7 +170,7 @@ def _after(series: Series) -> str:
 
 
 def _training_flops(about: About, counted: Series) -> dict[str, float]:
-    """Variant -> FLOPs of one whole training; the formulas are linear in the batch."""
+    """Variant -> FLOPs of its own training, which may start from another; linear in the batch."""
     return {
         variant: _TRAINING_OVER_FORWARD * forward * rows
         for variant, forward in _medians(about, counted).items()

@@ -75,9 +75,19 @@ def first_rate(scale: Scale) -> float:
     return _FIRST_RATES[scale.optimizer]
 
 
-def searching(scale: Scale, training: Training) -> Training:
-    """How each training of the search for the learning rate of `training` goes."""
-    steps = scale.search_steps or -(-scale.steps // _SEARCH_SHARE)
+def searching(scale: Scale, training: Training, usual_steps: int) -> Training:
+    """How each training of the search for the learning rate of `training` goes.
+
+    Args:
+        scale: With the variant's changes.
+        training: The variant's.
+        usual_steps: Of the scale, which `search_steps` is for. A variant that takes more has at
+            least the usual share of its own: a rate of far shorter trainings would not suit it.
+    """
+    share = -(-scale.steps // _SEARCH_SHARE)
+    steps = scale.search_steps or share
+    if scale.steps > usual_steps:
+        steps = max(steps, share)
     return replace(
         training, steps=steps, warmup_steps=round(training.warmup_steps * steps / scale.steps),
         num_evaluations=1,

@@ -107,7 +107,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         return found
     search = dataclasses.replace(
         as_trained(found),
-        training=searching(scale, training),
+        training=searching(scale, training, baseline.scale.steps),
         parallel=None,
         test_lengths=(),
         decoding=(),

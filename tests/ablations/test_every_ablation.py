@@ -140,6 +140,21 @@ def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "scale"), CASES)
+def test_where_steps_do_not_vary_searches_are_as_long_as_the_scale_says(
+    name: str, scale: str
+) -> None:
+    """So that what a longer variant gets moves no id of another ablation."""
+    ablation = find(name).ablation
+    if any(axis.name == "steps" for axis in ablation.axes):
+        return
+    said, found = ablation.scale(scale), planned(name, scale)
+    own = {cell.trial_id for cell in found.cells}
+    searches = (t.search.training for t in found.trials if t.search and t.trial_id in own)
+    wanted = said.search_steps or -(-said.steps // 3)
+    assert {each.steps for each in searches if each} <= {wanted}
+
+
+@pytest.mark.parametrize(("name", "scale"), CASES)
 def test_no_variant_is_impossible_everywhere(name: str, scale: str) -> None:
     found = planned(name, scale)
     possible = {cell.variant for cell in found.cells if not cell.reason}

@@ -43,13 +43,24 @@ def test_bert_has_the_published_parameters_without_its_head(name: str, wanted: i
     assert build_shapes(whole).num_parameters() == wanted + head
 
 
-def test_bert_in_training_has_the_published_parameters() -> None:
-    """With both heads; the second one's answers are two more symbols, which the paper has not."""
-    whole = full_size("bert_base")
-    both = replace(
-        whole, architecture="bert", others={"segments": Input(kind="tokens", size=2, length=512)}
-    )
-    assert build_shapes(both).num_parameters() == 110_106_428
+@pytest.mark.parametrize(
+    ("name", "masked_alone", "with_pairs"),
+    [
+        ("bert_base_pretraining", 109_514_298, 110_106_428),
+        ("bert_large_pretraining", 335_174_458, 336_226_108),
+    ],
+)
+def test_bert_in_training_has_the_published_parameters(
+    name: str, masked_alone: int, with_pairs: int
+) -> None:
+    """The second head is there where a task gives two texts, as `definitions_pairs`.
+
+    Its answers are two of the symbols, which the paper's vocabulary has not.
+    """
+    whole = full_size(name)
+    pairs = replace(whole, others={"segments": Input(kind="tokens", size=2, length=512)})
+    assert build_shapes(whole).num_parameters() == masked_alone
+    assert build_shapes(pairs).num_parameters() == with_pairs
 
 
 def test_every_published_vision_model_has_a_preset() -> None:

@@ -15,9 +15,10 @@ logits of no others. The kinds differ in what is hidden, or in which texts are r
 Bits are per hidden word, and do not compare between kinds of masking.
 
 definitions_pairs: 3, a text, 4, a second one, 4, each of half the length; `segments` says which is
-which. In half of all windows the second one is from another place. The first token is asked for
-the answer, one of the last two symbols, and the loss is the sum of the mean over hidden words and
-the mean over answers (Devlin et al. 2019, appendix A.2).
+which. In half of all windows the second one is from another place, where it is cut as a true one
+is, so that no text tells the answer by itself. The first token is asked for it, one of the last two
+symbols, and the loss is the sum of the mean over hidden words and the mean over answers (Devlin et
+al. 2019, appendix A.2).
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class DefinitionsMasked(TextsWithoutLabels):
     name = "definitions_masked"
     asks_for: ClassVar[Answer] = "symbols"
     metric = Bits(name="bits_per_hidden_word")
+    version = 2
     masking: ClassVar[Masking] = Masking()
 
     def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
@@ -68,7 +70,7 @@ class DefinitionsMasked(TextsWithoutLabels):
     @classmethod
     def num_places(cls, length: int) -> int:
         """The most that are asked for."""
-        return int(cls.masking.num_spans(np.array(length))) * cls.masking.span
+        return cls.masking.most_spans(length) * cls.masking.span
 
     def masked(self, stream: RandomStream, texts: Whole) -> Batch:
         """The texts, with some words hidden that are asked for; the answers to spare are none."""
@@ -198,8 +200,7 @@ class DefinitionsPairs(DefinitionsMasked):
         half = (self.length - 3) // 2
         rest = self.length - 3 - half
         follows = stream.uniform(len(windows)) < 0.5
-        second = windows[:, 1 + half : 1 + half + rest]
-        second = np.where(follows[:, None], second, others[:, 1 : 1 + rest])
+        second = np.where(follows[:, None], windows, others)[:, 1 + half : 1 + half + rest]
         begin, end = (np.full((len(windows), 1), symbol) for symbol in (BEGIN, END))
         texts = np.concatenate([begin, windows[:, 1 : 1 + half], end, second, end], axis=1)
         segments = np.zeros_like(texts)

@@ -145,3 +145,23 @@ def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
     assert (cost.key, cost.unit) == ("state", "B")
     assert cost.amounts == {v: 1024.0 * (place + 1) for place, v in enumerate(said.variants)}
     assert cost.how.endswith("in float32, by formula after 2,048 tokens.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [
+        ({}, False),
+        ({"settings": {"steps": 300, "batch": 32, "start": "definitions_masked"}}, True),
+        ({"variants": ("heads=1", "heads=2, start=none")}, True),
+    ],
+)
+def test_it_is_said_that_a_start_is_not_counted(changes: dict[str, Any], is_said: bool) -> None:
+    """Else reading first would look as cheap as the training that follows it."""
+    measured = series_of(synthetic.sweep())
+    costs = [
+        cost
+        for cost in variant_costs(synthetic.about(**changes), measured, TASK)
+        if cost.key in ("seconds", "flops")
+    ]
+    assert costs
+    assert all(("starts from" in cost.how) == is_said for cost in costs)

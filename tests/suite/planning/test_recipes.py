@@ -88,3 +88,17 @@ def test_bf16_needs_no_deepspeed_and_workers_have_it_there() -> None:
     assert spread.parallel is not None
     assert spread.training is not None
     assert (spread.parallel.precision, spread.training.precision) == ("bf16", "float32")
+
+
+@pytest.mark.parametrize(
+    ("search_steps", "wanted"),
+    [(None, [10, 20, 200]), (30, [30, 30, 200]), (500, [500, 500, 500])],
+)
+def test_a_search_is_as_long_as_suits_a_variant_of_more_steps(
+    search_steps: int | None, wanted: list[int]
+) -> None:
+    """One of fewer keeps what the scale says."""
+    scale = {"learning_rate": "tuned", "steps": 60, "search_steps": search_steps}
+    found = plan(make_ablation(axes=[vary("steps", [30, 60, 600])], scale=scale), seeds=1)
+    searches = [t.search.training for t in found.trials if t.search and t.probe == "quality"]
+    assert sorted(each.steps for each in searches if each) == wanted
