@@ -10,10 +10,11 @@ mixer, larger in parameters and in text, is held out: the law must predict it.
 
 Each run has its own cool-down. Learning rates fall with the square root of the width: `size` found
 0.02, 0.01 and 0.005 at widths 32, 64 and 128; in pilots attention was best at 0.02 with width 16,
-after 500 and 2,000 steps alike, and at 0.0067 with 96; the LSTM at 0.02 with 16. One rate for all
-would cost the widest most, and bend the law. The longest training that is fitted reads the text 0.9
-times at quick, the held-out one 1.8 times; at standard twice that, where repeated text is still
-about as good as new (Muennighoff et al. 2023, arXiv:2305.16264).
+after 500 and 2,000 steps alike, and at 0.0067 with 96; the LSTM at 0.02 with 16. Here it is 0.01 at
+width 64. One rate for all would cost the widest most, and bend the law. The baseline is the held-
+out run of attention: smaller ones need not beat an n-gram. The longest training that is fitted
+reads the text 0.9 times at quick, the held-out one 1.8 times; at standard twice that, where
+repeated text is still about as good as new (Muennighoff et al. 2023, arXiv:2305.16264).
 
 Expected: with 64 tokens of context the LSTM is ahead at these sizes. The exponents are of the order
 of the published ones, no more: other text, characters, models of 10,000 parameters. The law holds
@@ -45,14 +46,15 @@ ABLATION = Ablation(
         source="Kaplan et al. 2020, arXiv:2001.08361, Figure 7",
         published="LSTMs match Transformers on early tokens of the context, not on later ones",
     ),
-    recipe=Recipe(learning_rate=1e-2, width_power=0.5),
+    recipe=Recipe(width_power=0.5),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=2, seeds=3
+            dim=96, depth=2, length=64, steps=4_000, batch=32, learning_rate=0.00816497,
+            num_evaluations=2, seeds=3,
         ),
         "standard": Scale(
-            dim=64, depth=4, length=128, steps=1_000, batch=32, num_evaluations=2, seeds=3,
-            precision="bf16", gpus=0.125
+            dim=384, depth=4, length=128, steps=4_000, batch=32, learning_rate=0.00408248,
+            num_evaluations=2, seeds=3, precision="bf16", gpus=0.125,
         ),
     },
 )  # fmt: skip
