@@ -99,15 +99,13 @@ def _seconds_of_writing(trial: Trial, resources: Resources, gpu: Mapping[str, fl
 def _seconds_of_playing(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
     """Of a task whose model acts: every episode of both splits, as long as one may be.
 
-    Every step of an episode is a pass over the window. The validation split is played in every
-    evaluation, the test split once.
+    Every step of an episode is a pass over the window.
     """
     task = task_class(trial.task)
     if trial.training is None or not issubclass(task, WorldTask):
         return 0.0
     forward = _flops_of_training(trial) / _TRAINING_OVER_FORWARD
-    validation, test = task.num_episodes("validation"), task.num_episodes("test")
-    num_episodes = trial.training.num_evaluations * validation + test
+    num_episodes = task.num_episodes(trial.training.num_evaluations)
     moves = math.ceil(num_episodes / trial.batch) * _SECONDS_OF_A_MOVE
     passes = num_episodes * forward / _flops_per_second(trial, resources, gpu)
     return task.world.limit * (moves + passes)

@@ -62,8 +62,8 @@ MUTANTS_OF_PRETRAINING: tuple[Mutant, ...] = (
     _of_task(
         "every second text follows the first",
         "masked_words.py",
-        "second = np.where(follows[:, None], second, others[:, 1 : 1 + rest])",
-        "second = np.where(follows[:, None], second, second)",
+        "second = np.where(follows[:, None], windows, others)[:, 1 + half : 1 + half + rest]",
+        "second = windows[:, 1 + half : 1 + half + rest]",
         "follows",
     ),
     _of_task(

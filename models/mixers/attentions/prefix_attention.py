@@ -53,12 +53,9 @@ class PrefixAttention(Attention):
         """The past, and the prefix."""
         return _visible(torch.zeros(1, length), None).mask()[0, 0]
 
-    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """Row by row that of attention over what the row may see."""
+    def _seen_from(self, place: int, seen: list[int]) -> list[int]:
         prefix = prefix_length(len(seen))
-        shown = ([j for j in seen if j <= i or j < prefix] for i in range(len(x)))
-        rows = [super(PrefixAttention, self).reference_of_one(x, others, some) for some in shown]
-        return torch.stack([row[i] for i, row in enumerate(rows)])
+        return [j for j in seen if j <= place or j < prefix]
 
 
 def _visible(x: Tensor, mask: Mask) -> Visibility:

@@ -95,9 +95,13 @@ class WorldTask(Task):
         return episodes_of(cls.world, cls.shares, 1.0)
 
     @classmethod
-    def num_episodes(cls, split: Split) -> int:
-        """That a model plays in a split: from every start one for each return asked for."""
-        return NUM_STARTS[split] * len(LEVELS)
+    def num_episodes(cls, num_evaluations: int) -> int:
+        """That a model plays in a training: from every start one for each return asked for.
+
+        Validation starts in every evaluation, test starts once.
+        """
+        starts = num_evaluations * NUM_STARTS["validation"] + NUM_STARTS["test"]
+        return starts * len(LEVELS)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """See `draw_windows`."""

@@ -22,8 +22,8 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from models.architecture import Architecture
 from models.model_spec import ModelSpec
+from models.registry import architecture_class
 from suite.schema import Training
 from suite.tasks.batch import sendable
 from suite.tasks.task import Batch, Task
@@ -70,13 +70,13 @@ def why_eager(model: nn.Module, training: Training) -> str:
         return "the module does not say whether it draws anew as it trains"
     if spec.runtime != "eager":
         return f"the model is run by runtime={spec.runtime!r}"
-    if isinstance(model, Architecture) and model.learns_by_score(spec):
-        return f"{model.name} draws anew as it trains"
     for part in model.modules():
         if getattr(part, "is_stochastic", False):
             return f"{type(part).__name__} draws anew as it trains"
         if getattr(part, "is_reversible", False):
             return "a reversible stack computes its inputs again"
+    if architecture_class(spec.architecture).learns_by_score(spec):
+        return f"{spec.architecture} draws anew as it trains"
     if training.optimizer not in _OPTIMIZERS:
         return f"{training.optimizer} waits for numbers from the GPU"
     if training.adversarial_steps:
