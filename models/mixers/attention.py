@@ -290,15 +290,12 @@ class Attention(Mixer):
         position = self.position if others is x else None
         rows = []
         for i in range(len(x)):
-            some = self._seen_from(i, seen)
-            heads = [
-                self._one_head(h, x[i], i, others[some], some, position) for h in range(self.heads)
-            ]
+            past = others[some := self._seen_from(i, seen)]
+            heads = [self._one_head(h, x[i], i, past, some, position) for h in range(self.heads)]
             rows.append(self.output(torch.cat(heads)))
         return torch.stack(rows)
 
     def _seen_from(self, place: int, seen: list[int]) -> list[int]:
-        """Those of the keys `seen` that the query at a place may see."""
         return [j for j in seen if not self.is_causal or j <= place]
 
     def _one_head(
