@@ -108,8 +108,8 @@ def _drawing(
     """The sides of a claim and the baseline; then others, as far as they fit.
 
     Of too many variants that differ in a number all, along that number. Of scaling laws these, with
-    all trainings. Where it is known what
-    variants keep between tokens, and they differ in it, their whole score against that.
+    all trainings. Where it is known what variants keep between tokens, and they differ in it, their
+    whole score against that.
     """
     groups = law_groups(about, measured, series.task) if about.held_out else ()
     if groups and series.is_whole_score and (law := law_figure(series, groups)):
