@@ -9,7 +9,7 @@ texts. ``steps=9600`` spends on labels alone the FLOPs of both: the claim is at 
 
 Expected: own texts help, most with few labels; others help less; longer on labels helps nothing.
 
-Cost: smoke seconds; quick about 50 minutes on two cores; standard 22 on one H100, as planned.
+Cost: smoke seconds; quick about 80 minutes on two cores; standard 21 on one H100, as planned.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary
@@ -52,8 +52,9 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             tasks=["glosses_in_words", "reviews_in_words", "plays_in_words"],
-            dim=256, depth=4, length=32, steps=600, batch=128, pretraining_steps=8_200,
-            num_training_examples=100, start="definitions_masked", precision="bf16", gpus=0.125,
+            dim=256, depth=4, length=32, steps=600, search_steps=600, batch=64,
+            pretraining_steps=8_200, num_training_examples=100, start="definitions_masked",
+            precision="bf16", gpus=0.125,
         ),
     },
 )  # fmt: skip

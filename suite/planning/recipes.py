@@ -81,13 +81,12 @@ def searching(scale: Scale, training: Training, usual_steps: int) -> Training:
     Args:
         scale: With the variant's changes.
         training: The variant's.
-        usual_steps: Of the scale, which `search_steps` is for. A variant that takes more has at
-            least the usual share of its own: a rate of far shorter trainings would not suit it.
+        usual_steps: Of the scale, which `search_steps` is for. A variant of more steps or fewer
+            takes the same share of its own: a rate of far shorter trainings would not suit it.
     """
-    share = -(-scale.steps // _SEARCH_SHARE)
-    steps = scale.search_steps or share
-    if scale.steps > usual_steps:
-        steps = max(steps, share)
+    steps = -(-scale.steps // _SEARCH_SHARE)
+    if scale.search_steps:
+        steps = -(-scale.search_steps * scale.steps // usual_steps)
     return replace(
         training, steps=steps, warmup_steps=round(training.warmup_steps * steps / scale.steps),
         num_evaluations=1,

@@ -33,9 +33,9 @@ class Recipe(FrozenSpec):
         width_power: The power of the width with which the rate falls: a variant of another width
             than the scale's `dim` has `learning_rate` times (that / its own) to this power. 1 is
             that of hidden matrices in Yang et al. 2022 (arXiv:2203.03466); 0 keeps the rate.
-        search_steps: Steps of each training of that search; None takes a third of `steps`, and so
-            does a variant of more steps than the scale's, if that is more. Its rate is taken over
-            unchanged.
+        search_steps: Steps of each training of that search; None takes a third of `steps`. A
+            variant of other steps than the scale's takes the same share of its own. The rate is
+            taken over unchanged.
         momentum: Of ``sgd``.
         sgd_weight_decay: Of ``sgd``, in place of `weight_decay`; None takes that one. Added to a
             gradient, and at SGD's larger rates, what suits AdamW is far too strong.

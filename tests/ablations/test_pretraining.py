@@ -51,7 +51,8 @@ def test_they_and_the_floors_learn_from_the_same_labels(found: Plan) -> None:
     assert numbers == floors == {100}
 
 
-def test_the_longer_training_has_a_rate_of_long_trainings(found: Plan) -> None:
+def test_the_longer_training_has_a_rate_of_trainings_as_long(found: Plan) -> None:
+    """A rate found in a third of them let it collapse to a single answer in the rest."""
     claim = found.about.claim
     assert claim
     trial = trial_of(found, claim.b)
@@ -59,7 +60,7 @@ def test_the_longer_training_has_a_rate_of_long_trainings(found: Plan) -> None:
     assert trial.search.probe == LEARNING_RATE
     assert trial.training
     assert trial.search.training
-    assert trial.search.training.steps >= trial.training.steps / 3
+    assert trial.search.training.steps == trial.training.steps
 
 
 @pytest.mark.parametrize("scale", SCALES)
