@@ -65,14 +65,19 @@ def _refuse_on_workers(scale: Scale) -> None:
             raise Impossible(f"{what} is for trials of one process, without DeepSpeed")
 
 
-# Where the search for a learning rate begins; it goes as far as it must.
+# Where the search for a learning rate begins, of a new model; it goes as far as it must.
 _FIRST_RATES = {"adamw": 5e-3, "sgd": 0.1, "adafactor": 1e-2}
 _SEARCH_SHARE = 3  # of the steps, the trainings of a search take one in so many
 
 
-def first_rate(scale: Scale) -> float:
-    """The learning rate that the search tries first, and the one of a scale that has no search."""
-    return _FIRST_RATES[scale.optimizer]
+def first_rate(scale: Scale, is_fine_tuned: bool) -> float:
+    """The learning rate that the search tries first, and the one of a scale that has no search.
+
+    A model that is trained already is changed at lower rates than a new one learns at (Devlin et
+    al. 2019, arXiv:1810.04805: 1e-4, then 2e-5 to 5e-5). From the rates of a new one the search can
+    end at a peak where it has forgotten what it knew.
+    """
+    return _FIRST_RATES[scale.optimizer] / (10 if is_fine_tuned else 1)
 
 
 def searching(scale: Scale, training: Training, usual_steps: int) -> Training:

@@ -95,7 +95,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     spec = _model_spec(_named(model, name), variant, scale, interface)
     if reason := _why_whole(spec, scale) or _why_untrained(name, scale):
         raise Impossible(f"{name}: {reason}")
-    training = _training(_at_own_rate(scale, baseline.scale), task)
+    training = _training(_at_own_rate(scale, baseline.scale), task, name)
     found = Subject(
         task=task, model=spec, training=training, length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
@@ -290,12 +290,13 @@ def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
     return scale.model_copy(update={"learning_rate": float(f"{scale.learning_rate * factor:.6g}")})
 
 
-def _training(scale: Scale, task: type[Task]) -> Training:
+def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
     """How the scale says to train; of a tuned learning rate the one that its search tries first."""
     rate = scale.learning_rate
+    is_fine_tuned = scale.start != NO_START and not load_architecture(architecture).starts_from
     return Training(
         steps=scale.steps,
-        learning_rate=first_rate(scale) if rate == TUNED else float(rate),
+        learning_rate=first_rate(scale, is_fine_tuned) if rate == TUNED else float(rate),
         warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
         **checked_recipe(scale, task, is_spread=_parallel(scale) is not None),
     )  # fmt: skip

@@ -405,8 +405,9 @@ class _Sweep:
 
     @cached_property
     def _starts(self) -> StartWeights:
+        plans = {each.key: each for each in (*self.journal.readable_plans(), *self.plans)}
         folder = self.options.out.resolve() / "checkpoints"
-        return StartWeights(self.plans, self.journal.done(), folder)
+        return StartWeights(plans.values(), self.journal.done(), folder)
 
     @cached_property
     def _executor_settings(self) -> ExecutorSettings:

@@ -33,7 +33,11 @@ _SAID = {
 
 
 class StartWeights:
-    """The trials of some plans whose weights others need, and which of those are still to come."""
+    """The trials of some plans whose weights others need, and which of those are still to come.
+
+    The plans are all of the output folder: one that was interrupted may share a parent with another
+    that runs first, and would have to train it again.
+    """
 
     def __init__(self, plans: Iterable[Plan], done: Done, folder: Path) -> None:
         """Nothing is read from `folder`, that of all checkpoints, before it is asked for."""

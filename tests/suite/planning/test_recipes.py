@@ -90,6 +90,20 @@ def test_bf16_needs_no_deepspeed_and_workers_have_it_there() -> None:
     assert (spread.parallel.precision, spread.training.precision) == ("bf16", "float32")
 
 
+@pytest.mark.parametrize(("optimizer", "rate"), [("adamw", 5e-3), ("sgd", 0.1)])
+def test_the_search_of_a_trained_model_begins_at_a_tenth(optimizer: str, rate: float) -> None:
+    """But where what is taken over is not what the recipe trains, as of image tokens."""
+    scale = {"learning_rate": "tuned", "optimizer": optimizer}
+    found = plan(make_ablation(axes=[vary("start", ["none", "parity"])], scale=scale), seeds=1)
+    first = {bool(t.start): t.search.training for t in found.trials if t.search}
+    assert {of: training and training.learning_rate for of, training in first.items()} == {
+        False: rate, True: rate / 10,
+    }  # fmt: skip
+    drawn = plan("image_tokens", seeds=1)
+    searches = [t.search for t in drawn.trials if t.search and t.start]
+    assert {t.training.learning_rate for t in searches if t.training} == {5e-3}
+
+
 @pytest.mark.parametrize(
     ("search_steps", "wanted"),
     [(None, [10, 20, 200]), (31, [16, 31, 310]), (60, [30, 60, 600])],

@@ -144,6 +144,21 @@ def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
 
 
 @pytest.mark.usefixtures("_no_store")
+def test_another_ablation_that_shares_the_parent_leaves_its_weights_to_who_is_not_done(
+    tmp_path: Path,
+) -> None:
+    weights = _run_until_the_parent_is_done(tmp_path / "out")
+    other = tmp_path / "other.py"
+    other.write_text(FILE.replace("'steps': 6", "'steps': 7"))
+    assert weights.parent.name in {t.start.trial_id for t in plan(str(other)).trials if t.start}
+    run(str(other), options=_options(tmp_path / "out"))
+    assert weights.exists()
+    run(ABLATION, options=_options(tmp_path / "out"))
+    assert {attempts for attempts, _ in _numbers(tmp_path / "out").values()} == {1}
+    assert not (tmp_path / "out" / "checkpoints").exists()
+
+
+@pytest.mark.usefixtures("_no_store")
 @pytest.mark.parametrize(
     ("happens", "attempts"),
     [
