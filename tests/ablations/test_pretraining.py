@@ -48,7 +48,7 @@ def test_they_and_the_floors_learn_from_the_same_labels(found: Plan) -> None:
     assert claim
     numbers = {trial_of(found, side).num_training_examples for side in (claim.a, claim.b)}
     floors = {t.num_training_examples for t in found.trials if t.probe == FLOORS}
-    assert numbers == floors == {100}
+    assert numbers == floors == {1_000}
 
 
 def test_the_longer_training_has_a_rate_of_trainings_as_long(found: Plan) -> None:
