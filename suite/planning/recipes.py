@@ -75,7 +75,7 @@ def first_rate(scale: Scale, is_fine_tuned: bool) -> float:
 
     A model that is trained already is changed at lower rates than a new one learns at (Devlin et
     al. 2019, arXiv:1810.04805: 1e-4, then 2e-5 to 5e-5). From the rates of a new one the search can
-    end at a peak where it has forgotten what it knew.
+    end at a lower peak of high rates.
     """
     return _FIRST_RATES[scale.optimizer] / (10 if is_fine_tuned else 1)
 

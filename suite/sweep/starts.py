@@ -35,8 +35,8 @@ _SAID = {
 class StartWeights:
     """The trials of some plans whose weights others need, and which of those are still to come.
 
-    The plans are all of the output folder: one that was interrupted may share a parent with another
-    that runs first, and would have to train it again.
+    The plans are those of all sweeps in the output folder: one that was interrupted may share a
+    parent with another that ends first.
     """
 
     def __init__(self, plans: Iterable[Plan], done: Done, folder: Path) -> None:
