@@ -57,7 +57,9 @@ class Damage:
 
     def __str__(self) -> str:
         what = "cut" if self.is_cut else "a bit flipped"
-        return f"{self.file} {what} at {self.place:.3f}, in {self.num_generations} generations"
+        how = "by the command" if self.is_by_command else "without a driver"
+        # All fields, and the place unrounded: the name is that of a folder, one for each damage.
+        return f"{self.file} {what} at {self.place!r}, in {self.num_generations} generations, {how}"
 
     def do(self, path: Path) -> None:
         """Damage the file."""
