@@ -1,0 +1,88 @@
+"""Runs shipped ablations by the ordinary command, as many trials as fit, and keeps the journal.
+
+Under a time limit the command runs seed 0 of everything first. `bakeoff record` takes the journal
+home.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from tools.gpu_visit.results import JOURNAL, STOPPED, Finding, Item, Visit
+from tools.gpu_visit.runner import ROOT
+
+_LEAST_SECONDS = 5  # or no trial would end
+_SECONDS_TO_STOP = 12  # for the command to start, and to write what has ended
+_DONE, _FAILED = 0, 5  # exit codes of bakeoff
+
+
+def items(visit: Visit) -> Iterator[Item]:
+    """Yield all ablations as one item, since one command orders their trials."""
+    if visit.ablations:
+        yield ", ".join(visit.ablations), partial(_run, visit)
+
+
+def _run(visit: Visit) -> Finding:
+    limit = int(visit.seconds_left) - _SECONDS_TO_STOP
+    if limit < _LEAST_SECONDS:
+        return Finding(text=f"{limit} s are left, too few for a trial", status=STOPPED)
+    visit.work.mkdir(exist_ok=True)
+    if not (visit.work / JOURNAL).exists() and (visit.out / JOURNAL).exists():
+        _copy(visit.out / JOURNAL, visit.work / JOURNAL)
+    scale = "smoke" if visit.is_dry else "standard"
+    done = subprocess.run(
+        [sys.executable, "-m", "suite.cli", "run", *visit.ablations, "--executor", "inline",
+         "--scale", scale, "--out", str(visit.work), "--time-limit", f"{limit}s"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    print(done.stdout)
+    counts = counts_of(visit.work / JOURNAL)
+    said = ", ".join(f"{number} {status}" for status, number in counts.items()) or "no trial ended"
+    text = f"at {scale}: {said}"
+    if done.returncode == _DONE:
+        return Finding(text=text, values=counts)
+    if done.returncode == _FAILED and "the time limit of" in done.stdout:
+        return Finding(text=f"{text}; the time was over", status=STOPPED, values=counts)
+    last_line = (done.stdout.strip().splitlines() or [""])[-1]
+    text = f"{text}; exit code {done.returncode}: {last_line}"
+    return Finding(text=text, status="failed", values=counts)
+
+
+def counts_of(journal: Path) -> dict[str, int]:
+    """Return how many trials ended with each status."""
+    if not journal.exists():
+        return {}
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
+        try:
+            return dict(
+                db.execute("SELECT status, COUNT(*) FROM results GROUP BY status ORDER BY status")
+            )
+        except sqlite3.OperationalError:  # no trial has ended yet
+            return {}
+
+
+def keep_journal(out: Path) -> str:
+    """Copy the journal to the results, also after a kill; return what is wrong, or nothing."""
+    journal = out.with_name(f"{out.name}.work") / JOURNAL
+    if journal.exists():
+        try:
+            _copy(journal, out / JOURNAL)
+        except sqlite3.Error as error:
+            return f"the journal {journal} cannot be copied: {error}"
+    return ""
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a database as of its last transaction, whoever writes into it."""
+    draft = target.with_name(f"{target.name}.draft")
+    draft.unlink(missing_ok=True)
+    with closing(sqlite3.connect(source)) as db, closing(sqlite3.connect(draft)) as into:
+        db.backup(into)
+        into.execute("PRAGMA journal_mode=DELETE")
+    draft.replace(target)

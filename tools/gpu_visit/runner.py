@@ -1,0 +1,193 @@
+"""Runs the parts of a visit one after the other, each in child processes that end at its bound."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from tools.gpu_visit.child import FRESH
+from tools.gpu_visit.results import ALL, LOG, PLANNED, STOPPED, Results, Row, Visit
+
+ROOT = Path(__file__).resolve().parents[2]
+_SECONDS_TO_END = 5.0  # between SIGTERM and SIGKILL
+_MOST_OF_A_LOG = 20_000  # characters of what one child prints
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a visit.
+
+    Attributes:
+        name: As rows and the table have it.
+        seconds: Its share of a visit of twelve minutes.
+        module: Where its `items` are.
+        item_seconds: The longest that one item may take, in a visit of twelve minutes.
+        title: What it measures, for the table.
+    """
+
+    name: str
+    seconds: float
+    module: str
+    item_seconds: float
+    title: str
+
+
+def run_parts(parts: Sequence[Part], visit: Visit, results: Results, end: float) -> None:
+    """Run what is left of the parts until `end`, a time of the monotonic clock.
+
+    What a part leaves of its time is shared by the later ones.
+    """
+    for index, part in enumerate(parts):
+        if results.is_complete(part.name):
+            continue
+        scale = (end - time.monotonic()) / sum(each.seconds for each in parts[index:])
+        seconds = part.seconds * scale
+        if seconds <= 0:
+            return
+        print(f"{part.name}: {part.title} (at most {seconds:.0f} s)", file=sys.stderr, flush=True)
+        item_seconds = part.item_seconds * max(1.0, scale)
+        _PartRun(part, visit, results, seconds, item_seconds).run()
+
+
+class _PartRun:
+    """One part, from its first child process to its last."""
+
+    def __init__(
+        self, part: Part, visit: Visit, results: Results, seconds: float, item_seconds: float
+    ) -> None:
+        self._part, self._results = part, results
+        self._visit = replace(visit, end=time.time() + seconds)
+        self._seconds, self._item_seconds = seconds, item_seconds
+        self._end = time.monotonic() + seconds
+        self._begun, self._began = "", 0.0
+
+    def run(self) -> None:
+        """Start children until no item is left, or the time is over."""
+        while not self._one_child():
+            if time.monotonic() >= self._end:
+                break
+
+    def _one_child(self) -> bool:
+        """Return True if no other child is needed."""
+        self._begun = ""
+        with tempfile.TemporaryFile() as errors:
+            child = self._started(errors)
+            try:
+                why = self._followed(child)
+            finally:
+                _end(child)
+                said = _said(errors)
+        self._log(said)
+        if why == "":
+            code = child.returncode
+            if code == 0:
+                if not any(row.status == STOPPED for row in self._results.of(self._part.name)):
+                    self._add(ALL, "ok", "")
+                return True
+            if code == FRESH and not self._begun:
+                return False
+            signalled = f"signal {-code}" if code < 0 else f"exit code {code}"
+            last_line = (said.strip().splitlines() or [""])[-1]
+            why = f"its process ended with {signalled}: {last_line}"
+        is_part_over = time.monotonic() >= self._end
+        name = self._begun or "(start)"
+        self._add(name, STOPPED if is_part_over else "killed", why)
+        return is_part_over or not self._begun
+
+    def _started(self, errors: IO[bytes]) -> subprocess.Popen[str]:
+        done = self._results.done(self._part.name)
+        given = asdict(self._visit) | {"out": str(self._visit.out), "done": done}
+        threads = {"OMP_NUM_THREADS": "1"} if self._visit.is_dry else {}
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        return subprocess.Popen(
+            [sys.executable, "-m", "tools.gpu_visit.child", self._part.module, json.dumps(given)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
+            env=os.environ | threads | {"PYTHONPATH": path}, start_new_session=True,
+        )  # fmt: skip
+
+    def _followed(self, child: subprocess.Popen[str]) -> str:
+        """Write the child's findings until it ends; return why it must be killed, or nothing."""
+        messages = _messages(child)
+        while True:
+            now = time.monotonic()
+            item_end = self._began + self._item_seconds if self._begun else self._end
+            try:
+                message = messages.get(timeout=max(0.0, min(item_end, self._end) - now))
+            except queue.Empty:
+                if time.monotonic() >= self._end:
+                    return f"the {self._seconds:.0f} s of this part were over"
+                return f"it took more than {self._item_seconds:.0f} s"
+            if message is None:
+                child.wait()
+                return ""
+            self._take(message)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "begins" in message:
+            self._begun, self._began = message["begins"], time.monotonic()
+        elif "found" in message:
+            found = message["found"]
+            self._add(message["name"], found["status"], found["text"], found)
+            self._begun = ""
+        elif message["num_items"] != self._results.num_planned(self._part.name):
+            self._add(PLANNED, "ok", "", {"group": "", "values": message})
+
+    def _add(self, name: str, status: str, text: str, found: dict[str, Any] | None = None) -> None:
+        seconds = time.monotonic() - self._began if self._begun else 0.0
+        others = {key: found[key] for key in ("group", "values")} if found else {}
+        row = Row(
+            part=self._part.name, name=name, status=status, text=text,
+            seconds=round(seconds, 3), **others,
+        )  # fmt: skip
+        self._results.add(row)
+
+    def _log(self, said: str) -> None:
+        if said.strip():
+            with (self._visit.out / LOG).open("a") as file:
+                file.write(f"== {self._part.name}\n{said}\n")
+
+
+def _messages(child: subprocess.Popen[str]) -> queue.SimpleQueue[dict[str, Any] | None]:
+    """Read what the child reports in a thread; None is the end."""
+    found: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert child.stdout is not None
+        for line in child.stdout:
+            with suppress(ValueError):  # a child that was killed leaves half a line
+                found.put(json.loads(line))
+        found.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return found
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End the child and what it has started."""
+    if child.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_SECONDS_TO_END)
+    with suppress(ProcessLookupError):  # also what a child that has ended left in its group
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _said(errors: IO[bytes]) -> str:
+    """Return the end of what a child has printed."""
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - _MOST_OF_A_LOG))
+    return errors.read().decode(errors="replace")
