@@ -76,8 +76,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _minutes(text: str) -> float:
     minutes = float(text)
-    if not 0.1 <= minutes <= 24 * 60:
-        raise argparse.ArgumentTypeError(f"{text}: 0.1 to 1440 minutes are allowed")
+    if not 0.05 <= minutes <= 24 * 60:
+        raise argparse.ArgumentTypeError(f"{text}: 0.05 to 1440 minutes are allowed")
     return minutes
 
 

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _SECONDS_TO_END = 5.0  # between SIGTERM and SIGKILL
 _MOST_OF_A_LOG = 20_000  # characters of what one child prints
 
+_Messages = queue.SimpleQueue[dict[str, Any] | None]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -84,10 +86,12 @@ class _PartRun:
         self._begun = ""
         with tempfile.TemporaryFile() as errors:
             child = self._started(errors)
+            messages = _messages(child)
             try:
-                why = self._followed(child)
+                why = self._followed(child, messages)
             finally:
                 _end(child)
+                self._take_last(messages)
                 said = _said(errors)
         self._log(said)
         if why == "":
@@ -117,9 +121,8 @@ class _PartRun:
             env=os.environ | threads | {"PYTHONPATH": path}, start_new_session=True,
         )  # fmt: skip
 
-    def _followed(self, child: subprocess.Popen[str]) -> str:
+    def _followed(self, child: subprocess.Popen[str], messages: _Messages) -> str:
         """Write the child's findings until it ends; return why it must be killed, or nothing."""
-        messages = _messages(child)
         while True:
             now = time.monotonic()
             item_end = self._began + self._item_seconds if self._begun else self._end
@@ -131,8 +134,15 @@ class _PartRun:
                 return f"it took more than {self._item_seconds:.0f} s"
             if message is None:
                 child.wait()
+                messages.put(None)  # for `_take_last`
                 return ""
             self._take(message)
+
+    def _take_last(self, messages: _Messages) -> None:
+        """Write findings that had arrived when the child was ended."""
+        while (message := messages.get()) is not None:
+            if "found" in message:
+                self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "begins" in message:
@@ -159,15 +169,16 @@ class _PartRun:
                 file.write(f"== {self._part.name}\n{said}\n")
 
 
-def _messages(child: subprocess.Popen[str]) -> queue.SimpleQueue[dict[str, Any] | None]:
+def _messages(child: subprocess.Popen[str]) -> _Messages:
     """Read what the child reports in a thread; None is the end."""
-    found: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    found: _Messages = queue.SimpleQueue()
 
     def read() -> None:
         assert child.stdout is not None
-        for line in child.stdout:
-            with suppress(ValueError):  # a child that was killed leaves half a line
-                found.put(json.loads(line))
+        with child.stdout as lines:
+            for line in lines:
+                with suppress(ValueError):  # a child that was killed leaves half a line
+                    found.put(json.loads(line))
         found.put(None)
 
     threading.Thread(target=read, daemon=True).start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from models.registry import architecture_class
 from suite.errors import UsageError
@@ -13,8 +14,8 @@ from suite.schema import QUALITY, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tasks.registry import TASKS, task_class
 
-_SMALL = {"dim": 64, "depth": 2, "batch": 8}
-_TINY = {"dim": 16, "depth": 1, "batch": 2}
+_SMALL: dict[str, Any] = {"dim": 64, "depth": 2, "batch": 8}
+_TINY: dict[str, Any] = {"dim": 16, "depth": 1, "batch": 2}
 _LENGTH = 64  # where the task does not dictate one
 _GRID_TASKS = ("fashion_mnist_patches", "fashion_mnist_images")
 
@@ -38,8 +39,9 @@ def of_architecture(name: str, *, is_tiny: bool = False) -> Trial:
         UsageError: no task without a download fits it; with the first reason.
     """
     kind = architecture_class(name)
-    parts = {"mixer": "attention", "position": "learned"}
-    model = Model(name, **{part: value for part, value in parts.items() if part in kind.takes})
+    parts: dict[str, Any] = {"mixer": "attention", "position": "learned"}
+    taken: dict[str, Any] = {part: parts[part] for part in parts if part in kind.takes}
+    model = Model(name, **taken)
     fitting = [each for each in TASKS if task_class(each).asks_for in kind.answers]
     return _first(model, sorted(fitting, key=_length_of), _TINY if is_tiny else _SMALL)
 
@@ -54,7 +56,7 @@ def of_mixer(name: str, *, is_causal: bool, is_tiny: bool = False) -> Trial:
     return _first(Model(mixer=name), tasks, _TINY if is_tiny else _SMALL)
 
 
-def _first(model: Model, tasks: list[str], sizes: dict[str, int]) -> Trial:
+def _first(model: Model, tasks: list[str], sizes: dict[str, Any]) -> Trial:
     why = ""
     for task in tasks:
         if any(file.is_fetched for file in task_class(task).source.files):
@@ -74,7 +76,7 @@ def _length_of(task: str) -> int:
     return kind.fixed_length or min(max(least, _LENGTH), most)
 
 
-def _trainings(model: Model, task: str, sizes: dict[str, int]) -> Iterator[Trial]:
+def _trainings(model: Model, task: str, sizes: dict[str, Any]) -> Iterator[Trial]:
     scale = Scale(length=_length_of(task), steps=3, seeds=1, **sizes)
     ablation = Ablation(
         question="Does it train?", baseline=model, axes=[vary("batch", [4])], tasks=[task],

@@ -25,16 +25,20 @@ _SIZE = {"batch": 4, "length": 2048, "dim": 512}
 _DRY_SIZE = {"batch": 2, "length": 64, "dim": 32}
 _CLOSE = 1e-3  # relative, of outputs in float32
 _CLOSE_IN_BF16 = 3e-2
-# (name, mixer, causal, its knobs, peer)
-_LAYERS: tuple[tuple[str, str, bool, dict[str, Any], torch_peers.Adapter], ...] = (
-    ("torch MultiheadAttention", "attention", True, {"heads": 8},
-     torch_peers.multihead_attention(needs_weights=False)),
-    ("torch scaled_dot_product_attention", "attention", True, {"heads": 8},
-     torch_peers.scaled_dot_product),
-    ("torch LSTM", "lstm", True, {}, torch_peers.recurrent(nn.LSTM)),
-    ("torch GRU", "gru", True, {}, torch_peers.recurrent(nn.GRU)),
-    ("performer-pytorch", "performer", False, {"heads": 8}, package_peers.performer),
-)  # fmt: skip
+# name -> mixer, whether it is causal, its knobs, how the peer is made of it
+_Layer = tuple[str, bool, dict[str, Any], torch_peers.Adapter]
+_LAYERS: dict[str, _Layer] = {
+    "torch MultiheadAttention": (
+        "attention", True, {"heads": 8}, torch_peers.multihead_attention(needs_weights=False)
+    ),
+    "torch scaled_dot_product_attention": (
+        "attention", True, {"heads": 8}, torch_peers.scaled_dot_product
+    ),
+    "torch LSTM": ("lstm", True, {}, torch_peers.recurrent(nn.LSTM)),
+    "torch GRU": ("gru", True, {}, torch_peers.recurrent(nn.GRU)),
+    "performer-pytorch": ("performer", False, {"heads": 8}, package_peers.performer),
+}  # fmt: skip
+_STREAMS = ("queries", "keys", "values", "log_decay", "strength")
 # (name, decay of: nothing, a head, a channel; delta rule)
 _STATES = (
     ("fla simple_gla", "head", False), ("fla gla", "channel", False),
@@ -46,16 +50,14 @@ _STATES = (
 def items(visit: Visit) -> Iterator[Item]:
     """Yield torch's layers, then packages."""
     size = _DRY_SIZE if visit.is_dry else _SIZE
-    for name, *layer in _LAYERS:
-        yield name, partial(_layer, visit.device, size, *layer)
+    for name, layer in _LAYERS.items():
+        yield name, partial(_layer, visit.device, size, layer)
     for name, decay, has_delta in _STATES:
         yield name, partial(_state, visit.device, size, name, decay, has_delta)
 
 
-def _layer(
-    device: str, size: dict[str, int], mixer: str, is_causal: bool, knobs: dict[str, Any],
-    adapt: torch_peers.Adapter,
-) -> Finding:  # fmt: skip
+def _layer(device: str, size: dict[str, int], layer: _Layer) -> Finding:
+    mixer, is_causal, knobs, adapt = layer
     torch.manual_seed(0)
     ours = build_mixer(
         mixer, dim=size["dim"], max_length=size["length"], is_causal=is_causal, **knobs
@@ -91,8 +93,6 @@ def _pass(module: nn.Module, x: Tensor, device: str) -> Work:
 
 
 def _state(device: str, size: dict[str, int], name: str, decay: str, has_delta: bool) -> Finding:
-    if device == "cpu":
-        return Finding(text="fla needs a GPU", status="skipped")
     try:
         theirs = _fla(name)
     except ImportError as error:
@@ -101,12 +101,8 @@ def _state(device: str, size: dict[str, int], name: str, decay: str, has_delta: 
     gradient = torch.randn_like(streams[2])
 
     def ours(*given: Tensor | None) -> Tensor:
-        queries, keys, values, log_decay, strength = given
-        assert queries is not None
-        assert keys is not None
-        assert values is not None
-        found = Streams(queries, keys, values, log_decay, strength)
-        return chunked(found, has_delta=has_delta, size=64).to(values.dtype)
+        streams = Streams(**dict(zip(_STREAMS, given, strict=True)))  # type: ignore[arg-type]
+        return chunked(streams, has_delta=has_delta, size=64).to(streams.values.dtype)
 
     def turned(*given: Tensor | None) -> Tensor:  # theirs has heads after time
         swapped = (None if each is None else each.transpose(1, 2).contiguous() for each in given)
@@ -132,11 +128,8 @@ def _streams(
         return torch.randn(size["batch"], heads, size["length"], width, device=device)
 
     keys = functional.normalize(drawn(width), dim=-1)
-    log_decay = {
-        "none": lambda: None,
-        "head": lambda: -functional.softplus(drawn(1) - 2),
-        "channel": lambda: -functional.softplus(drawn(width) - 2),
-    }[decay]()
+    decay_width = {"none": 0, "head": 1, "channel": width}[decay]
+    log_decay = -functional.softplus(drawn(decay_width) - 2) if decay_width else None
     strength = torch.sigmoid(drawn(1)).bfloat16() if has_delta else None
     queries = drawn(width) * width**-0.5
     return queries.bfloat16(), keys.bfloat16(), drawn(width).bfloat16(), log_decay, strength

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
+from suite.events import Assignments
 from suite.execution.mps import PIPES, shared_gpus
 from suite.schema import Resources
 from tools.gpu_visit.results import Finding, Item, Visit
@@ -39,10 +40,7 @@ def _shared(visit: Visit, is_by_mps: bool) -> Finding:
         (_DRY_WIDTHS, _DRY_NUMBERS, _DRY_SECONDS) if visit.is_dry
         else (_WIDTHS, _NUMBERS, _SECONDS)
     )  # fmt: skip
-    numbers = [each for each in numbers if each <= max(1, os.cpu_count() or 1)]
-    share = 0.0 if visit.is_dry else 1 / max(numbers)
-    work = [(baseline("heads", scale="smoke"), Resources(num_gpus=share))] if is_by_mps else []
-    with shared_gpus(work) as given:
+    with shared_gpus(_work(visit, max(numbers)) if is_by_mps else []) as given:
         if is_by_mps and not given and PIPES not in os.environ:
             return Finding(text="MPS cannot be started here", status="skipped")
         rates = _rates(visit.device, widths, numbers, seconds, given)
@@ -54,6 +52,12 @@ def _shared(visit: Visit, is_by_mps: bool) -> Finding:
         )
         said.append(f"width {width}, steps/s of {line}")
     return Finding(text="; ".join(said), values={"steps_per_second": rates})
+
+
+def _work(visit: Visit, number: int) -> Assignments:
+    """Return what `shared_gpus` looks at: trials that share a card."""
+    share = 0.0 if visit.is_dry else 1 / number
+    return [(baseline("heads", scale="smoke"), Resources(num_gpus=share))]
 
 
 def _rates(
@@ -127,12 +131,12 @@ def _train(device: str, widths: Sequence[int]) -> None:
     wait_for(device)
     print("ready", file=to_parent, flush=True)
     for line in sys.stdin:
-        width, begin, end = line.split()
+        asked, begin, end = line.split()
         time.sleep(max(0.0, float(begin) - time.time()))
         steps, begun = 0, time.perf_counter()
         while steps == 0 or time.time() < float(end):
             for _ in range(1 if device == "cpu" else 20):
-                engines[int(width)].step(batch, task)
+                engines[int(asked)].step(batch, task)
                 steps += 1
             wait_for(device)
         print(steps / (time.perf_counter() - begun), file=to_parent, flush=True)

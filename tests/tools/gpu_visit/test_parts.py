@@ -1,0 +1,197 @@
+"""What the parts of a visit measure: everything that is registered, and what a comparison says."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from models.kernels.matrix_state import Streams, recurrent
+from models.registry import ARCHITECTURES, MIXERS
+from suite.errors import UsageError
+from tools.gpu_visit.__main__ import PARTS
+from tools.gpu_visit.parts import ablations, gpu_tests, peers, sharing, steps, timings
+from tools.gpu_visit.results import MOST_BYTES, STOPPED, Results, Visit
+from tools.gpu_visit.runner import ROOT
+from tools.gpu_visit.standard import baseline, of_architecture, of_mixer
+from tools.gpu_visit.table import MOST_LINES
+
+
+@pytest.fixture
+def visit(tmp_path: Path) -> Visit:
+    return Visit(device="cpu", out=tmp_path, end=time.time() + 60, ablations=("heads",))
+
+
+def test_every_architecture_and_mixer_is_an_item(visit: Visit) -> None:
+    names = [name for name, _ in steps.items(visit)]
+    assert {*ARCHITECTURES} <= {*names}
+    assert {f"{name}, causal" for name in MIXERS} <= {*names}
+    assert len(names) == len({*names})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_there_is_a_small_training_of_every_architecture(name: str) -> None:
+    if name == "image_tokens":  # which starts from a trained model: a recipe covers it
+        with pytest.raises(UsageError, match="give start="):
+            of_architecture(name)
+        return
+    assert of_architecture(name).subjects[0].architecture == name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MIXERS)
+def test_there_is_a_small_training_of_every_mixer(name: str) -> None:
+    assert of_mixer(name, is_causal=False).subjects[0].mixer == name
+
+
+def test_three_steps_run_without_a_gpu_and_say_so(visit: Visit) -> None:
+    measured = dict(steps.items(visit))
+    found = measured["attention, causal"]()
+    assert found.text == "eager steps run; recording needs a GPU"
+    assert len(found.values["losses"]) == 3
+    found = measured["linformer, causal"]()
+    assert (found.status, found.text) == ("skipped", "it has no causal form")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "how", "is_declared", "status", "needs_fresh"),
+    [
+        ([1.0, 2.0], "each one CUDA graph", False, "ok", False),
+        ([1.0, 2.1], "each one CUDA graph", False, "failed", False),
+        ([1.0, 2.0], "eagerly: Performer draws anew as it trains", True, "ok", False),
+        ([1.0, 2.0], "eagerly: CUDA error: operation failed", False, "failed", True),
+    ],
+)
+def test_a_recording_is_judged_by_its_losses_and_its_reason(
+    monkeypatch: pytest.MonkeyPatch, recorded: list[float], how: str, is_declared: bool,
+    status: str, needs_fresh: bool,
+) -> None:  # fmt: skip
+    def trained(trial: Any, device: str, *, is_recorded: bool) -> tuple[list[float], str, bool]:
+        return (recorded, how, is_declared) if is_recorded else ([1.0, 2.0], "", is_declared)
+
+    monkeypatch.setattr(steps, "_trained", trained)
+    found = steps.compared(of_mixer("fnet", is_causal=False), "cuda")
+    assert (found.status, found.needs_fresh) == (status, needs_fresh)
+
+
+def test_a_baseline_is_a_training_without_search_and_evaluation() -> None:
+    trial = baseline("heads", scale="smoke", steps=7, batch=3)
+    assert (trial.probe, trial.batch, trial.search) == ("quality", 3, None)
+    assert trial.training is not None
+    assert (trial.training.steps, trial.training.num_evaluations) == (7, 0)
+
+
+@pytest.mark.parametrize(("name", "decay", "has_delta"), peers._STATES[-1:])
+def test_a_state_is_compared_with_a_peer_of_other_order(
+    monkeypatch: pytest.MonkeyPatch, visit: Visit, name: str, decay: str, has_delta: bool
+) -> None:
+    """The peer is our recurrence, given as fla's functions are: heads after time."""
+
+    def peer(*given: Tensor | None) -> Tensor:
+        turned = [None if each is None else each.transpose(1, 2) for each in given]
+        streams = Streams(**dict(zip(peers._STREAMS, turned, strict=True)))
+        return recurrent(streams.wide(), has_delta=has_delta).transpose(1, 2).to(torch.bfloat16)
+
+    monkeypatch.setattr(peers, "_fla", lambda _: peer)
+    found = peers._state("cpu", {"batch": 1, "length": 16, "dim": 32}, name, decay, has_delta)
+    assert found.status == "ok", found.text
+
+
+@pytest.mark.slow
+def test_torch_layers_are_peers(visit: Visit) -> None:
+    found = dict(peers.items(visit))["torch scaled_dot_product_attention"]()
+    assert found.text.startswith("outputs agree")
+
+
+def test_what_is_not_installed_is_skipped(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "performer_pytorch", None)
+    monkeypatch.setitem(sys.modules, "fla.ops.gla", None)
+    measured = dict(peers.items(visit))
+    assert measured["performer-pytorch"]().status == "skipped"
+    assert measured["fla gla"]().status == "skipped"
+    monkeypatch.setattr(gpu_tests, "find_spec", lambda name: None)
+    ((name, measure),) = gpu_tests.items(visit)
+    assert (name, measure().text) == ("pytest", "pytest is missing")
+
+
+def test_the_files_with_tests_for_a_gpu_are_found(visit: Visit) -> None:
+    names = {name for name, _ in gpu_tests.items(visit)}
+    assert {"suite/timing/test_clock.py", "suite/training/engines/test_runtime.py"} <= names
+    assert not [name for name in names if "benchmarks" in name]
+
+
+@pytest.mark.slow
+def test_a_plan_of_timings_is_an_item(visit: Visit) -> None:
+    first, *others = timings.items(visit)
+    assert first[1]().values["num_trials"] > 0
+    assert any(name.startswith("mixer_time") for name, _ in others)
+
+
+def test_too_little_time_for_an_ablation_is_no_result(visit: Visit) -> None:
+    late = dataclasses.replace(visit, end=time.time() + 5)
+    ((_, measure),) = ablations.items(late)
+    assert measure().status == STOPPED
+
+
+def test_a_journal_comes_home_while_it_is_written(tmp_path: Path) -> None:
+    import sqlite3
+
+    out, work = tmp_path / "visit", tmp_path / "visit.work"
+    out.mkdir()
+    work.mkdir()
+    assert ablations.keep_journal(out) == ""
+    with sqlite3.connect(work / "journal.db") as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("CREATE TABLE results (status TEXT)")
+        db.execute("INSERT INTO results VALUES ('ok')")
+        db.commit()
+        assert ablations.keep_journal(out) == ""
+    db.close()
+    assert ablations.counts_of(out / "journal.db") == {"ok": 1}
+    assert [path.name for path in out.iterdir()] == ["journal.db"]
+
+
+def test_trainings_side_by_side_are_counted(monkeypatch: pytest.MonkeyPatch, visit: Visit) -> None:
+    rates = {16: {1: 10.0, 2: 15.0}}
+    monkeypatch.setattr(sharing, "_rates", lambda *given: rates)
+    found = dict(sharing.items(visit))["time slices"]()
+    assert found.text == "width 16, steps/s of 1: 10 (1.00 x), 2: 15 (1.50 x)"
+
+
+@pytest.mark.slow
+def test_a_dry_visit_ends_in_time_with_its_table(tmp_path: Path) -> None:
+    out = tmp_path / "visit"
+    command = [sys.executable, "-m", "tools.gpu_visit", "--device", "cpu", "--out", str(out)]
+    begun = time.monotonic()
+    done = subprocess.run(
+        [*command, "--minutes", "1.5"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - begun <= 1.5 * 60
+    assert done.stdout == (out / "table.txt").read_text()
+    assert len(done.stdout.splitlines()) <= MOST_LINES
+    for part in PARTS:
+        assert f"\n{part.name} ({part.title}): " in done.stdout
+    files = list(out.iterdir())
+    assert len(files) <= 8
+    assert max(file.stat().st_size for file in files) <= MOST_BYTES
+    before = {part.name: Results(out).done(part.name) for part in PARTS}
+    assert sum(map(len, before.values())) > 0
+    done = subprocess.run(
+        [*command, "--minutes", "1", "--resume"], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = Results(out)
+    final = [(row.part, row.name) for row in results.rows if row.status != STOPPED]
+    assert len(final) == len({*final})
+    for part in PARTS:
+        assert {*before[part.name]} <= {*results.done(part.name)}
