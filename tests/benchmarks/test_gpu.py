@@ -18,7 +18,6 @@ import torch
 from models import build_model
 from suite.events import Checkpoints, ExecutorSettings, Finished
 from suite.execution.inline import InlineExecutor
-from suite.planning.plan import plan
 from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
 from suite.schema import Resources, Status, Trial
 from suite.tasks.registry import build_task
@@ -28,6 +27,7 @@ from suite.training.engines.local import LocalEngine
 from suite.training.engines.recording import RECORDED
 from suite.training.loop import Exercise, TrainingProgress, steps
 from tests.benchmarks.interleaved import Contest, Limits
+from tools.gpu_visit.standard import baseline
 
 pytestmark = [pytest.mark.bench, pytest.mark.gpu]
 
@@ -44,15 +44,6 @@ def _on_a_gpu() -> None:
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
     print(f"\n{torch.cuda.get_device_name(0)}, torch {torch.__version__}")
-
-
-def baseline(batch: int | None = None) -> Trial:
-    planned = plan("heads", scale="standard")
-    labels = {cell.trial_id: cell.variant for cell in planned.cells if cell.probe == "quality"}
-    trial = next(t for t in planned.trials if labels.get(t.trial_id) == planned.about.baseline)
-    assert trial.training is not None
-    training = replace(trial.training, steps=STEPS, num_evaluations=0, warmup_steps=0)
-    return replace(trial, training=training, search=None, batch=batch or trial.batch)
 
 
 class Bench:
@@ -84,7 +75,7 @@ class Bench:
 
 
 def test_the_loop_adds_little_to_replaying_its_steps() -> None:
-    bench = Bench(baseline())
+    bench = Bench(baseline("heads", steps=STEPS))
     times = Contest({"replays": bench.replays, "loop": bench.lap}, LIMITS).run()
     ratio, step = times.ratio("loop", "replays"), times.median("replays") / STEPS
     print(f"a replayed step {step * 1e3:.2f} ms; the loop takes {ratio} times as long")
@@ -95,7 +86,7 @@ def test_training_reaches_a_share_of_the_matrix_peak() -> None:
     peak, shares = matrix_peak(clock_of(DEVICE), DEVICE, "bf16"), {}
     print(f"matrix peak in bf16 {peak / 1e12:.0f} TFLOP/s")
     for batch in BATCHES:
-        trial = baseline(batch)
+        trial = baseline("heads", steps=STEPS, batch=batch)
         bench = Bench(trial)
         bench.lap()
         begun = time.perf_counter()
@@ -112,7 +103,7 @@ def test_training_reaches_a_share_of_the_matrix_peak() -> None:
 
 
 def test_trainings_that_share_the_gpu_are_many_more_an_hour(tmp_path: Path) -> None:
-    trials = [replace(baseline(), seed=seed) for seed in range(NUM_TRIALS)]
+    trials = [replace(baseline("heads", steps=STEPS), seed=seed) for seed in range(NUM_TRIALS)]
     checkpoints = Checkpoints(folder=tmp_path)
     executor = InlineExecutor(ExecutorSettings(checkpoints=checkpoints))
     hours = {}

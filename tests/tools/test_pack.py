@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tools import pack as packing
-from tools.pack import installed_needs, pack, packed_names, pins
+from tools.pack import (
+    installed_needs,
+    names_for_a_visit,
+    pack,
+    pack_for_a_visit,
+    packed_names,
+    pins,
+)
 
 ROOT = Path(packing.__file__).parents[1]
 
@@ -44,3 +51,21 @@ def test_wheels_are_asked_for_that_python_and_the_note_says_what_to_type(
     assert any(each.startswith("numpy==2") for each in download)
     note = (tmp_path / "packed" / "README.md").read_text()
     assert "bakeoff run all --scale standard --executor inline" in note
+
+
+def test_for_a_visit_only_what_an_image_with_torch_lacks_is_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = names_for_a_visit(installed_needs, "3.12")
+    assert {"pydantic", "pydantic-core", "pooch", "platformdirs", "sacrebleu", "pytest"} <= {*names}
+    images_have = {"torch", "numpy", "pandas", "scipy", "jinja2", "filelock", "typing-extensions"}
+    assert not images_have & {*names}
+    assert not {"ray", "mlflow", "pyarrow", "matplotlib", "scikit-learn"} & {*names}
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(packing, "_pip", lambda *arguments: asked.append(arguments))
+    pack_for_a_visit(ROOT, tmp_path / "packed", "3.12")
+    ((download, *wanted),) = asked
+    assert download == "download"
+    assert [each for each in wanted if each.startswith("pydantic-core==")]
+    note = (tmp_path / "packed" / "README.md").read_text()
+    assert "python3.12 -m tools.gpu_visit --minutes 12 --out visit" in note
