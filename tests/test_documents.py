@@ -22,6 +22,7 @@ DOCUMENTS = [
     "docs/catalogue.md",
     "docs/comparing.md",
     "docs/design.md",
+    "docs/gpu/README.md",
     "docs/guide.md",
     "docs/measuring.md",
     "docs/reliability.md",

@@ -36,21 +36,24 @@ def _run(visit: Visit) -> Finding:
     if not (visit.work / JOURNAL).exists() and (visit.out / JOURNAL).exists():
         _copy(visit.out / JOURNAL, visit.work / JOURNAL)
     scale = "smoke" if visit.is_dry else "standard"
-    done = subprocess.run(
-        [sys.executable, "-m", "suite.cli", "run", *visit.ablations, "--executor", "inline",
-         "--scale", scale, "--out", str(visit.work), "--time-limit", f"{limit}s"],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-    )  # fmt: skip
-    print(done.stdout)
+    command = [
+        sys.executable, "-m", "suite.cli", "run", *visit.ablations, "--executor", "inline",
+        "--scale", scale, "--out", str(visit.work), "--time-limit", f"{limit}s",
+    ]  # fmt: skip
+    log = visit.work / "run.log"  # a file: also a run that is killed leaves it
+    with log.open("w") as file:
+        code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=file, check=False).returncode
+    output = log.read_text(errors="replace")
+    print(output)
     counts = counts_of(visit.work / JOURNAL)
     said = ", ".join(f"{number} {status}" for status, number in counts.items()) or "no trial ended"
     text = f"at {scale}: {said}"
-    if done.returncode == _DONE:
+    if code == _DONE:
         return Finding(text=text, values=counts)
-    if done.returncode == _FAILED and "the time limit of" in done.stdout:
+    if code == _FAILED and "the time limit of" in output:
         return Finding(text=f"{text}; the time was over", status=STOPPED, values=counts)
-    last_line = (done.stdout.strip().splitlines() or [""])[-1]
-    text = f"{text}; exit code {done.returncode}: {last_line}"
+    last_line = (output.strip().splitlines() or [""])[-1]
+    text = f"{text}; exit code {code}: {last_line}"
     return Finding(text=text, status="failed", values=counts)
 
 

@@ -57,10 +57,11 @@ def _run(file: Path) -> Finding:
     outcomes = _Outcomes()
     with contextlib.redirect_stdout(io.StringIO()) as said:
         pytest.main([*_OPTIONS, f"--rootdir={ROOT}", str(file)], plugins=[outcomes])
-    counts = ", ".join(f"{number} {how}" for how, number in sorted(outcomes.counts.items()))
+    values = dict(outcomes.counts)
+    counts = ", ".join(f"{number} {how}" for how, number in sorted(values.items()))
     text = "; ".join(filter(None, [counts or "no test ran", *outcomes.failures]))
     if outcomes.failures:
         print(said.getvalue())
-        return Finding(text=text, status="failed", values=outcomes.counts, needs_fresh=True)
+        return Finding(text=text, status="failed", values=values, needs_fresh=True)
     status = "ok" if outcomes.counts["passed"] else "skipped"
-    return Finding(text=text, status=status, values=outcomes.counts)
+    return Finding(text=text, status=status, values=values)

@@ -23,7 +23,7 @@ from tools.gpu_visit.runner import ROOT
 from tools.gpu_visit.standard import baseline
 from tools.gpu_visit.stopwatch import wait_for
 
-_WIDTHS, _NUMBERS, _SECONDS = (64, 256), (1, 2, 4, 8), 2.0
+_WIDTHS, _NUMBERS, _SECONDS = (64, 256), (1, 2, 4, 8), 1.5
 _DRY_WIDTHS, _DRY_NUMBERS, _DRY_SECONDS = (16, 32), (1, 2), 0.3
 _SECONDS_TO_BEGIN = 0.3  # until all processes have read the moment
 

@@ -21,6 +21,7 @@ from suite.tasks.registry import build_task
 from suite.training.augmentation import training_batch
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.recording import RECORDED, why_eager
+from suite.training.recipes import float32_products
 from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.standard import of_architecture, of_mixer
 
@@ -68,7 +69,11 @@ def _recipes(device: str, ablation: str) -> Finding:
 
 def compared(trial: Trial, device: str) -> Finding:
     """Train for a few steps eagerly and recorded, from the same weights on the same batches."""
-    assert trial.training is not None
+    with float32_products("float32"):
+        return _compared(trial, device)
+
+
+def _compared(trial: Trial, device: str) -> Finding:
     eager, _, _ = _trained(trial, device, is_recorded=False)
     if not all(map(math.isfinite, eager)):
         return Finding(text=f"a loss is not finite: {eager}", status="failed")
