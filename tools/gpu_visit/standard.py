@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from models.registry import architecture_class
@@ -42,7 +43,7 @@ def of_architecture(name: str, *, is_tiny: bool = False) -> Trial:
     parts: dict[str, Any] = {"mixer": "attention", "position": "learned"}
     taken: dict[str, Any] = {part: parts[part] for part in parts if part in kind.takes}
     model = Model(name, **taken)
-    fitting = [each for each in TASKS if task_class(each).asks_for in kind.answers]
+    fitting = [each for each in _tasks_without_download() if _answer(each) in kind.answers]
     return _first(model, sorted(fitting, key=_length_of), _TINY if is_tiny else _SMALL)
 
 
@@ -59,8 +60,6 @@ def of_mixer(name: str, *, is_causal: bool, is_tiny: bool = False) -> Trial:
 def _first(model: Model, tasks: list[str], sizes: dict[str, Any]) -> Trial:
     why = ""
     for task in tasks:
-        if any(file.is_fetched for file in task_class(task).source.files):
-            continue
         try:
             return next(_trainings(model, task, sizes))
         except UsageError as error:
@@ -68,6 +67,24 @@ def _first(model: Model, tasks: list[str], sizes: dict[str, Any]) -> Trial:
         except StopIteration:
             continue
     raise UsageError(why or "no task asks for what it answers")
+
+
+@cache
+def _tasks_without_download() -> tuple[str, ...]:
+    """Return the tasks whose data ship or are generated, and whose packages are installed."""
+    found = []
+    for name in TASKS:
+        try:
+            files = task_class(name).source.files
+        except ImportError:  # of photos, which are fetched
+            continue
+        if not any(file.is_fetched for file in files):
+            found.append(name)
+    return tuple(found)
+
+
+def _answer(task: str) -> str:
+    return task_class(task).asks_for
 
 
 def _length_of(task: str) -> int:
