@@ -22,6 +22,7 @@ from tools.gpu_visit.results import ALL, LOG, PLANNED, STOPPED, Results, Row, Vi
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS_TO_END = 5.0  # between SIGTERM and SIGKILL
+_SECONDS_TO_LOOK = 0.5  # at most between two looks at a child
 _MOST_OF_A_LOG = 20_000  # characters of what one child prints
 
 _Messages = queue.SimpleQueue[dict[str, Any] | None]
@@ -106,8 +107,8 @@ class _PartRun:
             last_line = (said.strip().splitlines() or [""])[-1]
             why = f"its process ended with {signalled}: {last_line}"
         is_part_over = time.monotonic() >= self._end
-        name = self._begun or "(start)"
-        self._add(name, STOPPED if is_part_over else "killed", why)
+        if self._begun or not is_part_over:
+            self._add(self._begun or "(start)", STOPPED if is_part_over else "killed", why)
         return is_part_over or not self._begun
 
     def _started(self, errors: IO[bytes]) -> subprocess.Popen[str]:
@@ -124,25 +125,29 @@ class _PartRun:
     def _followed(self, child: subprocess.Popen[str], messages: _Messages) -> str:
         """Write the child's findings until it ends; return why it must be killed, or nothing."""
         while True:
-            now = time.monotonic()
             item_end = self._began + self._item_seconds if self._begun else self._end
+            left = min(item_end, self._end) - time.monotonic()
             try:
-                message = messages.get(timeout=max(0.0, min(item_end, self._end) - now))
+                message = messages.get(timeout=min(max(0.0, left), _SECONDS_TO_LOOK))
             except queue.Empty:
                 if time.monotonic() >= self._end:
                     return f"the {self._seconds:.0f} s of this part were over"
-                return f"it took more than {self._item_seconds:.0f} s"
+                if time.monotonic() >= item_end:
+                    return f"it took more than {self._item_seconds:.0f} s"
+                if child.poll() is not None:  # and a process that it started holds the pipe
+                    return ""
+                continue
             if message is None:
                 child.wait()
-                messages.put(None)  # for `_take_last`
                 return ""
             self._take(message)
 
     def _take_last(self, messages: _Messages) -> None:
         """Write findings that had arrived when the child was ended."""
-        while (message := messages.get()) is not None:
-            if "found" in message:
-                self._take(message)
+        with suppress(queue.Empty):
+            while message := messages.get(timeout=_SECONDS_TO_LOOK):
+                if "found" in message:
+                    self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "begins" in message:
@@ -179,7 +184,8 @@ def _messages(child: subprocess.Popen[str]) -> _Messages:
             for line in lines:
                 with suppress(ValueError):  # a child that was killed leaves half a line
                     found.put(json.loads(line))
-        found.put(None)
+        for _ in range(2):  # `_followed` takes one, `_take_last` the other
+            found.put(None)
 
     threading.Thread(target=read, daemon=True).start()
     return found

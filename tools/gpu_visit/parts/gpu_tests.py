@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -52,6 +53,7 @@ class _Outcomes:
 
 
 def _run(file: Path) -> Finding:
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # these tests need none of what is installed
     import pytest
 
     outcomes = _Outcomes()
