@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,6 +128,26 @@ def test_the_files_with_tests_for_a_gpu_are_found(visit: Visit) -> None:
     names = {name for name, _ in gpu_tests.items(visit)}
     assert {"suite/timing/test_clock.py", "suite/training/engines/test_runtime.py"} <= names
     assert not [name for name in names if "benchmarks" in name]
+
+
+def test_a_test_file_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ran(*given: Any, plugins: Any) -> int:
+        for when, outcome in (("setup", "passed"), ("call", "passed"), ("call", "failed")):
+            report = SimpleNamespace(
+                when=when, outcome=outcome, failed=outcome == "failed", nodeid="x.py::test_x",
+                longrepr="assert 1 == 2",
+            )  # fmt: skip
+            plugins[0].pytest_runtest_logreport(report)
+        return 1
+
+    monkeypatch.setattr(pytest, "main", ran)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # and put back what was
+    found = gpu_tests._run(tmp_path / "test_x.py")
+    assert (found.status, found.text) == ("failed", "1 failed, 1 passed; test_x: assert 1 == 2")
+    json.dumps(dataclasses.asdict(found))
+    monkeypatch.setattr(pytest, "main", lambda *given, plugins: pytest.ExitCode.INTERRUPTED)
+    with pytest.raises(KeyboardInterrupt):
+        gpu_tests._run(tmp_path / "test_x.py")
 
 
 @pytest.mark.slow

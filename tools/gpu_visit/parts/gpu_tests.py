@@ -58,7 +58,9 @@ def _run(file: Path) -> Finding:
 
     outcomes = _Outcomes()
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        pytest.main([*_OPTIONS, f"--rootdir={ROOT}", str(file)], plugins=[outcomes])
+        code = pytest.main([*_OPTIONS, f"--rootdir={ROOT}", str(file)], plugins=[outcomes])
+    if code == pytest.ExitCode.INTERRUPTED and not outcomes.failures:
+        raise KeyboardInterrupt  # which pytest has caught: the time of this part is over
     values = dict(outcomes.counts)
     counts = ", ".join(f"{number} {how}" for how, number in sorted(values.items()))
     text = "; ".join(filter(None, [counts or "no test ran", *outcomes.failures]))
