@@ -8,6 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from suite.import_order import claim_names
+
+claim_names()
+
 if TYPE_CHECKING:
     from suite.commands.from_python import plan, run
     from suite.execution.run_task import run_task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -144,9 +144,45 @@ class Condition:
 
 
 def runs_own_code(trial: Trial) -> bool:
-    """Whether it runs a mixer of the user's, which may change anything in its process."""
-    taught_by = trial.teacher.subjects if trial.teacher else ()
-    return any(subject.is_own for subject in (*trial.subjects, *taught_by))
+    """Return True if it, or a trial that it needs, has a class of the user's.
+
+    Such a class may change anything in its process.
+    """
+    is_own = any(subject.is_own for subject in trial.subjects)
+    return is_own or any(map(runs_own_code, trial.parents.values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedModule:
+    """A module of the user's, as it was when the sweep was planned.
+
+    Attributes:
+        file: Where it was read; it stays its `__file__`. Empty for a folder without `__init__.py`.
+        source: Its text; None for a compiled module.
+        folders: Where a package looks for its modules; None if it is not a package.
+    """
+
+    file: str
+    source: str | None
+    folders: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCode:
+    """The user's code that the trials of a sweep run, by value.
+
+    Trials import it from here and never from the user's folder, where it may be edited meanwhile.
+
+    Attributes:
+        modules: By their names in Python.
+        digests: The SHA-256 of each other file that the classes declare, by its path. These are
+            read where they lie, so a trial checks them before and after.
+        folders: The user's folders, which are not on the import path of a trial.
+    """
+
+    modules: Mapping[str, PlannedModule] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
 
 
 class Unavailable(UnavailableError):
@@ -173,13 +209,13 @@ class ExecutorSettings:
     """What every trial needs besides its specification.
 
     Attributes:
-        source_paths: Folders that a user's own modules are imported from.
         checkpoints: Where trials write their checkpoints.
+        code: The user's code that they run; None where it lies on their import path.
         trial_seconds: How long one may run; None sets no limit.
     """
 
     checkpoints: Checkpoints
-    source_paths: tuple[str, ...] = ()
+    code: PlannedCode | None = None
     trial_seconds: float | None = None
 
 

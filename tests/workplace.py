@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from suite.events import PlannedCode, PlannedModule
+
 ABLATION = '''"""A small question."""
 from suite import Ablation, Model, Scale, vary
 
@@ -131,6 +133,13 @@ class Stops(Good):
     def meet_fault(self, x):
         os.kill(os.getpid(), signal.SIGSTOP)
 '''
+
+
+def code_in(folder: Path) -> PlannedCode:
+    """The modules in a folder, as trials get them that were planned."""
+    files = folder.glob("*.py")
+    modules = {f.stem: PlannedModule(file=str(f), source=f.read_text()) for f in files}
+    return PlannedCode(modules=modules, folders=(str(folder),))
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,19 @@ to have the dependencies.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from models.model_spec import content_hash
 from suite.errors import QUIET
-from suite.planning.own_modules import OURS, own_modules, places
+from suite.import_order import OURS
+from suite.planning.own_modules import own_files, own_packages
 from suite.provenance import COMMIT, commit
 from suite.schema import Plan
 from suite.spec import SpecError
@@ -48,6 +50,17 @@ class CodeBundle:
         """Bytes of each of the user's own files, by its place in the bundle."""
         found = sorted(path for path in self.files.rglob("*") if path.is_file())
         return {str(path.relative_to(self.files)): path.stat().st_size for path in found}
+
+    def digest(self) -> str:
+        """Hash the names and contents of all files that are sent."""
+        ours = [(folder.parent, file) for folder in self.packages for file in _files(folder)]
+        own = [(self.files, self.files / name) for name in self.sizes()]
+        return content_hash(
+            sorted(
+                [str(file.relative_to(above)), hashlib.sha256(file.read_bytes()).hexdigest()]
+                for above, file in (*ours, *own)
+            )
+        )
 
     def runtime_env(self) -> dict[str, Any]:
         """For Ray's `submit_job` or `init`, both of which upload the folders.
@@ -88,14 +101,11 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
     """(place in the bundle, file) of everything of the user's own."""
-    for name in own_modules(plans):
-        module = sys.modules[name]
-        if hasattr(module, "__path__"):  # a package, or a folder without __init__.py
-            for folder in map(Path, module.__path__):
-                for file in _files(folder):
-                    yield f"{name}/{file.relative_to(folder)}", file
-        else:
-            yield f"{name}.py", Path(*places(module))
+    for name, folders in own_packages(plans).items():
+        for folder in map(Path, folders):
+            for file in _files(folder):
+                yield f"{name}/{file.relative_to(folder)}", file
+    yield from ((place, file) for place, (file, _) in own_files(plans).items())
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -58,7 +58,7 @@ def _has_started(num_starts_left: int) -> bool:
             ray.init(
                 address="local", include_dashboard=False, log_to_driver=False,
                 logging_level="error", object_store_memory=_OBJECT_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
+                _node_ip_address="127.0.0.1", job_config=ray_private.InstalledFirst(),
             )  # fmt: skip
     except Exception as error:  # a bare one, where its node is slow to start
         ray.shutdown()
@@ -100,7 +100,8 @@ def joined(
                 "RAY_AUTH_TOKEN_PATH?"
             ) from error
     try:
-        yield RayExecutor(replace(settings, source_paths=()), is_own=False)
+        # The bundle is the planned code, and lies elsewhere on each host.
+        yield RayExecutor(replace(settings, code=None), is_own=False)
     finally:
         ray.shutdown()
 

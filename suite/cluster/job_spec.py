@@ -1,7 +1,7 @@
 """Specify the Ray job of a submitted sweep: its id, its command and its metadata.
 
-The id is a hash of the sweep, so the same sweep submitted twice is one job. Everybody who sees the
-cluster can read all of this.
+The id is a hash of the sweep and of the code that is sent, so both submitted twice are one job.
+Everybody who sees the cluster can read all of this.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class JobSpec:
         tracking_uri: The MLflow store; None is an SQLite file in the output folder.
         trial_ids: Of all trials, sorted.
         options: Further ones of `bakeoff run`; what they change of the trials is in `trial_ids`.
+        code: A hash of all that is sent: two users may have files of the same names.
     """
 
     names: tuple[str, ...]
@@ -62,6 +63,7 @@ class JobSpec:
     tracking_uri: str | None
     trial_ids: tuple[str, ...]
     options: tuple[str, ...] = ()
+    code: str = ""
 
     @property
     def first_id(self) -> str:
@@ -69,6 +71,7 @@ class JobSpec:
         stems = "-".join(Path(name).stem for name in self.names)[:_LONGEST_NAMES]
         content = [
             sorted(self.names), self.scale, self.trial_ids, str(self.out), self.tracking_uri,
+            self.code,
         ]  # fmt: skip
         return f"{PREFIX}{stems}-{self.scale}-{content_hash(content)[:12]}"
 

@@ -28,7 +28,14 @@ from ray.exceptions import OutOfMemoryError
 
 from suite.cluster.capacity import asked_of_a_node
 from suite.cluster.worker import MARK, Mailbox, WorkerConfig, work
-from suite.events import Checkpoints, Event, Finished, Progressed, Started
+from suite.events import (
+    Event,
+    ExecutorSettings,
+    Finished,
+    Progressed,
+    Started,
+    runs_own_code,
+)
 from suite.execution.output import with_left_output
 from suite.provenance import provenance
 from suite.schema import Point, Provenance, Resources, Result, Status, Trial
@@ -38,7 +45,7 @@ _SECONDS_BETWEEN_LOOKS = 0.3
 
 
 def run_trial_of_workers(
-    trial: Trial, resources: Resources, place: str, checkpoints: Checkpoints
+    trial: Trial, resources: Resources, place: str, settings: ExecutorSettings
 ) -> Iterator[Event]:
     """Run it, from its newest checkpoint on; its points as they come, its result last.
 
@@ -48,10 +55,12 @@ def run_trial_of_workers(
     The trial starts once here, and again, with their provenance, whenever its workers do.
     """
     yield Started(trial.trial_id, place)
+    checkpoints = settings.checkpoints
     absolute = replace(checkpoints, folder=checkpoints.folder.resolve())
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
     import_paths = tuple(str(Path(path).resolve()) for path in sys.path)
-    config = WorkerConfig(trial, resources, place, absolute, import_paths, mailbox)
+    code = settings.code if runs_own_code(trial) else None
+    config = WorkerConfig(trial, resources, place, absolute, import_paths, mailbox, code)
     trainer, events = _TrainerThread(config), _NewEvents(trial.trial_id)
     trainer.start()
     while trainer.is_alive():

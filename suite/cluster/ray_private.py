@@ -16,7 +16,10 @@ from ray._private import services, worker
 from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray._private.state import state
 from ray.core.generated import gcs_pb2
+from ray.job_config import JobConfig
 from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+from suite.import_order import ROOT, program_folder
 
 _SECONDS_TO_START_A_NODE = 60.0
 
@@ -32,6 +35,21 @@ def print_nothing() -> None:
     These messages come past `log_to_driver` and the logging level.
     """
     worker.print_to_stdstream = lambda *what, **how: None
+
+
+class InstalledFirst(JobConfig):  # type: ignore[misc]
+    """A job whose workers do not import from the driver's folders before the installed packages.
+
+    Ray puts the folder of the program and the current one first on their path, unless the job has a
+    working directory. They stay only if our own packages lie there.
+    """
+
+    def __init__(self) -> None:
+        is_needed = str(ROOT) in (os.getcwd(), program_folder())
+        super().__init__(_py_driver_sys_path=[str(ROOT)] if is_needed else [])
+
+    def _runtime_env_has_working_dir(self) -> bool:
+        return True
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -95,11 +94,13 @@ def _stream_trial(
     trial: Trial, resources: Resources, settings: ExecutorSettings
 ) -> Iterator[Event]:
     from suite.execution.output import captured_output, with_output
+    from suite.execution.planned_code import import_only
     from suite.execution.trial import run_trial
     from suite.timeouts import limited
     from suite.training.checkpoint import checkpointer_for
 
-    _find_own_modules(settings)
+    if runs_own_code(trial):
+        import_only(settings.code)
     if not resources.num_gpus:  # Ray shows them to everybody
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)
@@ -132,12 +133,7 @@ def _stream_trial_of_workers(
 ) -> Iterator[Event]:
     from suite.cluster.multi_worker import run_trial_of_workers
 
-    _find_own_modules(settings)
-    yield from run_trial_of_workers(trial, resources, _place(), settings.checkpoints)
-
-
-def _find_own_modules(settings: ExecutorSettings) -> None:
-    sys.path[:0] = [path for path in settings.source_paths if path not in sys.path]
+    yield from run_trial_of_workers(trial, resources, _place(), settings)
 
 
 def _place() -> str:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from suite.events import Checkpoints, Event, Finished, Progressed, Remarked, Started
+from suite.events import (
+    Checkpoints,
+    Event,
+    Finished,
+    PlannedCode,
+    Progressed,
+    Remarked,
+    Started,
+)
 from suite.schema import Resources, Status, Trial
 from suite.training.checkpoint import checkpointer_for
 
@@ -49,6 +57,7 @@ class WorkerConfig:
     checkpoints: Checkpoints
     import_paths: tuple[str, ...]
     mailbox: Any  # a handle of `Mailbox`
+    code: PlannedCode | None = None
 
     @property
     def folder(self) -> Path:
@@ -87,10 +96,12 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
     config = loop_config["config"]
     if ray.get(config.mailbox.is_over.remote()):
         return
-    sys.path[:0] = [path for path in config.import_paths if path not in sys.path]
+    sys.path += [path for path in config.import_paths if path not in sys.path]
     from suite.execution.output import captured_output, with_output
+    from suite.execution.planned_code import import_only
     from suite.execution.trial import run_measuring
 
+    import_only(config.code)
     rank, measure = ray.train.get_context().get_world_rank(), partial(_measure, config)
     with captured_output(config.checkpoints, config.trial.trial_id, rank) as output:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -39,7 +38,6 @@ class InlineExecutor:
     """Runs trials one at a time, but for those that share GPUs; a timing is always alone."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
-        sys.path[:0] = [path for path in settings.source_paths if path not in sys.path]
         self._settings = settings
 
     def execute(self, work: Assignments) -> Iterator[Event]:
@@ -65,8 +63,9 @@ class InlineExecutor:
                     ending.callback(templates[resources].close)
                 limit, checkpoints = self._settings.trial_seconds, self._settings.checkpoints
                 yield from run_in_subprocess(
-                    trial, resources, limit, checkpoints, templates[resources]
-                )
+                    trial, resources, limit, checkpoints, templates[resources],
+                    code=self._settings.code,
+                )  # fmt: skip
 
     def _here(self, trial: Trial, resources: Resources) -> Iterator[Event]:
         """Run it in this process, and undo what it changes of it."""
@@ -84,7 +83,9 @@ class InlineExecutor:
         gc.collect()
         torch.cuda.empty_cache()  # releases what earlier trainings still reserve on the GPU
         for trial, resources in work:
-            yield from run_in_subprocess(trial, resources, self._settings.trial_seconds)
+            yield from run_in_subprocess(
+                trial, resources, self._settings.trial_seconds, code=self._settings.code
+            )
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
         """That of this process."""

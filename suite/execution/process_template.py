@@ -17,10 +17,29 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, NamedTuple
 
+from suite.import_order import ROOT, program_folder
+
 PID, END = struct.Struct("q"), struct.Struct("qq")  # what it answers
-_START = "import sys; sys.path[:] = sys.argv[2:]; del sys.argv[2:]; " + (
-    "from suite.execution.subprocess_main import serve; serve(int(sys.argv[1]))"
+# The other process gets our packages from where they are here, whatever lies on its import path.
+_START = (
+    "import sys; file = sys.argv[1]; sys.path[:] = sys.argv[2:]; del sys.argv[1:]; "
+    "import importlib.util; spec = importlib.util.spec_from_file_location('suite', file); "
+    "sys.modules['suite'] = suite = importlib.util.module_from_spec(spec); "
+    "spec.loader.exec_module(suite); from suite.execution import subprocess_main; "
 )
+
+
+def python_command(statement: str) -> list[str]:
+    """Return the command of a Python with our packages and this one's import path.
+
+    The folder of the program, and the current one, come last: with `-m` the user's `queue.py`
+    would be found before Python's own.
+
+    Args:
+        statement: What it executes, with the module `subprocess_main` at hand.
+    """
+    path = sorted(sys.path, key=lambda entry: entry in ("", program_folder()))
+    return [sys.executable, "-c", _START + statement, str(ROOT / "suite" / "__init__.py"), *path]
 
 
 class ProcessEnd(NamedTuple):
@@ -70,7 +89,7 @@ class ProcessTemplate:
         self._ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(theirs.fileno()), *sys.path], env=environment,
+                python_command(f"subprocess_main.serve({theirs.fileno()})"), env=environment,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip

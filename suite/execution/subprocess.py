@@ -12,7 +12,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,20 +21,19 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from suite.events import Checkpoints, Event, Finished
+from suite.events import Checkpoints, Event, Finished, PlannedCode, runs_own_code
 from suite.execution.output import appended_only, end_of, with_output
-from suite.execution.process_template import ForkedProcess, ProcessEnd, ProcessTemplate
+from suite.execution.process_template import (
+    ForkedProcess,
+    ProcessEnd,
+    ProcessTemplate,
+    python_command,
+)
 from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
 from suite.provenance import COMMIT, commit, provenance
 from suite.schema import Resources, Result, Status, Trial
 from suite.timeouts import SECONDS_OF_GRACE, timeout_reason
 
-# The other process gets this one's import path, in the same order. `-P` and `-m` together would
-# not find a suite in the current folder, and `-m` alone would find the user's `queue.py` before
-# Python's own.
-_START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; " + (
-    "from suite.execution.subprocess_main import main; main()"
-)
 _Process = subprocess.Popen[bytes] | ForkedProcess
 _BYTES_PER_READ = 65_536
 _POLL_SECONDS = 0.2
@@ -49,14 +47,16 @@ def run_in_subprocess(
     checkpoints: Checkpoints | None = None,
     template: ProcessTemplate | None = None,
     *,
+    code: PlannedCode | None = None,
     is_stopped: threading.Event | None = None,
 ) -> Iterator[Event]:
     """Run one trial in a process of its own; however the process ends, a result comes last.
 
     The process and all that it has started are killed when this ends or is closed, and
     `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself. With a template it
-    is forked and not started: no timing is, since its memory would lie as another's did. Soon after
-    `is_stopped` is set, by another thread, this ends without a result.
+    is forked and not started: no timing is, since its memory would lie as another's did. With
+    `code` it imports the user's modules from there. Soon after `is_stopped` is set, by another
+    thread, this ends without a result.
     """
     is_stopped = is_stopped or threading.Event()
     with (
@@ -64,7 +64,10 @@ def run_in_subprocess(
         _process(resources, errors, template) as process,
         _killed_after(trial_seconds, process) as is_late,
     ):
-        asked: dict[str, Any] = {"trial_seconds": trial_seconds, "checkpoints": checkpoints}
+        asked: dict[str, Any] = {
+            "trial_seconds": trial_seconds, "checkpoints": checkpoints,
+            "code": code if runs_own_code(trial) else None,
+        }  # fmt: skip
         _ask(process, TrialRequest(trial=trial, resources=resources, **asked))
         for line in _lines(process, is_stopped):
             try:
@@ -150,7 +153,7 @@ def _started(resources: Resources, errors: IO[bytes], template: ProcessTemplate 
         with suppress(OSError):  # it has gone
             return template.fork(errors)
     return subprocess.Popen(
-        [sys.executable, "-c", _START, *sys.path], env=environment_of(resources),
+        python_command("subprocess_main.main()"), env=environment_of(resources),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter
 
-from suite.events import Checkpoints, Event
+from suite.events import Checkpoints, Event, PlannedCode
 from suite.execution.output import cut_when_long
 from suite.execution.process_template import END, PID
 from suite.schema import Resources, Trial
@@ -26,12 +26,17 @@ from suite.schema import Resources, Trial
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """What to run, with what, how long it may take, and where its checkpoints are."""
+    """What to run, with what, how long it may take, and where its checkpoints are.
+
+    Attributes:
+        code: The user's code that it runs.
+    """
 
     trial: Trial
     resources: Resources
     trial_seconds: float | None = None
     checkpoints: Checkpoints | None = None
+    code: PlannedCode | None = None
 
 
 REQUEST = TypeAdapter(TrialRequest)
@@ -46,10 +51,12 @@ def main() -> None:
     threading.Thread(target=_exit_with_the_input, daemon=True).start()
     threading.Thread(target=cut_when_long, args=(2, threading.Event()), daemon=True).start()
     # Only now, so that a parent that dies during these slow imports ends this process too.
+    from suite.execution.planned_code import import_only
     from suite.execution.trial import run_trial
     from suite.timeouts import limited
     from suite.training.checkpoint import checkpointer_for
 
+    import_only(request.code)
     where = request.checkpoints
     kept = checkpointer_for(request.trial, where) if where else None
     events = run_trial(request.trial, request.resources, f"process {os.getpid()}", kept)

@@ -33,6 +33,7 @@ from suite.events import (
     runs_own_code,
     writable_event,
 )
+from suite.execution.planned_code import refuse_changed_files
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import (
@@ -128,7 +129,7 @@ def run_measuring(
         torch.set_num_threads(resources.num_threads)
         use = _gpu_use(trial, resources)
         with float32_products(precision) if resources.num_gpus else nullcontext():
-            yield from _events(trial.trial_id, measure(), collected)
+            yield from _events(trial.trial_id, _unchanged(measure), collected)
     except BaseException as error:  # a mixer may raise anything
         if _ends_more_than_the_trial(error):
             raise
@@ -147,6 +148,13 @@ def run_measuring(
         **use(),
     )  # fmt: skip
     yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
+
+
+def _unchanged(measure: Measure) -> Iterator[Said]:
+    """Measure, unless a file that the user's code declares is changed before the end."""
+    refuse_changed_files()
+    yield from measure()
+    refuse_changed_files()
 
 
 def _gpu_use(trial: Trial, resources: Resources) -> Callable[[], dict[str, Any]]:

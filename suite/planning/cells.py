@@ -5,17 +5,14 @@ The grain of the probe decides; everything else is the same for all.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
-from models import Architecture, Mixer, ModelSpec, architecture_class, mixer_class, position_class
+from models import ModelSpec, architecture_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject, as_trained
+from suite.planning.versions import architecture_version, mixer_version
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
 from suite.schema import (
@@ -265,23 +262,3 @@ def _versions(
     if parallel is not None:
         versions["engine sharded"] = sharded.VERSION
     return versions
-
-
-@cache
-def mixer_version(name: str) -> int | str:
-    """A shipped mixer's own; for a user's mixer the hash of its file."""
-    return _version(mixer_class(name), is_own=":" in name)
-
-
-def architecture_version(name: str) -> int | str:
-    """Likewise."""
-    return _version(architecture_class(name), is_own=":" in name)
-
-
-def _version(kind: type[Mixer] | type[Architecture], *, is_own: bool) -> int | str:
-    if not is_own:
-        version: int = kind.version
-        return version
-    file = inspect.getsourcefile(kind)
-    assert file is not None, "a class that was imported from a module has a source file"
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]

@@ -129,8 +129,15 @@ def _loaded(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_P
 
 def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
     """As `_found`, of a module of the user's own, which may raise anything."""
+    module = name.partition(":")[0]
+    if module == "__main__":
+        raise SpecError(
+            f"{kind} {name!r}: no trial can import what is written in the program itself; put the "
+            f"class into a file of its own, as my_models.py, and name it "
+            f"'my_models:{name.partition(':')[2]}'."
+        )
     try:
-        is_loaded = name.partition(":")[0] in sys.modules
+        is_loaded = module in sys.modules
         with nullcontext() if is_loaded else guarded(f"{kind} {name!r}"):
             return _found(find, name)
     except (SpecError, KeyboardInterrupt):

@@ -33,12 +33,14 @@ from types import CodeType, ModuleType
 from pydantic import ValidationError
 
 from suite.errors import unknown_name, words_of, writable
+from suite.import_order import OURS
+from suite.planning.hidden_modules import refuse_hidden
+from suite.planning.loaded_source import RecordingLoader, forget_changed, recorded
 from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 
 ALL = "all"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_OURS = frozenset({"suite", "models", "ablations", "reports"})
 _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
 _MOST_PRINTED = 2_000  # characters of what an import prints
 
@@ -49,7 +51,7 @@ class LoadedAblation:
 
     Attributes:
         note: The docstring of its file.
-        source_paths: The folder of a user's own file, from which workers import its mixers.
+        source_paths: The folder of a user's own file, from which its modules are imported.
         options: The `--set` options that it was changed by, as a command has them; mostly none.
     """
 
@@ -126,13 +128,15 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
         raise SpecError(f"{path}: a Python module {path.stem!r} exists already; rename the file.")
     folder = str(path.parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)  # last: nothing in it may hide a package that others import
+    forget_changed()
+    refuse_hidden(path)
     return _entry(path, path.stem, (folder,))
 
 
 def _shadows(name: str) -> bool:
     """Whether other code may import a module of that name, and would now get the user's file."""
-    if name in sys.stdlib_module_names or name in _OURS:
+    if name in sys.stdlib_module_names or name in OURS:
         return True
     installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     return PathFinder.find_spec(name, installed) is not None
@@ -149,14 +153,15 @@ def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Loade
 
 def _executed(path: Path, module_name: str) -> ModuleType:
     """The module of that file, run now; every way in which it can fail is one sentence."""
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None, "a .py file has a loader"
+    loader = RecordingLoader(module_name, str(path))
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
+    assert spec is not None, "it has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
         with guarded("the file"):
             # Not by the loader: it would leave bytecode beside the user's file.
-            exec(_compiled(path), vars(module))  # nosec  # B102: the file that the person asked us to run
+            exec(_compiled(path, loader), vars(module))  # nosec  # B102: the file that the person asked us to run
     except (KeyboardInterrupt, LeftThread):
         raise
     except SyntaxError as error:
@@ -169,12 +174,13 @@ def _executed(path: Path, module_name: str) -> ModuleType:
     return module
 
 
-def _compiled(path: Path) -> CodeType:
+def _compiled(path: Path, loader: RecordingLoader) -> CodeType:
     num_bytes = path.stat().st_size
     if num_bytes > _MOST_BYTES:
         raise SpecError(f"an ablation file has at most {_MOST_BYTES} bytes, and this {num_bytes}.")
     try:
-        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        loader.body = path.read_bytes()
+        return compile(loader.body, str(path), "exec", dont_inherit=True)
     except (MemoryError, RecursionError):
         raise SpecError("an expression in the file is too deeply nested for Python.") from None
 
@@ -231,7 +237,13 @@ def guarded(what: str) -> Iterator[None]:
         LeftThread: if it leaves a thread that keeps a program alive.
     """
     before = threading.enumerate()
-    with chdir("."), redirect_stdout(_Few()), import_time_limit(what), _state_kept():
+    with (
+        chdir("."),
+        redirect_stdout(_Few()),
+        recorded(),
+        import_time_limit(what),
+        _state_kept(),
+    ):
         yield
     left = [each.name for each in threading.enumerate() if each not in before and not each.daemon]
     if left:
@@ -248,6 +260,7 @@ def tried() -> Iterator[None]:
         open(os.devnull, "w") as nowhere,
         redirect_stdout(nowhere),
         redirect_stderr(nowhere),
+        recorded(),
         _state_kept(),
     ):
         yield

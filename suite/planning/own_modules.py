@@ -1,134 +1,385 @@
-"""Find the user's own code of a plan: the ablation's file, and all of the user's that it imports.
+"""Find the user's own code: which modules a class imports, and the files that it declares.
 
-Own is what was imported from outside the installed packages and ours. The plan must be made in this
-process: what it imports is read off the interpreter.
+Own is what lies outside the installed packages and ours. Imports are read off the text, so that the
+same files give the same identity in every process; the text must be the one that was imported here.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import importlib.util
 import sys
-import sysconfig
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path, PurePosixPath
 
+from models import Architecture, Mixer, architecture_class, mixer_class
+from models.model_spec import content_hash
 from models.registry import mixer_pattern
+from suite.events import PlannedCode, PlannedModule
+from suite.import_order import OURS, program_folder
+from suite.planning.loaded_source import is_changed, is_installed
 from suite.schema import Plan
+from suite.spec import SpecError
 from suite.text import redact
 
-OURS = ("suite", "models", "ablations", "reports")
+Part = type[Mixer] | type[Architecture]
 
 
-def source_of(plan: Plan) -> dict[str, str]:
-    """Place -> text of the user's files that a plan was made from; empty where there are none.
+@dataclass(frozen=True)
+class OwnModule:
+    """A module of the user's, as its file holds it.
 
-    Passwords in addresses are left out.
+    Attributes:
+        name: Its full name in Python.
+        file: Its source, or a compiled module.
+        folders: Where a package looks for its modules; None if it is not a package.
     """
-    waiting, found = list(dict.fromkeys(_named_in(plan))), dict[str, str]()
-    seen: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in sys.modules or not _is_own(name.partition(".")[0]):
-            continue
-        seen.add(name)
-        file = getattr(sys.modules[name], "__file__", None)
-        with suppress(OSError, SyntaxError, ValueError):  # changed meanwhile
-            if file and file.endswith(".py"):
-                body = Path(file).read_bytes()
-                found[_place(name, file)] = redact(body.decode(errors="backslashreplace"))
-                waiting += _modules_in(body, str(sys.modules[name].__package__))
-    return dict(sorted(found.items()))
+
+    name: str
+    file: Path
+    body: bytes
+    folders: tuple[str, ...] | None
+
+    @property
+    def is_source(self) -> bool:
+        """Return False for a compiled module."""
+        return self.file.suffix == ".py"
+
+    @property
+    def place(self) -> str:
+        """The path of its file below the folder that it is imported from."""
+        stem = self.name.replace(".", "/")
+        return f"{stem}{self.file.suffix}" if self.folders is None else f"{stem}/__init__.py"
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Its syntax; empty where it has none."""
+        try:
+            return ast.parse(self.body) if self.is_source else ast.Module([], [])
+        except (SyntaxError, ValueError):
+            return ast.Module([], [])
+
+    @property
+    def imported(self) -> Iterator[str]:
+        """Every module that it may import, and the packages around it."""
+        package = self.name if self.folders is not None else self.name.rpartition(".")[0]
+        for node in ast.walk(self.tree):
+            for name in _imported_by(node, package):
+                yield from with_parents(name)
+
+    @property
+    def computes_names(self) -> bool:
+        """Return True if it imports a module whose name is not written in it."""
+        calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+        return any(_is_import(call) and _written(call) is None for call in calls)
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Every text in it, as ``mine:Mixer``."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
-def _place(name: str, file: str) -> str:
-    return name.replace(".", "/") + ("/__init__.py" if Path(file).stem == "__init__" else ".py")
+def with_parents(name: str) -> Iterator[str]:
+    """Yield the packages around a module, then the module."""
+    parts = name.split(".")
+    yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
-def _modules_in(body: bytes, package: str) -> Iterator[str]:
-    """Every module that the source may import, and the packages around it."""
-    for node in ast.walk(ast.parse(body)):
-        names = list(_names_of(node))
-        if isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1]
-            base = ".".join(filter(None, [*(above if node.level else ()), node.module]))
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        for name in names:
-            parts = name.split(".")
-            yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
-
-
-def own_modules(plans: Sequence[Plan]) -> list[str]:
-    """Top-level names of the user's modules: those named by the plans, and what these import."""
-    waiting = [name for plan in plans for name in _named_in(plan)]
-    found: dict[str, None] = {}
-    while waiting:
-        top = waiting.pop().partition(".")[0]
-        if top not in found and _is_own(top):
-            found[top] = None
-            waiting += [name for file in _loaded_files(top) for name in _names_in(file)]
-    return list(found)
-
-
-def _named_in(plan: Plan) -> Iterator[str]:
-    if plan.source_paths:
-        yield plan.about.ablation
-    for trial in plan.trials:
-        for subject in trial.subjects:
-            for name in (*mixer_pattern(subject.mixer), subject.architecture):
-                module, colon, _ = name.partition(":")
-                if colon:
-                    yield module
-
-
-def _loaded_files(top: str) -> list[Path]:
-    """Of a top-level name, the source of all that was really imported."""
-    # A copy: a thread may import something meanwhile.
-    names = [name for name in list(sys.modules) if name == top or name.startswith(f"{top}.")]
-    files = (getattr(sys.modules[name], "__file__", None) for name in names)
-    return [Path(file) for file in files if file and file.endswith(".py")]
-
-
-def _names_in(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        yield from _names_of(node)
-
-
-def _names_of(node: ast.AST) -> Iterator[str]:
-    """Every module that it may import: named in an import, or in a string alone.
-
-    So `import_module("mine.parts")` and ``mixer="mine:Mixer"`` count. That a string may mean
-    something else does no harm: only what was imported, and is the user's own, travels.
-    """
+def _imported_by(node: ast.AST, package: str) -> Iterator[str]:
+    """Yield the full names; what is imported from a module may be a module too."""
     match node:
         case ast.Import(names=names):
             yield from (alias.name for alias in names)
-        case ast.ImportFrom(module=str(module), level=0):
-            yield module
-        case ast.Constant(value=str(text)):
-            yield text.partition(":")[0]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            above = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+            base = ".".join(filter(None, [*above, module]))
+            yield from (base, *(f"{base}.{alias.name}" for alias in names))
+        case ast.Call() if _is_import(node) and (written := _written(node)):
+            relative = written.startswith(".") and package
+            yield importlib.util.resolve_name(written, package) if relative else written
+
+
+def _is_import(call: ast.Call) -> bool:
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    return name in ("import_module", "__import__") and bool(call.args)
+
+
+def _written(call: ast.Call) -> str | None:
+    first = call.args[0]
+    is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
+    return str(first.value) if is_text else None  # type: ignore[attr-defined]
+
+
+def reached(names: Iterable[str]) -> dict[str, OwnModule]:
+    """Find the own modules among these and all that they import, by name.
+
+    Where a module computes the name of what it imports, all of its package counts.
+
+    Raises:
+        SpecError: if a file was changed after it had been imported.
+    """
+    waiting = [each for name in names for each in with_parents(name)]
+    seen: set[str] = set()
+    found: dict[str, OwnModule] = {}
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        module = _own_module(name) if _is_own(name.partition(".")[0]) else None
+        if module is not None:
+            found[name] = module
+            waiting += module.imported
+            waiting += _all_of_package(name) if module.computes_names else ()
+    return dict(sorted(found.items()))
+
+
+def _own_module(name: str) -> OwnModule | None:
+    """None for a folder without ``__init__.py``, and for what is not there."""
+    spec = _spec_of(name)
+    if spec is None or not spec.has_location or not spec.origin:
+        return None
+    file = Path(spec.origin)
+    try:
+        body = file.read_bytes()
+    except OSError as error:
+        raise SpecError(f"{file}: the module {name} cannot be read: {error.strerror}.") from None
+    module = sys.modules.get(name)
+    if module is not None and is_changed(module, body):
+        raise SpecError(
+            f"{file} was changed after it had been imported; start the program again, so that what "
+            "is planned is what runs."
+        )
+    folders = spec.submodule_search_locations
+    return OwnModule(name, file, body, None if folders is None else tuple(folders))
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Where Python has imported it from, or would; nothing is imported."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return getattr(module, "__spec__", None)
+    parent = name.rpartition(".")[0]
+    if parent:
+        above = _spec_of(parent)
+        folders = above.submodule_search_locations if above else None
+        return None if folders is None else PathFinder.find_spec(name, list(folders))
+    try:
+        return importlib.util.find_spec(name) if name else None
+    except (ImportError, ValueError):
+        return None
 
 
 def _is_own(top: str) -> bool:
-    """Imported, from a file or folder that no installation and no package of ours holds."""
-    module = sys.modules.get(top)
-    if module is None or top in (*OURS, "__main__") or top in sys.stdlib_module_names:
+    """Return True if no installation and no package of ours holds the file or folder."""
+    if top in (*OURS, "__main__") or top in sys.stdlib_module_names:
         return False
-    held = [Path(place).resolve() for place in places(module)]
-    return bool(held) and not any(_is_installed(place) for place in held)
+    spec = _spec_of(top)
+    if spec is None:
+        return False
+    folders = list(spec.submodule_search_locations or ())
+    held = folders or ([spec.origin] if spec.has_location and spec.origin else [])
+    return bool(held) and not any(map(is_installed, held))
 
 
-def places(module: ModuleType) -> list[str]:
-    """The folders of a package, or the file of a module of Python's."""
-    if hasattr(module, "__path__"):
-        return list(module.__path__)
-    file = getattr(module, "__file__", None)
-    return [file] if file and file.endswith(".py") else []
+def _all_of_package(name: str) -> Iterator[str]:
+    top = name.partition(".")[0]
+    spec = _spec_of(top)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for file in Path(folder).rglob("*.py"):
+            parts = [top, *file.relative_to(folder).with_suffix("").parts]
+            if all(part.isidentifier() for part in parts):
+                yield ".".join(parts).removesuffix(".__init__")
 
 
-def _is_installed(place: Path) -> bool:
-    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-    return bool({"site-packages", "dist-packages"} & set(place.parts)) or any(
-        place.is_relative_to(Path(library).resolve()) for library in libraries
-    )
+def declared_files(kind: Part) -> dict[str, Path]:
+    """Find the files that a class and its bases declare, by their places.
+
+    Raises:
+        SpecError: for one that is not there, or is not a file in the folder of its module.
+    """
+    found: dict[str, Path] = {}
+    for base in kind.__mro__:
+        names = vars(base).get("files", ())
+        if not names:
+            continue
+        what = f"{base.__module__}:{base.__qualname__} declares files = {names!r}"
+        module = _own_module(base.__module__)
+        if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) for n in names):
+            raise SpecError(f"{what}; it must be a tuple of names, as ('words.txt',).")
+        if module is None:
+            raise SpecError(f"{what}, and its module has no file beside which they could lie.")
+        for name in names:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts or not path.parts:
+                raise SpecError(f"{what}; {name!r} must lie in the folder of its module, or below.")
+            file = module.file.parent / path
+            if not file.is_file():
+                why = "is a folder; name its files" if file.is_dir() else "does not exist"
+                raise SpecError(f"{what}, and {file} {why}.")
+            found[str(PurePosixPath(module.place).parent / path)] = file
+    return found
+
+
+def identity(name: str, kind: Part) -> str:
+    """Hash the content of all that a class of the user's is made of.
+
+    That is its module, what this imports of the user's own, and the files that the class declares.
+
+    Raises:
+        SpecError: as `reached` and `declared_files`; or if its module has no file.
+    """
+    named = name.partition(":")[0]
+    modules = reached([named, kind.__module__])
+    files = declared_files(kind)
+    if not modules:
+        file = getattr(sys.modules[kind.__module__], "__file__", None)
+        if file is None:
+            raise SpecError(f"{name}: its module has no file; put the class into a file of its own")
+        return _sha256(Path(file).read_bytes())[:16]
+    if len(modules) == 1 and not files:
+        return _sha256(*(module.body for module in modules.values()))[:16]
+    digests = {module.place: _sha256(module.body) for module in modules.values()}
+    digests |= {place: _sha256(_content(file)) for place, file in files.items()}
+    return content_hash(sorted(digests.items()))[:16]
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SpecError(f"{file}: it cannot be read: {error.strerror}.") from None
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def own_parts(plans: Iterable[Plan]) -> dict[str, Part]:
+    """Find the classes of the user's that the trials of some plans name."""
+    found: dict[str, Part] = {}
+    for subject in {s.spelling: s for p in plans for t in p.trials for s in t.subjects}.values():
+        for mixer in mixer_pattern(subject.mixer):
+            found |= {mixer: mixer_class(mixer)} if ":" in mixer else {}
+        if ":" in subject.architecture:
+            found[subject.architecture] = architecture_class(subject.architecture)
+    return found
+
+
+def own_files(plans: Sequence[Plan]) -> dict[str, tuple[Path, bytes]]:
+    """Read all that plans are made of: their files, their classes, and what these declare.
+
+    Returns:
+        The path and content of each file, by its place.
+    """
+    modules = _reached_by(plans).values()
+    found = {module.place: (module.file, module.body) for module in modules}
+    for kind in own_parts(plans).values():
+        found |= {place: (file, _content(file)) for place, file in declared_files(kind).items()}
+    return dict(sorted(found.items()))
+
+
+def source_of(plan: Plan) -> dict[str, str]:
+    """Read the text of the user's files that a plan was made from, by place.
+
+    Passwords in addresses are left out. Of a declared file it is the digest.
+    """
+    return {
+        place: redact(body.decode(errors="backslashreplace"))
+        if place.endswith(".py")
+        else f"sha256 {_sha256(body)}\n"
+        for place, (_, body) in own_files([plan]).items()
+    }
+
+
+def own_packages(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
+    """Find the user's packages that plans need, with their folders, by their top-level names."""
+    tops = {name.partition(".")[0] for name in _reached_by(plans)}
+    specs = {top: _spec_of(top) for top in sorted(tops)}
+    return {
+        top: tuple(spec.submodule_search_locations)
+        for top, spec in specs.items()
+        if spec is not None and spec.submodule_search_locations is not None
+    }
+
+
+def _reached_by(plans: Sequence[Plan]) -> dict[str, OwnModule]:
+    """Find all modules that plans are made of; a text alone names one too, if it was imported."""
+    waiting = _named_in(plans)
+    found: dict[str, OwnModule] = {}
+    while waiting:
+        new = {k: v for k, v in reached(waiting).items() if k not in found}
+        found |= new
+        texts = {text.partition(":")[0] for module in new.values() for text in module.texts}
+        waiting = [text for text in sorted(texts) if text in sys.modules and text not in found]
+    return found
+
+
+def _named_in(plans: Sequence[Plan]) -> list[str]:
+    files = [plan.about.ablation for plan in plans if plan.source_paths]
+    return [*files, *_modules_of(own_parts(plans))]
+
+
+def _modules_of(parts: dict[str, Part]) -> list[str]:
+    """Name the module under which each class is asked for, and the one that defines it."""
+    return [
+        module
+        for name, kind in parts.items()
+        for module in (name.partition(":")[0], kind.__module__)
+    ]
+
+
+def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
+    """Collect the code that the trials of some plans run; None where they run none of the user's.
+
+    Raises:
+        SpecError: if it is not the code that was planned, or a file was changed meanwhile.
+    """
+    parts = own_parts(plans)
+    if not parts:
+        return None
+    modules = reached(_modules_of(parts))
+    planned = {name: _planned(module) for name, module in modules.items()}
+    for name in {parent for each in modules for parent in with_parents(each)} - planned.keys():
+        spec = _spec_of(name)
+        folders = tuple(spec.submodule_search_locations or ()) if spec else ()
+        planned[name] = PlannedModule(file="", source=None, folders=folders)
+    files = [*(module.file for module in modules.values() if not module.is_source)]
+    files += [file for kind in parts.values() for file in declared_files(kind).values()]
+    code = PlannedCode(
+        modules=planned, digests={str(file): _sha256(_content(file)) for file in files},
+        folders=_users_folders(plans),
+    )  # fmt: skip
+    _refuse_unplanned(plans, parts)
+    return code
+
+
+def _planned(module: OwnModule) -> PlannedModule:
+    source = importlib.util.decode_source(module.body) if module.is_source else None
+    return PlannedModule(file=str(module.file), source=source, folders=module.folders)
+
+
+def _users_folders(plans: Iterable[Plan]) -> tuple[str, ...]:
+    """The folders of ablation files and of the program, and the current one."""
+    found = [folder for plan in plans for folder in plan.source_paths]
+    found += [str(Path.cwd()), program_folder()]
+    return tuple(dict.fromkeys(folder for folder in found if folder and not is_installed(folder)))
+
+
+def _refuse_unplanned(plans: Iterable[Plan], parts: dict[str, Part]) -> None:
+    """Refuse what has other content than when it was planned."""
+    now = {name: identity(name, kind) for name, kind in parts.items()}
+    for trial in (trial for plan in plans for trial in plan.trials):
+        for key, version in trial.versions.items():
+            name = key.partition(" ")[2]
+            if name in now and version != now[name]:
+                raise SpecError(
+                    f"{name}: its code, or a file that it declares, was changed after it had been "
+                    "planned; run the same command again."
+                )

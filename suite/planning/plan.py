@@ -22,10 +22,12 @@ from suite.planning.knobs import (
     refuse_impossible_teachers,
     with_defaults,
 )
+from suite.planning.loaded_source import forget_changed
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
+from suite.planning.versions import forget_versions
 from suite.probes.probe import Probe, probe
 from suite.schema import (
     FLOORS,
@@ -90,10 +92,12 @@ def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
             f"{reprlib.repr(ablation)} is not an ablation; give one, its name, or the path of its "
             "file."
         )
+    forget_changed()
     return LoadedAblation(name="own", ablation=ablation, note="", file=Path("ABLATION"))
 
 
 def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:
+    forget_versions()
     entry = replace(entry, ablation=with_floors(entry.ablation.at_scale(scale_name)))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)

@@ -45,6 +45,7 @@ from suite.planning.recipes import (
     teaching_of,
 )
 from suite.planning.variants import Baseline, Coordinate, Variant
+from suite.planning.versions import own_versions
 from suite.probes.probe import probe
 from suite.schema import GREEDY, USUAL_PENALTY, Parallel, Precision, Training
 from suite.spec import SMOKE, TUNED, Model, Scale, SpecError
@@ -370,8 +371,9 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
     period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
-        flat.spelling, interface.asks_for, is_padded=interface.is_padded and spec.is_own
-    ):
+        flat.spelling, interface.asks_for, is_padded=interface.is_padded and spec.is_own,
+        versions=own_versions(spec),
+    ):  # fmt: skip
         raise Impossible(reason)
     return spec
 
@@ -423,8 +425,13 @@ def _is_own(name: str) -> bool:
 
 
 @cache
-def _why_unbuildable(spec_json: str, asks_for: Answer, *, is_padded: bool) -> str:
-    """Why the model cannot be built, tried without memory; empty where it can."""
+def _why_unbuildable(
+    spec_json: str, asks_for: Answer, *, is_padded: bool, versions: tuple[int | str, ...]
+) -> str:
+    """Say why the model cannot be built, tried without memory; empty where it can be.
+
+    The versions only tell models apart that have one name.
+    """
     spec = ModelSpec.of_spelling(spec_json)
     try:
         if not spec.is_own:
@@ -435,7 +442,7 @@ def _why_unbuildable(spec_json: str, asks_for: Answer, *, is_padded: bool) -> st
                 knobs = {k: v for k, v in spec.knobs.items() if k in knobs_of(mixer)}
                 alone = dataclasses.replace(spec, mixer=mixer, knobs=knobs)
                 try_own_mixer(alone, is_padded=is_padded)
-            if ":" in spec.architecture:
+            if _is_own(spec.architecture):
                 try_own_architecture(spec, asks_for, is_padded=is_padded)
     except Exception as error:  # torch, at absurd sizes, and a user's class may raise anything
         own = (part for part in (spec.mixer, spec.architecture) if ":" in part)

@@ -22,6 +22,7 @@ from suite.events import (
     Event,
     ExecutorSettings,
     Finished,
+    PlannedCode,
     TrialExecutor,
     Unavailable,
     writable_event,
@@ -32,7 +33,7 @@ from suite.execution.side_by_side import num_places
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
-from suite.planning.own_modules import source_of
+from suite.planning.own_modules import planned_code, source_of
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
@@ -67,8 +68,7 @@ Executor = Literal["ray", "inline"]
 class Display:
     """Shows events, within a `with` block; this one shows nothing."""
 
-    def __init__(self, *arguments: object) -> None:
-        """Takes the arguments of `DisplayFor`."""
+    def __init__(self, *arguments: object) -> None: ...
 
     def __enter__(self) -> Display:
         return self
@@ -144,7 +144,6 @@ class Options:
     deadline: Deadline | None = None
 
     def __post_init__(self) -> None:
-        """Take the folder as text, too; refuse an executor that is none."""
         object.__setattr__(self, "out", Path(self.out))
         if self.executor not in get_args(Executor):
             raise SpecError(unknown_name("executor", str(self.executor), get_args(Executor)))
@@ -191,13 +190,14 @@ def run_plans(
 ) -> SweepOutcome:
     """Run what is missing; every result is in the journal before anything else gets it."""
     refuse_what_cannot_run(plans, options)
+    code, sources = planned_code(plans), [source_of(plan) for plan in plans]  # before it waits
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
         _meet_store(plans, options, journal, console)
         # States each claim before its trials.
-        plans = [journal.keep_plan(plan, source_of(plan)) for plan in plans]
+        plans = [journal.keep_plan(*each) for each in zip(plans, sources, strict=True)]
         sync = _started_sync(plans, options)
-        sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
+        sweep = _Sweep(plans, options, journal, EventLog(journal, sync), code)
         try:
             ran = sweep.run(console, display_for)
         except BaseException:
@@ -294,6 +294,7 @@ class _Sweep:
     options: Options
     journal: Journal
     log: EventLog
+    code: PlannedCode | None
 
     def run(self, console: Console, display_for: DisplayFor) -> _Ran:
         """Run it all, or until the deadline."""
@@ -411,9 +412,8 @@ class _Sweep:
 
     @cached_property
     def _executor_settings(self) -> ExecutorSettings:
-        paths = [path for plan in self.plans for path in plan.source_paths]
         return ExecutorSettings(
-            source_paths=tuple(dict.fromkeys(paths)),
+            code=self.code,
             checkpoints=Checkpoints(
                 folder=self.options.out.resolve() / "checkpoints",
                 seconds_between=self.options.checkpoint_seconds,

@@ -18,7 +18,7 @@ from suite.cluster.address import authenticate
 from suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started
 from suite.planning.plan import plan
 from suite.schema import Resources, Trial
-from tests.workplace import Workplace
+from tests.workplace import Workplace, code_in
 
 pytestmark = [pytest.mark.bench, pytest.mark.ray]
 
@@ -70,7 +70,7 @@ def cluster(work: Workplace) -> Iterator[Any]:
     ray.init(address=made.address, log_to_driver=False, logging_level="error")
     made.wait_for_nodes()
     settings = ExecutorSettings(
-        source_paths=(str(work.path),), checkpoints=Checkpoints(folder=work.path / "checkpoints")
+        code=code_in(work.path), checkpoints=Checkpoints(folder=work.path / "checkpoints")
     )
     yield RayExecutor(settings, is_own=False)
     ray.shutdown()

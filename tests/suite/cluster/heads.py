@@ -23,6 +23,7 @@ import pytest
 
 from suite.events import Checkpoints, ExecutorSettings, TrialExecutor
 from suite.sweep.driver import executing
+from tests.workplace import code_in
 
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
@@ -31,9 +32,7 @@ AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 def embedded(home: Path, sources: Path | None = None, **fields: float) -> Iterator[TrialExecutor]:
     """An executor on a Ray of this machine, with a home of its own; mixers are in `sources`."""
     checkpoints = Checkpoints(folder=home / "checkpoints", **fields)
-    settings = ExecutorSettings(
-        source_paths=(str(sources),) if sources else (), checkpoints=checkpoints
-    )
+    settings = ExecutorSettings(code=code_in(sources) if sources else None, checkpoints=checkpoints)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         with executing("ray", None, settings) as opened:

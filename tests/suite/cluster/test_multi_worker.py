@@ -218,10 +218,11 @@ from suite.sweep.driver import executing
 from suite.events import ExecutorSettings
 from suite.schema import Resources
 from tests.suite.cluster.test_multi_worker import trial_with
+from tests.workplace import code_in
 
 folder = Path({folder!r})
 settings = ExecutorSettings(
-    source_paths=(str(folder),),
+    code=code_in(folder),
     checkpoints=Checkpoints(folder=folder / "checkpoints", seconds_between=0.0),
 )
 with executing("ray", None, settings) as executor:

@@ -25,7 +25,7 @@ from suite.events import (
 )
 from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Status, Trial
-from tests.workplace import Workplace
+from tests.workplace import Workplace, code_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
@@ -83,7 +83,7 @@ def executor(cluster: Any, mixers: Workplace) -> Any:
     from suite.cluster.execute import RayExecutor
 
     settings = ExecutorSettings(
-        source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=mixers.path / "kept")
+        code=code_in(mixers.path), checkpoints=Checkpoints(folder=mixers.path / "kept")
     )
     return RayExecutor(settings, is_own=False)
 

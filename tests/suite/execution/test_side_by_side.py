@@ -21,7 +21,7 @@ from suite.execution.mps import PIPES
 from suite.execution.side_by_side import SideBySide, beside_others, gpu_names, num_places
 from suite.planning.plan import plan
 from suite.schema import Resources, Status, Trial
-from tests.workplace import is_alive
+from tests.workplace import code_in, is_alive
 
 MIXER = '''"""Notes what its process sees, and when."""
 import json, os, time
@@ -72,7 +72,7 @@ class Bench:
     def settings(self) -> ExecutorSettings:
         return ExecutorSettings(
             checkpoints=Checkpoints(folder=self.folder / "checkpoints"),
-            source_paths=(str(self.folder),),
+            code=code_in(self.folder),
         )
 
     def notes(self) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ import torch
 
 from suite.errors import INTERRUPTED
 from suite.events import Event, Finished, Progressed, Started
+from suite.execution import process_template
 from suite.execution import subprocess as trial_subprocess
 from suite.execution.subprocess import run_in_subprocess
 from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
@@ -221,7 +222,7 @@ def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_subprocess, "SECONDS_OF_GRACE", 0.0)
-    monkeypatch.setattr(trial_subprocess, "_START", "import sys; sys.exit(3)")
+    monkeypatch.setattr(process_template, "_START", "import sys; sys.exit(3); ")
     lines = trial_subprocess._lines
 
     def late(process: subprocess.Popen[bytes], is_stopped: threading.Event) -> Iterator[bytes]:

@@ -1,0 +1,126 @@
+"""Import the user's code, in the process of a trial, as it was when the sweep was planned.
+
+A module keeps the `__file__` that it had, so that data beside it are found. Its text comes from the
+plan; so do the lines that tracebacks, Triton and TorchScript look up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from suite.events import PlannedCode
+
+
+class ChangedFile(RuntimeError):
+    """A file that the user's classes declare is not as it was planned: one sentence."""
+
+
+def import_only(code: PlannedCode | None) -> None:
+    """Let this process import the planned modules, and nothing else from the user's folders.
+
+    For a process that runs trials of one sweep only.
+    """
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _PlannedFinder)]
+    if code is None:
+        return
+    sys.meta_path.insert(0, _PlannedFinder(code))
+    folders = {os.path.realpath(folder) for folder in code.folders}
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in folders]
+    for module in code.modules.values():
+        if module.source is not None:  # without a time, so that the file is not looked at again
+            lines = module.source.splitlines(keepends=True)
+            linecache.cache[module.file] = (len(module.source), None, lines, module.file)
+
+
+def refuse_changed_files() -> None:
+    """Refuse a declared file that is not as it was planned.
+
+    Raises:
+        ChangedFile: with its path.
+    """
+    for finder in sys.meta_path:
+        if isinstance(finder, _PlannedFinder):
+            finder.refuse_changed_files()
+
+
+class _PlannedFinder(MetaPathFinder):
+    """The first finder of a process that runs the user's code."""
+
+    def __init__(self, code: PlannedCode) -> None:
+        self._code = code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a planned module.
+
+        Raises:
+            ImportError: for a module of the user's that was not planned.
+        """
+        planned = self._code.modules.get(fullname)
+        if planned is None:
+            self._refuse_unplanned(fullname, path)
+            return None
+        folders = None if planned.folders is None else list(planned.folders)
+        if not planned.file:
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = folders
+            return spec
+        if planned.source is None:
+            return spec_from_file_location(fullname, planned.file)
+        return spec_from_file_location(
+            fullname, planned.file, submodule_search_locations=folders,
+            loader=_PlannedLoader(fullname, planned.file, planned.source),
+        )  # fmt: skip
+
+    def _refuse_unplanned(self, fullname: str, path: Sequence[str] | None) -> None:
+        """Refuse what lies in a folder of the user's; what lies elsewhere is not its concern."""
+        parent = fullname.rpartition(".")[0]
+        if fullname in sys.stdlib_module_names or (parent and parent not in self._code.modules):
+            return
+        found = PathFinder.find_spec(fullname, path if parent else list(self._code.folders))
+        if found is None or found.loader is None:
+            return
+        if not parent and PathFinder.find_spec(fullname) is not None:
+            return
+        raise ImportError(
+            f"{found.origin} was not planned, since no import statement of what was planned names "
+            f"it; write `import {fullname}` at the top of the module that needs it",
+            name=fullname,
+        )
+
+    def refuse_changed_files(self) -> None:
+        """As the function."""
+        for path, sha256 in self._code.digests.items():
+            try:
+                is_same = hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha256
+            except OSError:
+                is_same = False
+            if not is_same:
+                raise ChangedFile(f"{path} was changed after the sweep was planned")
+
+
+class _PlannedLoader(SourceFileLoader):
+    """Runs the text that was planned; everything else of the module is found where it lies."""
+
+    def __init__(self, fullname: str, path: str, source: str) -> None:
+        super().__init__(fullname, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the compiled text."""
+        found: CodeType = self.source_to_code(self._source, self.path)
+        return found
+
+    def get_source(self, fullname: str) -> str | None:
+        """Return the text."""
+        return self._source
