@@ -30,6 +30,14 @@ from suite.tracking.client import (
     shortened,
 )
 from suite.tracking.connect import connect
+from suite.tracking.experiments import (
+    ABLATION_TAG,
+    SOURCES_TAG,
+    folder_of,
+    free_name,
+    own_experiment,
+    sources_tag,
+)
 from suite.tracking.location import Store, rebased
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, is_child, trial_run
@@ -73,7 +81,8 @@ class RunWriter:
         self._store = connect(store.uri, is_new_allowed=True)
         with self._store.reached():
             rebased(store)  # else what is recorded for a copied folder goes to the original's
-        self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
+        self._folder = folder_of(store)
+        self._artifacts = self._folder.artifacts
         self._abouts: dict[Key, About] = {}
         self._opened_ms: dict[Key, int] = {}
         self._files: dict[Key, Mapping[str, bytes]] = {}  # that were published last
@@ -324,19 +333,26 @@ class RunWriter:
         tags = {
             "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
             fields.DESCRIPTION_TAG: about.question,
-            "bakeoff.ablation": about.ablation,
+            ABLATION_TAG: about.ablation,
             **view_tags(about),
         }
-        location = str(self._artifacts / folder) if self._artifacts else None
-        experiment = self._store.experiment(about.ablation, location, tags)
-        held = experiment.artifact_location
+        every = self._store.ablations()
+        found = own_experiment(self._store, self._folder, about.ablation, every)
+        listed = found.tags.get(SOURCES_TAG, "") if found else ""
+        tags |= sources_tag(self._folder, about.ablation, listed)
+        if found is None:
+            location = str(self._artifacts / folder) if self._artifacts else None
+            name = free_name(self._store, about.ablation)
+            found = self._store.new_experiment(name, location, tags)
+        self._store.tag_experiment(found, tags)
+        held = found.artifact_location
         is_gone = "://" not in held and not Path(held).is_dir()
         if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
             raise StoreUnavailable(
                 f"The store keeps the artifacts of {about.ablation} in {held}, which is gone: put "
                 "it back, or choose a new --tracking-uri."
             )
-        return str(experiment.experiment_id)
+        return str(found.experiment_id)
 
     def _describe(self, sweep: SweepRuns, about: About) -> None:
         """Write the parent's description; an old verdict stays until there is a new one."""
