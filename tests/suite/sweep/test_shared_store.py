@@ -13,6 +13,7 @@ from suite.errors import UNAVAILABLE, USAGE, exit_code_of
 from suite.spec import SpecError
 from suite.sweep.driver import Options, run
 from suite.sweep.finish import SweepOutcome
+from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
 from suite.tracking.experiments import TrashedExperiment
 from suite.tracking.location import store_of
@@ -35,6 +36,9 @@ ABLATION = Ablation(
     }},
 )
 '''
+
+
+ROLES = ("sweep", "trial", "variant")
 
 
 class Person:
@@ -150,3 +154,33 @@ def test_an_experiment_without_our_tag_is_never_written_into(
     assert client.search_runs([foreign]) == []
     assert client.get_experiment(foreign).tags == {}
     assert "Is deeper better?" in ada.report(capsys)
+
+
+def test_what_people_add_to_runs_stays_whatever_is_run_repaired_or_reported_later(
+    work: Workplace,
+) -> None:
+    ada = Person(work.path, None, "Is deeper better?", "depth")
+    ada.run()
+    uri = store_of(ada.out, None).uri
+    client = client_of(uri)
+    experiment = client.get_experiment_by_name("exp")
+    assert experiment is not None
+    client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", "of the team")
+    first = [each for role in ROLES for each in runs(uri, "exp", role)]
+    assert len(first) == 5
+    for each in first:
+        client.set_tag(each.info.run_id, "mlflow.note.content", "look here")
+        client.set_tag(each.info.run_id, "owner", "Ada")
+        client.update_run(each.info.run_id, name="the best")
+    ada.run(seeds=2)  # other means: the variants are written anew
+    (trial, *_) = runs(uri, "exp", "trial")
+    client.log_metric(trial.info.run_id, "accuracy", 7.0)  # wrong: the trial is written anew
+    assert not ada.agrees()
+    assert repaired(ada.out, None).differences == ()
+    left = [each for role in ROLES for each in runs(uri, "exp", role)]
+    named = [each.data.tags for each in left if each.info.run_name == "the best"]
+    assert len(named) == 5
+    for tags in named:
+        assert (tags["owner"], tags["mlflow.note.content"]) == ("Ada", "look here")
+    found = client.get_experiment(experiment.experiment_id)
+    assert found.tags["mlflow.note.content"] == "of the team"
