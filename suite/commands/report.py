@@ -42,7 +42,8 @@ def report(
     """
     stated = price_in(price)
     if compare is None:
-        held, known = sweeps_in(open_store()), [name_of(name) for name in names]
+        known = [name_of(name) for name in names]
+        held = sweeps_in(open_store(), asked=known)
         for page in reports_of(known, at_price(held, stated) if stated else held, folder, scale):
             print(page, flush=True)
         for name in known if stated else ():

@@ -69,6 +69,12 @@ def edition_sha256(plan: Plan) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
+def source_sha256(source: Source) -> str:
+    """Return the SHA-256 of the user's files, 64 hexadecimal digits; empty without any."""
+    text = canonical_json(dict(source)).encode()
+    return hashlib.sha256(text).hexdigest() if source else ""
+
+
 def what_is_claimed(about: About) -> dict[str, Any]:
     """All of the claim that its test depends on; empty where there is none."""
     claim = asdict(about.claim) if about.claim else {}
@@ -168,6 +174,17 @@ class JournalEditions:
         others = [each.plan for each in self.kept_editions(plan) if each.plan is not None]
         return list(dict.fromkeys(t.trial_id for p in (plan, *others) for t in p.trials))
 
+    def edition_hashes(self) -> list[tuple[str, str, str]]:
+        """Return ablation, hash, and hash of the source of every edition, at whatever scale."""
+        if self._format < 5:
+            return [(name, "", "") for (name,) in self._db.execute("SELECT ablation FROM sweeps")]
+        return self._db.execute("SELECT ablation, sha256, source_sha256 FROM editions").fetchall()
+
+    def source_sha256_of(self, plan: Plan) -> str:
+        """Return the hash of the user's files that the plan was made from; empty without any."""
+        kept = (each.source_sha256 for each in self.kept_editions(plan) if each.plan is None)
+        return next(kept, "")
+
     def sources(self, editions: Iterable[KeptEdition]) -> dict[str, Source]:
         """The source of each of them that has one, by its hash."""
         hashes = sorted({each.source_sha256 for each in editions} - {""})
@@ -254,11 +271,10 @@ class JournalEditions:
         self._db.execute(f"INSERT OR REPLACE INTO editions VALUES ({marks(row)})", row)
 
     def _keep_source(self, source: Source) -> str:
-        """Its hash; empty where there is none."""
+        """See `source_sha256`."""
         if not source:
             return ""
-        text = canonical_json(dict(source)).encode()
-        sha256 = hashlib.sha256(text).hexdigest()
+        text, sha256 = canonical_json(dict(source)).encode(), source_sha256(source)
         row = (sha256, gzip.compress(text, _LEVEL, mtime=0))
         self._db.execute("INSERT OR IGNORE INTO sources VALUES (?, ?)", row)
         return sha256

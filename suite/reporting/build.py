@@ -39,6 +39,7 @@ from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import MIXER_ALONE, About, Price
 from suite.spec import SpecError
 from suite.tracking.connect import load_artifacts
+from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Key, axes_of
 from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
@@ -52,14 +53,17 @@ _PASSES = (("forward and backward", "forward_backward_seconds"), ("forward", "fo
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
 
-def sweeps_in(store: Store, names: Collection[str] | None = None) -> Sweeps:
-    """What the store holds of these ablations; by default of all.
+def sweeps_in(
+    store: Store, names: Collection[str] | None = None, asked: Collection[str] = ()
+) -> Sweeps:
+    """Return what the store holds of these ablations; by default of all.
 
     Raises:
-        StoreUnavailable: if the store cannot be reached.
+        StoreUnavailable: if the store cannot be reached, or one that is `asked` for was deleted.
+        SpecError: if one that is asked for is recorded, but not of this folder.
     """
     with tempfile.TemporaryDirectory() as folder:
-        held = load_artifacts(store.uri, Path(folder), names)
+        held = load_artifacts(store.uri, Path(folder), names, folder_of(store), asked)
         return {
             ablation: [read_sweep(at / RESULTS_FILE, at / CURVES_FILE) for _, at in found]
             for ablation, found in held.items()

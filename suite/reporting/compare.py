@@ -27,6 +27,7 @@ from suite.reporting.build import refuse_missing, sweeps_in
 from suite.reporting.stored_editions import StoredEditions, stored_editions
 from suite.spec import SpecError
 from suite.text import redact
+from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store, sqlite_path, store_of
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.restore import exported_sweep
@@ -88,7 +89,7 @@ def compare(
 
 
 def _own(ablation: str, store_here: Callable[[], Store]) -> Sequence[Sweep]:
-    sweeps = sweeps_in(store_here(), [ablation]).get(ablation, ())
+    sweeps = sweeps_in(store_here(), [ablation], [ablation]).get(ablation, ())
     refuse_missing(ablation, sweeps)
     return sweeps
 
@@ -178,7 +179,7 @@ def _whole_store(name: str, store: Store, ablation: str) -> _Candidate:
     file = sqlite_path(store.uri)
     if file is not None and not file.is_file():
         raise SpecError(f"--compare {name!r}: there is no store at {file}.")
-    found = sweeps_in(store, [ablation]).get(ablation, ())
+    found = sweeps_in(store, [ablation], [ablation]).get(ablation, ())
     sweeps = tuple(sweep for sweep in found if len(sweep.results))
     if not sweeps:
         raise SpecError(f"--compare {name!r}: nothing is recorded of {ablation!r} there.")
@@ -202,7 +203,7 @@ def _edition(number: int, held: StoredEditions) -> _Candidate:
 
 def _source_in(store: Store, key: Key) -> Source:
     """Of the edition that the store shows; empty where that is unknown."""
-    held = exported_sweep(StoreReader(store.uri), key)
+    held = exported_sweep(StoreReader(store.uri, folder_of(store)), key)
     if held is None:
         return {}
     shown = (each.source_sha256 for each in held.editions if each.plan is None)

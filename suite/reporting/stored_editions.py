@@ -15,6 +15,7 @@ from suite.journal.journal import Journal
 from suite.reporting.build import refuse_missing
 from suite.reporting.frames import by_trial, sweep_of, with_history
 from suite.schema import About, Plan
+from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.restore import rebuild
@@ -48,7 +49,8 @@ def stored_editions(store: Store, name: str, scale: str | None) -> StoredEdition
         SpecError: if nothing is recorded of the ablation, or not at that scale.
         StoreUnavailable: if the store cannot be reached.
     """
-    keys = [key for key in StoreReader(store.uri).sweeps() if key[0] == name]
+    reader = StoreReader(store.uri, folder_of(store))
+    keys = [key for key in reader.sweeps([name]) if key[0] == name]
     with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal.db") as journal:
         rebuild(journal, store, keys)
         plans = [journal.keep_plan(plan) for plan in journal.plans()]  # numbers those of old stores

@@ -6,7 +6,7 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -30,6 +30,7 @@ from suite.events import (
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.execution.process_cleanup import process_cleanup
 from suite.execution.side_by_side import num_places
+from suite.journal.editions import source_sha256
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
@@ -193,9 +194,9 @@ def run_plans(
     code, sources = planned_code(plans), [source_of(plan) for plan in plans]  # before it waits
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
-        _meet_store(plans, options, journal, console)
+        _meet_store(plans, options, journal, console, map(source_sha256, sources))
         # States each claim before its trials.
-        plans = [journal.keep_plan(*each) for each in zip(plans, sources, strict=True)]
+        plans = list(map(journal.keep_plan, plans, sources))
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync), code)
         try:
@@ -219,7 +220,8 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
             journal.refuse_damaged()
-            _meet_store(plans, options, journal, Console(stderr=True))
+            hashes = [other.source_sha256_of(plan) for plan in plans]
+            _meet_store(plans, options, journal, Console(stderr=True), hashes)
             plans = [journal.adopt_plan(plan, other) for plan in plans]
             trial_ids = dict.fromkeys(name for p in plans for name in other.trials_of_editions(p))
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
@@ -228,13 +230,20 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
 
 
 def _meet_store(
-    plans: Sequence[Plan], options: Options, journal: Journal, console: Console
+    plans: Sequence[Plan],
+    options: Options,
+    journal: Journal,
+    console: Console,
+    hashes: Iterable[str],
 ) -> None:
-    """Rebase the store of a copied folder, take over what only the store has, and say so."""
+    """Rebase the store of a copied folder, take over what only the store has, and say so.
+
+    `hashes` are those of the user's files that each plan is made from.
+    """
     if not options.store.may_exist:
         return
     keys = [plan.key for plan in plans]
-    for sentence in (try_rebase(options.store), taken_over(journal, options.store, keys)):
+    for sentence in (try_rebase(options.store), taken_over(journal, options.store, keys, hashes)):
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 

@@ -19,6 +19,7 @@ from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.store_check import Difference
 from suite.sweep.verify import Verification, found_in, refuse_empty, verification
 from suite.tracking.client import StoreUnavailable
+from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store, store_of, try_rebase
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.restore import DamagedStore, rebuild
@@ -59,7 +60,7 @@ def _restore(found: Sequence[Difference], store: Store, out: Path) -> None:
     """What the journal lost, sweep by sweep; where the store is damaged too, it stays lost."""
     lost = dict.fromkeys(each.key for each in found if each.is_lost and each.key is not None)
     with Journal(journal_in(out)) as journal:
-        for key in list(lost) or StoreReader(store.uri).sweeps():
+        for key in list(lost) or StoreReader(store.uri, folder_of(store)).sweeps():
             with suppress(DamagedStore):
                 rebuild(journal, store, [key])
 

@@ -16,6 +16,7 @@ from suite.sweep.folder_lock import FolderUnavailable, is_held
 from suite.sweep.store_check import Difference, StoreCheck
 from suite.tracking.artifacts import files_in
 from suite.tracking.client import StoreUnavailable
+from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store, is_own, sqlite_path, store_of
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key
@@ -83,7 +84,7 @@ def found_in(out: Path, store: Store) -> list[Difference]:
     file, path = sqlite_path(store.uri), journal_in(out)
     if file is not None and not file.is_file():
         return [Difference(sentence=f"there is no store at {file}; `--repair` makes it.")]
-    reader = StoreReader(store.uri)
+    reader = StoreReader(store.uri, folder_of(store))
     if not path.is_file():
         if not reader.sweeps():
             raise _nothing_run(out)
@@ -135,7 +136,7 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
     shown = known | reported(folder)
     with tempfile.TemporaryDirectory() as fresh:
         try:
-            held = sweeps_in(store, [name]).get(name, ())
+            held = sweeps_in(store, [name], [name]).get(name, ())
             sweeps = [each for each in held if (name, each.about.scale) in shown]
             reports_of([name], {name: sweeps}, Path(fresh))
         except StoreUnavailable as error:

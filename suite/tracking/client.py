@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,19 +217,15 @@ class MlflowStore:
         """Turn whatever the store raises, or the way to it, into `StoreUnavailable`."""
         return store_errors(self.uri, self._errors)
 
-    def experiment(self, name: str, location: str | None, tags: Mapping[str, str]) -> Any:
-        """Find or create the experiment; a deleted one is restored."""
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
-            return self.client.get_experiment(
-                self.client.create_experiment(name, location, dict(tags))
-            )
-        if found.lifecycle_stage == "deleted":
-            self.client.restore_experiment(found.experiment_id)
+    def new_experiment(self, name: str, location: str | None, tags: Mapping[str, str]) -> Any:
+        """Create an experiment."""
+        return self.client.get_experiment(self.client.create_experiment(name, location, dict(tags)))
+
+    def tag_experiment(self, experiment: Any, tags: Mapping[str, str]) -> None:
+        """Set those of the tags that have another value, or none."""
         for tag, value in tags.items():
-            if found.tags.get(tag) != value:
-                self.client.set_experiment_tag(found.experiment_id, tag, value)
-        return found
+            if experiment.tags.get(tag) != value:
+                self.client.set_experiment_tag(experiment.experiment_id, tag, value)
 
     def runs(self, experiment_id: str, scale: str) -> list[Any]:
         """Parents and children of a sweep, the earliest first."""
@@ -253,17 +249,14 @@ class MlflowStore:
         )
         return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
-    def ablations(self, names: Collection[str] | None = None) -> dict[str, Any]:
-        """experiment_id -> experiment, of the ablations of these names; by default of all."""
-        experiments = _all_pages(
-            lambda token: self.client.search_experiments(max_results=_PAGE, page_token=token)
+    def ablations(self) -> list[Any]:
+        """Return the experiments that have our tag, the earliest first, deleted ones too."""
+        every = self._entities.ViewType.ALL
+        found = _all_pages(
+            lambda token: self.client.search_experiments(every, _PAGE, page_token=token)
         )
-        return {
-            found.experiment_id: found
-            for found in experiments
-            if found.tags.get("bakeoff.ablation") == found.name
-            and (names is None or found.name in names)
-        }
+        ours = (each for each in found if "bakeoff.ablation" in each.tags)
+        return sorted(ours, key=lambda each: (each.creation_time or 0, each.experiment_id))
 
     def create(self, experiment_id: str, tags: Mapping[str, str], start_ms: int) -> Any:
         """Create a run with all its tags, in one request."""

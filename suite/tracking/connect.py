@@ -28,6 +28,7 @@ from suite.tracking.client import (
     StoreUnavailable,
     store_errors,
 )
+from suite.tracking.experiments import ANY_FOLDER, OutputFolder, readable_experiments
 from suite.tracking.location import check_tracking_uri, sqlite_path
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
@@ -154,9 +155,20 @@ def _create_database(database: Path, client: Callable[[str], object]) -> None:
 
 
 def load_artifacts(
-    tracking_uri: str, into: Path, ablations: Collection[str] | None = None
+    tracking_uri: str,
+    into: Path,
+    ablations: Collection[str] | None = None,
+    folder: OutputFolder = ANY_FOLDER,
+    asked: Collection[str] = (),
 ) -> dict[str, list[tuple[str, Path]]]:
     """Fetch the files that reports are made of; by default of all ablations in the store.
+
+    Args:
+        tracking_uri: Of the store.
+        into: Where to.
+        ablations: Their names.
+        folder: Whose experiments, where several people have an ablation of one name.
+        asked: Names without which nothing is fetched.
 
     Returns:
         By ablation, for each scale that has results, by name: the scale, and a folder in `into`
@@ -165,14 +177,19 @@ def load_artifacts(
     Raises:
         BadUri, RefusedUri: see `check_tracking_uri`.
         StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
-            was published.
+            was published; or if the experiment of one that is asked for is in the trash.
+        SpecError: if one that is asked for is recorded, but not of this folder.
     """
     store = connect(tracking_uri)
     found: dict[str, dict[str, Path]] = {}
     with store.reached():
-        experiments = store.ablations(ablations)
+        experiments = {
+            each.experiment_id: name
+            for name, each in readable_experiments(store, folder, asked).items()
+            if ablations is None or name in ablations
+        }
         for run in store.parents(list(experiments)):
-            scales = found.setdefault(experiments[run.info.experiment_id].name, {})
+            scales = found.setdefault(experiments[run.info.experiment_id], {})
             scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
             digests = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
             if not any(NO_FILE in digest for digest in digests) and scale not in scales:

@@ -20,7 +20,8 @@ from typing import IO, NamedTuple
 from suite.spec import SpecError
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import connect
-from suite.tracking.location import check_tracking_uri, sqlite_path
+from suite.tracking.experiments import ANY_FOLDER, folder_of, readable_experiments
+from suite.tracking.location import check_tracking_uri, sqlite_path, store_of
 from suite.tracking.shared_views import TRAINING_RUNS, VIEW_TAG, page_of
 
 SERVED_STORE = "BAKEOFF_SERVED_STORE"  # environment variable of the server: address of its store
@@ -111,23 +112,31 @@ def running_dashboard(
         )
         try:
             base = f"http://{_HOST}:{port}"
-            page = landing_page(tracking_uri, ablation)  # while the server starts
+            page = landing_page(tracking_uri, ablation, out)  # while the server starts
             _wait(base, process, log)
             yield Dashboard(f"{base}/{page}", process)
         finally:
             _end(process)
 
 
-def landing_page(tracking_uri: str, ablation: str) -> str:
+def landing_page(tracking_uri: str, ablation: str, out: Path | None = None) -> str:
     """Return the comparison of the sweep that ended last; all experiments where there is none.
+
+    Of several people's ablations of one name it is that of the folder `out`.
 
     Raises:
         SpecError: if nothing is recorded of the ablation.
-        StoreUnavailable: if the store cannot be read.
+        StoreUnavailable: if the store cannot be read, or the experiment is in its trash.
     """
     store = connect(tracking_uri)
     with store.reached():
-        experiments = store.ablations([ablation] if ablation else None)
+        if ablation:
+            folder = folder_of(store_of(out, tracking_uri)) if out else ANY_FOLDER
+            found = readable_experiments(store, folder, [ablation])
+            shown = [found[ablation]] if ablation in found else []
+        else:
+            shown = [each for each in store.ablations() if each.lifecycle_stage == "active"]
+        experiments = {each.experiment_id: each for each in shown}
         sweeps = store.parents(list(experiments))
     if ablation and not experiments:
         raise SpecError(

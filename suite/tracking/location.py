@@ -7,7 +7,7 @@ import os
 import re
 import sqlite3
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -19,7 +19,7 @@ _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "mysql", "mssql")
 _ALLOWED = "sqlite:///PATH, http://HOST:PORT, https://HOST or postgresql://HOST/NAME"
 _EXPERIMENTS = (
-    "SELECT name, creation_time, artifact_location FROM experiments JOIN experiment_tags "
+    "SELECT experiment_id, creation_time, artifact_location FROM experiments JOIN experiment_tags "
     "USING (experiment_id) WHERE key = 'bakeoff.ablation'"
 )
 # Where MLflow keeps such paths; we write the first two, and people may add the others.
@@ -46,10 +46,12 @@ class Store:
     Attributes:
         uri: Its address.
         artifacts: Folder for the artifacts of a local store; None for a server, which has its own.
+        out: The output folder, whose journal knows which experiments are its own.
     """
 
     uri: str
     artifacts: Path | None
+    out: Path | None = field(default=None, compare=False)
 
     @property
     def may_exist(self) -> bool:
@@ -64,11 +66,12 @@ def store_of(out: Path, tracking_uri: str | None) -> Store:
     Raises:
         BadUri, RefusedUri: see `check_tracking_uri`.
     """
-    artifacts = out.resolve() / "artifacts"
+    out = out.resolve()
+    artifacts = out / "artifacts"
     if tracking_uri is None:
-        return Store(uri=f"sqlite:///{out.resolve() / 'mlflow.db'}", artifacts=artifacts)
+        return Store(uri=f"sqlite:///{out / 'mlflow.db'}", artifacts=artifacts, out=out)
     uri = check_tracking_uri(tracking_uri)
-    return Store(uri=uri, artifacts=artifacts if uri.startswith("sqlite:") else None)
+    return Store(uri=uri, artifacts=artifacts if uri.startswith("sqlite:") else None, out=out)
 
 
 def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
@@ -204,27 +207,27 @@ def _moved(db: sqlite3.Connection, artifacts: Path) -> dict[Path, Path]:
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiment_tags'").fetchone():
         return {}
     found = {}
-    for name, created, location in db.execute(_EXPERIMENTS).fetchall():
+    for number, created, location in db.execute(_EXPERIMENTS).fetchall():
         old = Path(location)
         new = artifacts / old.name
         if not old.is_absolute() or old.is_relative_to(artifacts):  # an address is not absolute
             continue
-        if new.is_dir() or not old.is_dir() or _has_same(old.parent.parent, name, created):
+        if new.is_dir() or not old.is_dir() or _has_same(old.parent.parent, number, created):
             found[old] = new
     return found
 
 
-def _has_same(out: Path, name: str, created: int) -> bool:
+def _has_same(out: Path, number: int, created: int) -> bool:
     """Whether the store of that folder has this very experiment: then ours is a copy of it."""
     file = out / "mlflow.db"
     if not file.is_file():
         return False
-    query = "SELECT 1 FROM experiments WHERE (name, creation_time) = (?, ?)"
+    query = "SELECT 1 FROM experiments WHERE (experiment_id, creation_time) = (?, ?)"
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as db,
     ):
-        return db.execute(query, (name, created)).fetchone() is not None
+        return db.execute(query, (number, created)).fetchone() is not None
     return False
 
 

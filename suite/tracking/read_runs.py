@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,13 @@ from typing import Any
 from suite.tracking.artifacts import files_in
 from suite.tracking.client import NO_FILE, SHA256_TAG, MetricRow, MlflowStore
 from suite.tracking.connect import connect
+from suite.tracking.experiments import (
+    ANY_FOLDER,
+    OutputFolder,
+    free_name,
+    own_experiment,
+    readable_experiments,
+)
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import has_role, trial_run
 from suite.tracking.shared_views import EDITION_TAG
@@ -89,12 +96,17 @@ class StoredSweep:
 class StoreReader:
     """A store, for those who read all of it.
 
+    Args:
+        uri: Of the store.
+        folder: Whose experiments it reads, where several people have an ablation of one name.
+
     Raises:
         BadUri, RefusedUri, StoreUnavailable: as `connect`, also from the methods.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, folder: OutputFolder = ANY_FOLDER) -> None:
         self._store = connect(uri)
+        self._folder = folder
 
     def ping(self) -> None:
         """One small request."""
@@ -104,15 +116,24 @@ class StoreReader:
     def sweep(self, key: Key) -> StoredSweep:
         """What the store shows of (ablation, scale); nothing where it does not have it."""
         with self._store.reached():
-            found = self._store.client.get_experiment_by_name(key[0])
+            experiments = self._store.ablations()
+            found = own_experiment(self._store, self._folder, key[0], experiments)
             runs = self._store.runs(found.experiment_id, key[1]) if found else []
             return StoredSweep(self._store, runs)
 
-    def sweeps(self) -> list[Key]:
-        """Every sweep that the store has, by name."""
+    def new_name(self, ablation: str) -> str:
+        """Return the name that a new experiment of the ablation gets; empty where it has one."""
         with self._store.reached():
-            ablations = self._store.ablations()
-            parents = self._store.parents(list(ablations))
+            experiments = self._store.ablations()
+            found = own_experiment(self._store, self._folder, ablation, experiments)
+            return "" if found else free_name(self._store, ablation)
+
+    def sweeps(self, asked: Collection[str] = ()) -> list[Key]:
+        """Return every sweep that the store has, by name; see `readable_experiments`."""
+        with self._store.reached():
+            found = readable_experiments(self._store, self._folder, asked)
+            names = {each.experiment_id: name for name, each in found.items()}
+            parents = self._store.parents(list(names))
         return sorted(
-            {(ablations[p.info.experiment_id].name, p.data.tags["bakeoff.scale"]) for p in parents}
+            {(names[p.info.experiment_id], p.data.tags["bakeoff.scale"]) for p in parents}
         )

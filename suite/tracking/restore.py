@@ -7,12 +7,13 @@ journal had them (`suite.journal.export`). So a restored result has the hash tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
 from suite.journal.journal import Journal
 from suite.text import redact
 from suite.tracking.client import StoreUnavailable
+from suite.tracking.experiments import OutputFolder, TrashedExperiment, folder_of
 from suite.tracking.location import Store, is_own, mlflow_is_installed
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key
@@ -24,7 +25,12 @@ class DamagedStore(StoreUnavailable):
     """What the store holds of a sweep is not what was published: one sentence."""
 
 
-def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
+def taken_over(
+    journal: Journal,
+    store: Store,
+    keys: Sequence[Key],
+    hashes: Iterable[str] = (),
+) -> str:
     """Bring into the journal what the store has of these sweeps, where that may be more.
 
     That is where the journal holds no result at all; and where the store is not the folder's own,
@@ -34,35 +40,58 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     MLflow, without a store, or where it does not answer within seconds, nothing is taken. It never
     makes a store.
 
+    Args:
+        journal: Of the output folder.
+        store: With that folder.
+        keys: Of the sweeps.
+        hashes: Of the user's files that each of them is made from; by default nothing is known.
+
     Returns:
-        What to show, as "the journal was empty: 12 results were taken over from the store", or
-        that the store does not answer; else empty.
+        What to show, as "the journal was empty: 12 results were taken over from the store", that
+        another's experiment has the name, or that the store does not answer; else empty.
 
     Raises:
         DamagedStore: if what the store holds of a sweep is damaged, by its SHA-256: to run on
             would write over it. A StoreUnavailable, so exit 4.
+        TrashedExperiment: if the experiment was deleted in the dashboard; exit 4, too.
     """
     was_empty = not journal.entries()
     is_complete = not was_empty and is_own(store, journal.path.parent)
-    if is_complete or not mlflow_is_installed() or not store.may_exist:
+    if not mlflow_is_installed() or not store.may_exist:
         return ""
+    folder = folder_of(store, zip(keys, hashes, strict=False))
     try:
         _check_that_it_answers(store)
-        number = rebuild(journal, store, keys)
-    except DamagedStore:
+        renamed = list(_renamed(StoreReader(store.uri, folder), keys))
+        number = 0 if is_complete else rebuild(journal, store, keys, folder)
+    except (DamagedStore, TrashedExperiment):
         raise
     except StoreUnavailable as error:
         return f"The run goes on without a store; the journal keeps the results. {error}"
     results = "result was" if number == 1 else "results were"
     why = "the journal was empty: " if was_empty else ""
-    return f"{why}{number} {results} taken over from the store" if number else ""
+    taken = f"{why}{number} {results} taken over from the store" if number else ""
+    return "; ".join(filter(None, (*renamed, taken)))
 
 
-def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
+def _renamed(reader: StoreReader, keys: Sequence[Key]) -> Iterator[str]:
+    """Say where a new experiment gets another name than its ablation, which is taken."""
+    for ablation in dict.fromkeys(name for name, _ in keys):
+        if (name := reader.new_name(ablation)) not in ("", ablation):
+            yield (
+                f"the store has another experiment named {ablation!r}, which is not of this file: "
+                f"this one is recorded as {name!r}"
+            )
+
+
+def rebuild(
+    journal: Journal, store: Store, keys: Sequence[Key], folder: OutputFolder | None = None
+) -> int:
     """Write into the journal what the store has of these sweeps and the journal has not.
 
     What is in the journal already, and is sound, stays; a row that is not what its hash says is
-    replaced. All sweeps are read before the first is written.
+    replaced. All sweeps are read before the first is written. `folder` is by default that of the
+    store.
 
     Returns:
         How many results were written.
@@ -71,7 +100,7 @@ def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
         DamagedStore: if a sweep's file is not what was published.
         StoreUnavailable: if the store cannot be reached.
     """
-    reader = StoreReader(store.uri)
+    reader = StoreReader(store.uri, folder or folder_of(store))
     found = [sweep for key in keys if (sweep := exported_sweep(reader, key)) is not None]
     for sweep in found:
         journal.restore_plan(sweep.plan, sweep.statements, sweep.editions, sweep.sources)

@@ -6,9 +6,10 @@ that are not finite become tags, and time stamps follow from the steps.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from models.model_spec import ModelSpec
@@ -36,12 +37,51 @@ RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial ge
 VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
 AXES_TAG = "bakeoff.axes"  # what was varied when it was begun
 DESCRIPTION_TAG = "mlflow.note.content"
+NAME_TAG = "mlflow.runName"
+# What we gave last, by its hash: another name, or another note, is a person's.
+WRITTEN_TAGS = {NAME_TAG: "bakeoff.written_name", DESCRIPTION_TAG: "bakeoff.written_note"}
 VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
 FINDING_TAG = "bakeoff.finding"  # the sentence behind it
 
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
+
+
+def marked(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags with the hashes of a name and a note among them, the last tag as the last."""
+    given = {WRITTEN_TAGS[name]: _digest(tags[name]) for name in WRITTEN_TAGS if name in tags}
+    return {**given, **tags}
+
+
+def added_by_people(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return what people added to a run of ours: tags, and a name or a note that is not ours.
+
+    Names and notes of a run without such hashes were written by older versions, and count as ours.
+    """
+    is_marked = any(mark in tags for mark in WRITTEN_TAGS.values())
+    found = {k: v for k, v in tags.items() if not k.startswith(("bakeoff.", "mlflow."))}
+    for name, mark in WRITTEN_TAGS.items():
+        if is_marked and tags.get(name) and _digest(tags[name]) != tags.get(mark):
+            found[name] = tags[name]
+    return found
+
+
+def kept_for_people(held: Mapping[str, str], ours: Mapping[str, str]) -> set[str]:
+    """Return which of our names and notes, with their marks, give way to what is `held`.
+
+    Older versions left no marks: their notes are known by how they begin.
+    """
+    changed, kept = added_by_people(held), set[str]()
+    for name, mark in WRITTEN_TAGS.items():
+        is_old = bool(held.get(name)) and mark not in held and held[name] != ours.get(name)
+        if name in changed or (is_old and not held[name].startswith("**")):
+            kept |= {name, mark}
+    return kept
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
@@ -59,7 +99,7 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
 def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
     """Tags that identify a trial, before it has a result."""
     return {
-        "mlflow.runName": trial_name(trial, cells),
+        NAME_TAG: trial_name(trial, cells),
         "bakeoff.role": "trial",
         "bakeoff.ablation": key[0],
         "bakeoff.scale": key[1],
@@ -124,7 +164,7 @@ def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str
     is_noisy = any(each.status is Status.NOISY for each in result.measurements)
     fate = (Status.NOISY if is_noisy else "") if result.status is Status.OK else result.status
     tags = {
-        **({"mlflow.runName": f"{fate}: {trial_name(trial, cells)}"} if fate else {}),
+        **({NAME_TAG: f"{fate}: {trial_name(trial, cells)}"} if fate else {}),
         "bakeoff.status": result.status.value,
         "bakeoff.environment_id": result.provenance.environment_id,
         "bakeoff.device": result.provenance.device,
@@ -205,7 +245,7 @@ def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> st
 def sweep_tags(about: About) -> dict[str, str]:
     """Tags that identify the parent of an ablation at one scale."""
     return {
-        "mlflow.runName": f"{about.ablation} · {about.scale}",
+        NAME_TAG: f"{about.ablation} · {about.scale}",
         "mlflow.source.name": "bakeoff",
         "bakeoff.role": "sweep",
         "bakeoff.ablation": about.ablation,

@@ -39,6 +39,13 @@ class TrialRun:
         """Whether it shows a result and has ended."""
         return bool(self.result_sha256) and self.status != "RUNNING"
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What it shows a result of: a trial in an environment, or a variant on a task."""
+        if self.tags.get("bakeoff.role") == "variant":
+            return "variant", self.tags.get(VARIANT_TAG, ""), self.tags.get("bakeoff.task", "")
+        return "trial", self.trial_id, self.environment_id
+
 
 def trial_run(run: Any) -> TrialRun:
     """Read a child that MLflow's client has returned."""
@@ -151,12 +158,14 @@ class SweepRuns:
             if run != keep and (not run.result_sha256 or run.environment_id == environment_id)
         ]
 
-    def duplicates(self) -> list[TrialRun]:
-        """Return all but the earliest of several results of one trial in one environment."""
-        first: dict[tuple[str, str], TrialRun] = {}
+    def duplicates(self) -> list[tuple[TrialRun, TrialRun]]:
+        """Return the later ones of several results of one trial in one environment.
+
+        Each is paired with the earliest.
+        """
+        first: dict[tuple[str, ...], TrialRun] = {}
         return [
-            run
+            (run, kept)
             for run in self
-            if run.result_sha256
-            and first.setdefault((run.trial_id, run.environment_id), run) is not run
+            if run.result_sha256 and (kept := first.setdefault(run.place, run)) is not run
         ]

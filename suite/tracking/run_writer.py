@@ -30,6 +30,14 @@ from suite.tracking.client import (
     shortened,
 )
 from suite.tracking.connect import connect
+from suite.tracking.experiments import (
+    ABLATION_TAG,
+    SOURCES_TAG,
+    folder_of,
+    free_name,
+    own_experiment,
+    sources_tag,
+)
 from suite.tracking.location import Store, rebased
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, is_child, trial_run
@@ -42,6 +50,8 @@ from suite.tracking.shared_views import (
     page_of,
     view_tags,
 )
+
+_MS_TO_ADD = 10_000  # nobody has written a note to a run that is younger
 
 
 @dataclass
@@ -73,7 +83,8 @@ class RunWriter:
         self._store = connect(store.uri, is_new_allowed=True)
         with self._store.reached():
             rebased(store)  # else what is recorded for a copied folder goes to the original's
-        self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
+        self._folder = folder_of(store)
+        self._artifacts = self._folder.artifacts
         self._abouts: dict[Key, About] = {}
         self._opened_ms: dict[Key, int] = {}
         self._files: dict[Key, Mapping[str, bytes]] = {}  # that were published last
@@ -112,14 +123,14 @@ class RunWriter:
             return {run.trial_id: run.result_sha256 for run in sweep if run.is_complete}
 
     def delete_stale(self, key: Key, variants: Mapping[str, str]) -> set[str]:
-        """Delete runs whose varied parameters, or variant by trial_id, differ from the plan's.
+        """Unmark runs whose varied parameters, or variant by trial_id, differ from the plan's.
 
         Returns:
             The trials whose result has to be written again, by `finish_trial`.
         """
         with self._sweep(key) as sweep:
             stale = sweep.stale(variants)
-            self._delete(sweep, stale)
+            self._unmark(sweep, stale)
             return {run.trial_id for run in stale}
 
     def mark_edition(self, key: Key, trial_ids: Collection[str]) -> None:
@@ -152,10 +163,10 @@ class RunWriter:
             run = sweep.in_progress(trial.trial_id, self._live)
             if run is not None and run.tags.get("bakeoff.attempt") == str(attempt):
                 return
-            runs = sweep.of_trial(trial.trial_id)
-            self._delete(sweep, [run for run in runs if not run.is_complete])
+            old = [run for run in sweep.of_trial(trial.trial_id) if not run.is_complete]
             tags = fields.trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
-            self._create(sweep, trial, cells, tags, now_ms())
+            self._create(sweep, trial, cells, tags, now_ms(), self._added_to(old))
+            self._delete(sweep, old)
 
     def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
         """Log live curves of a trial that was started here; of any other, nothing happens.
@@ -202,13 +213,19 @@ class RunWriter:
             self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in names})
 
     def delete_trials(self, key: Key, run_ids: Collection[str]) -> None:
-        """Delete runs that do not show what their result gives, of trials and of variants.
+        """Unmark runs that do not show what their result gives, of trials and of variants.
 
-        `finish_trial` and `publish_findings` make others.
+        `finish_trial` and `publish_findings` make others, and give them what people have added.
+        Of several runs of one result those that are not needed are deleted.
         """
         with self._sweep(key) as sweep:
             runs = [*sweep, *sweep.variants.values()]
-            self._delete(sweep, [run for run in runs if run.run_id in run_ids])
+            kept = {run.place: run for run in runs if run.is_complete and run.run_id not in run_ids}
+            for run in [run for run in runs if run.run_id in run_ids]:
+                if run.place in kept:
+                    self._hand_over(sweep, run, kept[run.place])
+                else:
+                    self._unmark(sweep, [run])
 
     def publish_report(self, key: Key, folder: Path) -> None:
         """Send the report's files, under ``report/`` of the parent, unless they are unchanged."""
@@ -238,23 +255,27 @@ class RunWriter:
         """
         hashes = [numbers.tags(about)[VARIANT_SHA256_TAG] for numbers in variants]
         lacking = dict(zip(hashes, variants, strict=True))
+        old: dict[tuple[str, ...], list[TrialRun]] = {}
         for run in list(sweep.variants.values()):
             is_foreign = not sweep.edition.items() <= run.tags.items()
             if is_foreign and run.start_ms > self._opened_ms[about.ablation, about.scale]:
                 continue
             if not run.is_complete or lacking.pop(run.result_sha256, None) is None:
-                self._delete(sweep, [run])
+                old.setdefault(run.place, []).append(run)
         latest = now_ms()  # MLflow lists the latest first: so they come in the report's order
         for place, numbers in enumerate(lacking.values()):
             start_ms = latest - place
             tags = numbers.tags(about) | {"mlflow.parentRunId": sweep.run_id}
-            fitting = shortened(tags, TAG_LIMIT, "the report")[0]
-            run = trial_run(self._store.create(sweep.experiment_id, fitting, start_ms))
+            fitting = fields.marked(shortened(tags, TAG_LIMIT, "the report")[0])
+            added = self._added_to(old.get(("variant", numbers.variant, numbers.task), []))
+            created = self._store.create(sweep.experiment_id, {**fitting, **added}, start_ms)
+            run = trial_run(created)
             sweep.put(run)
             params = shortened(numbers.params, PARAM_LIMIT, "the report")[0]
             self._store.log(run.run_id, params=params, rows=numbers.rows(start_ms))
             self._store.end(run.run_id, "FINISHED")
             sweep.put(replace(run, status="FINISHED"))
+        self._delete(sweep, [run for runs in old.values() for run in runs])
         self._tag(sweep, {SHOWN_EDITION_TAG: sweep.tags[EDITION_TAG] if variants else "none"})
 
     def comparison_page(self, key: Key) -> str:
@@ -298,8 +319,6 @@ class RunWriter:
         parent, *duplicates = [run for run in runs if has_role(run, "sweep")] or [
             self._store.create(experiment_id, tags, now_ms())
         ]
-        for duplicate in duplicates:
-            self._store.client.delete_run(duplicate.info.run_id)
         sweep = SweepRuns(
             experiment_id=experiment_id,
             run_id=parent.info.run_id,
@@ -307,6 +326,9 @@ class RunWriter:
             tags=dict(parent.data.tags),
             axes=fields.axes_of(about.variants),
         )
+        for duplicate in duplicates:
+            self._tag(sweep, fields.added_by_people(duplicate.data.tags))
+            self._store.client.delete_run(duplicate.info.run_id)
         self._tag(sweep, tags)
         self._describe(sweep, about)
         if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
@@ -315,7 +337,8 @@ class RunWriter:
             if child.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
                 self._store.log(child.run_id, tags={"mlflow.parentRunId": sweep.run_id})
             sweep.put(child)
-        self._delete(sweep, sweep.duplicates())
+        for run, kept in sweep.duplicates():
+            self._hand_over(sweep, run, kept)
         return sweep
 
     def _experiment(self, about: About) -> str:
@@ -323,20 +346,28 @@ class RunWriter:
         folder = re.sub(r"[^\w-]", "_", about.ablation)
         tags = {
             "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
-            fields.DESCRIPTION_TAG: about.question,
-            "bakeoff.ablation": about.ablation,
+            **fields.marked({fields.DESCRIPTION_TAG: about.question}),
+            ABLATION_TAG: about.ablation,
             **view_tags(about),
         }
-        location = str(self._artifacts / folder) if self._artifacts else None
-        experiment = self._store.experiment(about.ablation, location, tags)
-        held = experiment.artifact_location
+        every = self._store.ablations()
+        found = own_experiment(self._store, self._folder, about.ablation, every)
+        listed = found.tags.get(SOURCES_TAG, "") if found else ""
+        tags |= sources_tag(self._folder, about.ablation, listed)
+        if found is None:
+            location = str(self._artifacts / folder) if self._artifacts else None
+            name = free_name(self._store, about.ablation)
+            found = self._store.new_experiment(name, location, tags)
+        kept = fields.kept_for_people(found.tags, tags)
+        self._store.tag_experiment(found, {n: v for n, v in tags.items() if n not in kept})
+        held = found.artifact_location
         is_gone = "://" not in held and not Path(held).is_dir()
         if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
             raise StoreUnavailable(
                 f"The store keeps the artifacts of {about.ablation} in {held}, which is gone: put "
                 "it back, or choose a new --tracking-uri."
             )
-        return str(experiment.experiment_id)
+        return str(found.experiment_id)
 
     def _describe(self, sweep: SweepRuns, about: About) -> None:
         """Write the parent's description; an old verdict stays until there is a new one."""
@@ -356,13 +387,15 @@ class RunWriter:
         cells: Sequence[Cell],
         tags: Mapping[str, str],
         start_ms: int,
+        added: Mapping[str, str],
     ) -> TrialRun:
-        """Create a child, and show the parent as running again."""
+        """Create a child, with what people have `added` to another; its parent runs again."""
         own_tags = {"mlflow.parentRunId": sweep.run_id, **sweep.edition}
         if sweep.axes:  # not every server takes an empty tag
             own_tags[fields.AXES_TAG] = ", ".join(sweep.axes)
-        fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
-        run = trial_run(self._store.create(sweep.experiment_id, {**fitting, **own_tags}, start_ms))
+        fitting = fields.marked(shortened(tags, TAG_LIMIT, "long_params.json")[0])
+        given = {**fitting, **own_tags, **added}
+        run = trial_run(self._store.create(sweep.experiment_id, given, start_ms))
         params = fields.trial_params(trial, cells, sweep.axes)
         self._live[run.run_id] = _Sent(self._fitting(run.run_id, params, PARAM_LIMIT, "params"))
         sweep.put(run)
@@ -376,14 +409,17 @@ class RunWriter:
     ) -> TrialRun:
         """Write everything but the end, and delete the runs that the result supersedes."""
         run = sweep.in_progress(trial.trial_id, self._live)
-        self._delete(sweep, sweep.superseded_by(result, keep=run))
+        old = sweep.superseded_by(result, keep=run)
+        added = self._added_to([*old, run] if run else old)
         tags = fields.result_tags(trial, cells, result)
         if run is None:  # all tags but the hash at once: one by one they cost the most
             given = fields.trial_tags(key, trial, cells) | tags
             del given[fields.RESULT_SHA256_TAG]
             start_ms = now_ms() - round(result.seconds * 1000)
-            run = self._create(sweep, trial, cells, given, start_ms)
+            run = self._create(sweep, trial, cells, given, start_ms, added)
             tags = {n: v for n, v in tags.items() if n not in given or len(v) > TAG_LIMIT}
+            tags = {n: v for n, v in tags.items() if n not in added}
+        self._delete(sweep, old)
         data_set = self._abouts[key].data_sets.get(trial.task)
         if data_set is not None and trial.training is not None:
             self._store.log_data_sets(run.run_id, {trial.task: data_set})
@@ -395,7 +431,9 @@ class RunWriter:
         if files:
             self._store.put_files(run.run_id, files)
         rows = fields.result_rows(trial, cells, result, run.start_ms)
-        self._log(run, rows, self._fitting(run.run_id, tags, TAG_LIMIT, "tags"))
+        fitting = self._fitting(run.run_id, tags, TAG_LIMIT, "tags")
+        ours = {name: value for name, value in fitting.items() if name not in added}
+        self._log(run, rows, {**added, **fields.marked(ours)})
         return run
 
     def _log(self, run: TrialRun, rows: Sequence[MetricRow], tags: Mapping[str, str]) -> None:
@@ -416,11 +454,39 @@ class RunWriter:
         return fitting
 
     def _tag(self, sweep: SweepRuns, tags: Mapping[str, str]) -> None:
-        fitting = shortened(tags, TAG_LIMIT, "the report")[0]
+        fitting = fields.marked(shortened(tags, TAG_LIMIT, "the report")[0])
         changed = {name: value for name, value in fitting.items() if sweep.tags.get(name) != value}
+        if not changed.keys().isdisjoint(fields.WRITTEN_TAGS):  # maybe a person was faster
+            sweep.tags |= self._store.client.get_run(sweep.run_id).data.tags
+            kept = fields.kept_for_people(sweep.tags, fitting)
+            changed = {name: value for name, value in changed.items() if name not in kept}
         if changed:
             self._store.log(sweep.run_id, tags=changed)
             sweep.tags.update(changed)
+
+    def _added_to(self, runs: Sequence[TrialRun]) -> dict[str, str]:
+        """Return what people have added to runs; a run of some age is read again for that."""
+        found: dict[str, str] = {}
+        for run in runs:
+            is_old = now_ms() - run.start_ms > _MS_TO_ADD
+            tags = self._store.client.get_run(run.run_id).data.tags if is_old else run.tags
+            found |= fields.added_by_people(tags)
+        return found
+
+    def _hand_over(self, sweep: SweepRuns, run: TrialRun, kept: TrialRun) -> None:
+        """Delete a run, and give what people have added to it to another that stays."""
+        if added := self._added_to([run]):
+            self._store.log(kept.run_id, tags={**added, **self._added_to([kept])})
+        self._delete(sweep, [run])
+
+    def _unmark(self, sweep: SweepRuns, runs: Sequence[TrialRun]) -> None:
+        """Let runs show no result any more; what takes their place deletes them."""
+        for run in runs:
+            if run.result_sha256:
+                is_variant = run.tags.get("bakeoff.role") == "variant"
+                mark = VARIANT_SHA256_TAG if is_variant else fields.RESULT_SHA256_TAG
+                self._store.client.delete_tag(run.run_id, mark)
+            sweep.put(replace(run, result_sha256=""))
 
     def _delete(self, sweep: SweepRuns, runs: Sequence[TrialRun]) -> None:
         for run in runs:

@@ -431,9 +431,6 @@ def test_what_a_person_deleted_in_the_dashboard_comes_back(store: LocalStore) ->
     client.delete_run(first.run_id)
     _drive(store.writer(), HEADS.about, trials)
     _check_once(store, KEY, trials)
-    client.delete_experiment(client.get_experiment_by_name("heads").experiment_id)
-    _drive(store.writer(), HEADS.about, trials)
-    _check_once(store, KEY, trials)
 
 
 def test_a_renamed_variant_is_shown_anew(store: LocalStore, writer: RunWriter) -> None:

@@ -1,0 +1,195 @@
+"""Chooses the experiment of an ablation in a store that other folders and people may use too.
+
+An experiment of ours is known by its tags, whatever people name it. All who run a shipped ablation
+record into one experiment. Files of users may have one name and ask different questions: each such
+experiment lists the files that were recorded in it, and only who runs one of them records there.
+"""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from suite.journal.editions import SHOWN_DIGITS
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError, journal_in
+from suite.spec import SpecError
+from suite.text import redact
+from suite.tracking.client import MlflowStore, StoreUnavailable
+from suite.tracking.location import Store
+from suite.tracking.run_fields import Key
+from suite.tracking.shared_views import EDITION_SHA256_TAG
+
+ABLATION_TAG = "bakeoff.ablation"
+SOURCES_TAG = "bakeoff.sources"  # digits of the hashes of users' files; a shipped ablation has none
+_MOST_SOURCES = 300  # MLflow takes 5,000 characters
+_NO_SOURCE = ""  # in place of the hash, of an ablation that no file of the user's made
+
+
+class TrashedExperiment(StoreUnavailable):
+    """The experiment was deleted in the dashboard: one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFolder:
+    """How an output folder finds its experiments again.
+
+    Attributes:
+        artifacts: Where it keeps the artifacts of a local store.
+        sources: Ablation -> hashes of the user's files that were run here; empty ones of a shipped
+            ablation.
+        editions: Ablation -> hashes of its editions, by which stores of older versions know them.
+    """
+
+    artifacts: Path | None = None
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    editions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+ANY_FOLDER = OutputFolder()
+
+
+def folder_of(store: Store, planned: Iterable[tuple[Key, str]] = ()) -> OutputFolder:
+    """Return how the store's folder knows its experiments: from its journal, and what is `planned`.
+
+    Args:
+        store: With the output folder; without one, no source is known.
+        planned: Sweeps that are about to run, each with the hash of the user's files.
+    """
+    sources: dict[str, set[str]] = {}
+    editions: dict[str, set[str]] = {}
+    for (name, _), sha256 in planned:
+        sources.setdefault(name, set()).add(sha256)
+    if store.out is not None and journal_in(store.out).is_file():
+        with suppress(JournalError), Journal(journal_in(store.out), read_only=True) as journal:
+            for name, edition, source in journal.edition_hashes():
+                sources.setdefault(name, set()).add(source)
+                editions.setdefault(name, set()).add(edition[:SHOWN_DIGITS])
+    return OutputFolder(
+        artifacts=store.artifacts.resolve() if store.artifacts is not None else None,
+        sources={
+            name: frozenset(s[:SHOWN_DIGITS] for s in found) for name, found in sources.items()
+        },
+        editions={name: frozenset(found) for name, found in editions.items()},
+    )
+
+
+def own_experiment(
+    store: MlflowStore, folder: OutputFolder, ablation: str, experiments: Sequence[Any]
+) -> Any | None:
+    """Return the folder's experiment of the ablation; None where there is none.
+
+    `experiments` are those of `MlflowStore.ablations`.
+
+    Raises:
+        TrashedExperiment: if it is in the trash.
+        SpecError: if several could be meant, and the folder has not run any of them.
+    """
+    named = [each for each in experiments if each.tags[ABLATION_TAG] == ablation]
+    active = [each for each in named if each.lifecycle_stage == "active"]
+    found = _chosen(store, folder, ablation, active)
+    trashed = [each for each in named if each not in active]
+    if found is None and (lost := _chosen(store, folder, ablation, trashed)) is not None:
+        uri = shlex.quote(redact(store.uri))
+        raise TrashedExperiment(
+            f"The experiment {lost.name!r} with the results of {ablation!r} is in the trash of the "
+            f"MLflow store; `MLFLOW_TRACKING_URI={uri} mlflow experiments restore --experiment-id "
+            f"{lost.experiment_id}` brings it back, or give another --tracking-uri."
+        )
+    return found
+
+
+def readable_experiments(
+    store: MlflowStore, folder: OutputFolder, asked: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the folder's experiment of each ablation, by the ablation's name.
+
+    Raises:
+        TrashedExperiment, SpecError: as `own_experiment`, for the ablations that are `asked` for;
+            others are left out.
+    """
+    experiments, found = store.ablations(), {}
+    for ablation in sorted({each.tags[ABLATION_TAG] for each in experiments}):
+        try:
+            own = own_experiment(store, folder, ablation, experiments)
+        except (TrashedExperiment, SpecError):
+            if ablation in asked:
+                raise
+            continue
+        if own is not None:
+            found[ablation] = own
+        elif ablation in asked:
+            raise SpecError(
+                f"nothing of this folder's {ablation!r} is recorded yet; what the store holds "
+                "under that name was made from another file."
+            )
+    return found
+
+
+def sources_tag(folder: OutputFolder, ablation: str, held: str = "") -> dict[str, str]:
+    """Return the tag that lists the files recorded in an experiment; `held` is what it says now."""
+    known = folder.sources.get(ablation, frozenset()) - {_NO_SOURCE}
+    listed = dict.fromkeys([*held.split(), *sorted(known)])
+    return {SOURCES_TAG: " ".join([*listed][-_MOST_SOURCES:])} if listed else {}
+
+
+def free_name(store: MlflowStore, ablation: str) -> str:
+    """Return a name that no experiment has, those of others and those in the trash included."""
+    return next(
+        name for name in _names(ablation) if store.client.get_experiment_by_name(name) is None
+    )
+
+
+def _names(ablation: str) -> Iterator[str]:
+    yield ablation
+    with suppress(KeyError, OSError):  # a user id without an entry in passwd
+        yield f"{ablation} ({getpass.getuser()})"
+    yield from (f"{ablation} ({number})" for number in count(2))
+
+
+def _chosen(
+    store: MlflowStore, folder: OutputFolder, ablation: str, experiments: Sequence[Any]
+) -> Any | None:
+    """Return the experiment that lists a file of the folder's, else one that it has made."""
+    sources = folder.sources.get(ablation, frozenset())
+    by_name = sorted(experiments, key=lambda each: each.name != ablation)
+    listed = [each for each in by_name if _sources_in(each) & sources]
+    kept_here = [each for each in by_name if _is_kept_in(folder, each)]
+    unlisted = [each for each in by_name if not _sources_in(each)]
+    if not sources and not kept_here and not unlisted and len(experiments) > 1:
+        names = ", ".join(repr(each.name) for each in experiments)
+        raise SpecError(
+            f"several ablations named {ablation!r} are recorded in the store, of different files "
+            f"({names}); give --out a folder in which yours was run."
+        )
+    if sources and _NO_SOURCE not in sources:  # an older version has listed nothing
+        unlisted = _of_editions(store, unlisted, folder.editions.get(ablation, frozenset()))
+    others = experiments if not sources else ()
+    return next(iter([*listed, *kept_here, *unlisted, *others]), None)
+
+
+def _sources_in(experiment: Any) -> frozenset[str]:
+    return frozenset(experiment.tags.get(SOURCES_TAG, "").split())
+
+
+def _is_kept_in(folder: OutputFolder, experiment: Any) -> bool:
+    location = Path(experiment.artifact_location)
+    return folder.artifacts is not None and location.is_relative_to(folder.artifacts)
+
+
+def _of_editions(
+    store: MlflowStore, experiments: Sequence[Any], editions: frozenset[str]
+) -> list[Any]:
+    parents = store.parents([each.experiment_id for each in experiments])
+    ids = {
+        run.info.experiment_id
+        for run in parents
+        if run.data.tags.get(EDITION_SHA256_TAG, "")[:SHOWN_DIGITS] in editions
+    }
+    return [each for each in experiments if each.experiment_id in ids]
