@@ -305,7 +305,7 @@ class RunWriter:
             run_id=parent.info.run_id,
             status=parent.info.status,
             tags=dict(parent.data.tags),
-            axes=fields.axes_of(about.variants),
+            axes=about.axes,
         )
         self._tag(sweep, tags)
         self._describe(sweep, about)
