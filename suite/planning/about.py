@@ -114,6 +114,8 @@ def _model(baseline: Baseline) -> dict[str, Knob]:
     model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
     for name in architectures_of(baseline.ablation):
         knobs = without_late_defaults(load_architecture(name).Config, knobs)
+    for mixer in load_mixers(model.mixer).values() if model.mixer else ():
+        knobs = without_late_defaults(mixer.Config, knobs)
     parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
     found: dict[str, Knob] = {part: getattr(model, part) for part in parts} | model.sizes
     runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}

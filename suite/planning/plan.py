@@ -25,6 +25,7 @@ from suite.planning.knobs import (
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
+from suite.planning.same_values import with_distinct_values
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
 from suite.probes.probe import Probe, probe
 from suite.schema import (
@@ -104,6 +105,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     _refuse_unfit_probes(entry.ablation)
     refuse_foreign_axes(baseline)
     refuse_impossible_teachers(entry.ablation, scale)
+    baseline = with_distinct_values(baseline)
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {

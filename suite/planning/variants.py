@@ -50,6 +50,7 @@ class Baseline:
 
     Attributes:
         knobs: Of its mixer and of its tasks' architectures, defaults filled in.
+        own: Axis -> those of its values that the baseline has, however they are written.
         scale_name: ``smoke``, ``quick``, ``standard`` or ``paper``.
     """
 
@@ -57,6 +58,7 @@ class Baseline:
     scale: Scale
     scale_name: str = "quick"
     knobs: Mapping[str, Knob]
+    own: Mapping[str, tuple[Knob | Model, ...]] = field(default_factory=dict)
 
     def model(self, variant: Variant) -> Model:
         """The variant's model; knobs that its axes set are not yet in it."""
@@ -90,12 +92,18 @@ class Baseline:
         return self.knobs.get(axis)
 
     def label(self, axis: str) -> str:
-        """As ``heads=8``: how the baseline's value on that axis reads."""
-        return f"{axis}={value_text(self.value(axis))}"
+        """As ``heads=8``: how the baseline's value on that axis reads, as the axis writes it."""
+        value = next(iter(self.own.get(axis, ())), self.value(axis))
+        return label_of({axis: value})
 
     def has(self, axis: Axis) -> bool:
         """Whether the baseline's value is one that the axis takes."""
-        return any(is_alike(value, self.value(axis.name)) for value in axis.values)
+        return any(self.is_own(axis.name, value) for value in axis.values)
+
+    def is_own(self, axis: str, value: Knob | Model) -> bool:
+        """Whether the value is the baseline's."""
+        known = (*self.own.get(axis, ()), self.value(axis))
+        return any(is_alike(value, each) for each in known)
 
 
 def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
@@ -135,7 +143,7 @@ def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
         for value in axis.values:
             set_here = {axis.name: value}
             variant = Variant(label=label_of(set_here), changes=set_here, values=set_here)
-            if is_alike(value, baseline.value(axis.name)):
+            if baseline.is_own(axis.name, value):
                 variant = reference
             variants.setdefault(variant.label, variant)
     return reference, tuple(variants.values())
@@ -143,13 +151,13 @@ def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
-    before = {axis.name: baseline.value(axis.name) for axis in axes}
+    names = [axis.name for axis in axes]
     law = baseline.ablation.scaling_law
     held_out = dict(law.held_out) if law else {}
     larger = [(held_out[a.name],) if a.name in held_out else a.values for a in axes]
     grids = ([axis.values for axis in axes], larger if law else [()])
     return _with_reference(
-        _combination(dict(zip(before, values, strict=True)), before)
+        _combination(baseline, dict(zip(names, values, strict=True)))
         for values in itertools.chain(*(itertools.product(*grid) for grid in grids))
     )
 
@@ -158,12 +166,11 @@ def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     """Each value of the first axis alone, then with each value of each other axis."""
     first, *others = baseline.ablation.axes
     each = [{}, *({axis.name: value} for axis in others for value in axis.values)]
-    before = {axis.name: baseline.value(axis.name) for axis in baseline.ablation.axes}
     found: list[Variant] = []
     for value in first.values:
-        alone = _combination({first.name: value}, before)
+        alone = _combination(baseline, {first.name: value})
         for other in each:
-            variant = _combination({first.name: value, **other}, before)
+            variant = _combination(baseline, {first.name: value, **other})
             if not other or variant.changes != alone.changes:
                 found.append(variant)
     return _with_reference(found)
@@ -179,12 +186,12 @@ def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant
     return reference, (reference, *found)
 
 
-def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob | Model]) -> Variant:
+def _combination(baseline: Baseline, values: Mapping[str, Knob | Model]) -> Variant:
     """What differs from the baseline; of another whole model also what is as in the baseline's.
 
     For that model's own value may be another one.
     """
-    changed = {name: value for name, value in values.items() if not is_alike(value, before[name])}
+    changed = {name: value for name, value in values.items() if not baseline.is_own(name, value)}
     if WHOLE_MODEL in changed:
         of_model = values.keys() - Scale.model_fields.keys() - {"task", TEACHER}
         changed = {n: value for n, value in values.items() if n in changed or n in of_model}
