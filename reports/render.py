@@ -19,8 +19,8 @@ from reports.export.printers import frame_to_csv, to_csv, to_latex
 from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import ordered, page, shown_sweep
 from reports.pages.overview import overview
+from reports.results.axis_values import with_axes
 from reports.results.frame import RESULT_COLUMNS, FrameError, Sweep, to_parquet_bytes
-from reports.results.variant_labels import with_axes
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:
@@ -121,7 +121,9 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     # Every scale's rows, in an order of their own: that of the store does not matter.
     frames = [with_axes(sweep.about, _sorted(sweep)) for sweep in sweeps if len(sweep.results)]
     rows = pd.concat(frames or [sweeps[0].results], ignore_index=True)
-    results = rows[list(RESULT_COLUMNS)]
+    # Frames of versions that did not store values of axes stay as they are.
+    has_values = any(sweep.about.axis_values for sweep in sweeps)
+    results = rows if has_values else rows[list(RESULT_COLUMNS)]
     texts = {"results.csv": frame_to_csv(rows)}
     for table in made.all_tables:
         texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)

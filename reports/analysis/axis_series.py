@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reports.analysis.cost import setting
-from reports.results.series import Series, belongs, left_out_of_comparison, num_expected
+from reports.results.axis_values import belongs, number
+from reports.results.series import Series, left_out_of_comparison, num_expected
 from reports.results.variant_labels import (
     MAX_LETTERS,
     LabelAxis,
     label_axis,
-    named_values,
-    number,
     shown_name,
     what_baseline_is,
 )
 from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
+from suite.schema.old_labels import named_values
 
 LENGTH = "length"
 ASKED = "asked"  # a coordinate that says what the number there should be
@@ -227,7 +227,7 @@ def _of_variants(
     about: About, measured: Sequence[Series], name: str, placed: Mapping[float, Series]
 ) -> AxisSeries:
     first = next(iter(placed.values()))
-    met = [variant for variant in about.variants if belongs(variant, first.task)]
+    met = [variant for variant in about.variants if belongs(about, variant, first.task)]
     is_tested = first.is_score and name == LENGTH  # at other lengths than that of the training
     lengths = {v: float(setting(about, v, LENGTH)) for v in met} if is_tested else {}
     whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)

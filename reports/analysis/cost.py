@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.document import NO_ENTRY, Column, Entry
+from reports.results.axis_values import values_of
 from reports.results.series import STATE_BYTES, Series
 from reports.stats.intervals import Estimate, Notation
 from suite.schema import About
@@ -105,8 +106,7 @@ def training_seconds(about: About, times: StepTimes) -> dict[str, float]:
 
 def setting(about: About, variant: str, name: str) -> int:
     """The variant's own where that is an axis, else the scale's; 0 where neither says."""
-    named = dict(part.partition("=")[::2] for part in variant.split(", "))
-    said = str(named.get(name, about.settings.get(name, "")))
+    said = str(values_of(about, variant).get(name, about.settings.get(name, "")))
     return int(said) if said.isascii() and said.isdigit() else 0
 
 
@@ -158,8 +158,7 @@ def where(about: About, environment_id: str) -> str:
 
 def _without_start(about: About) -> str:
     """Said where a training may start from another one, of which results know no cost."""
-    is_axis = any(part.startswith("start=") for v in about.variants for part in v.split(", "))
-    is_asked = is_axis or "start" in about.settings
+    is_asked = "start" in about.axes or "start" in about.settings
     return ", without the training that a variant starts from" if is_asked else ""
 
 

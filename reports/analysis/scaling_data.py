@@ -15,10 +15,11 @@ from itertools import pairwise
 
 from reports.analysis.cost import setting, variant_costs
 from reports.analysis.scaling_law import FittedLaw, ScalingPoint, TooFewPoints, fitted_law
+from reports.results.axis_values import as_text, number, values_of
 from reports.results.series import Series, num_expected
-from reports.results.variant_labels import named_values, number
 from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import About
+from suite.schema.old_labels import Value, named_values
 
 _UNIT = "bit"
 _PARAMETERS, _FLOPS, _LENGTH = "num_parameters", "forward_flops", "length"
@@ -88,6 +89,7 @@ class LawGroup:
 
     Attributes:
         name: As ``mixer=attention``.
+        others: The values on the axes that the law does not run along.
         index: Its place among the groups.
         seen: What the law is fitted to, in the order of the ablation.
         held_out: What it predicts.
@@ -95,6 +97,7 @@ class LawGroup:
     """
 
     name: str
+    others: Mapping[str, Value]
     index: int
     seen: tuple[LawVariant, ...]
     held_out: tuple[LawVariant, ...]
@@ -103,7 +106,7 @@ class LawGroup:
     @property
     def short_name(self) -> str:
         """As ``attention``: without the axes, which a heading names."""
-        return ", ".join(named_values(self.name).values()) or self.name
+        return ", ".join(map(as_text, self.others.values())) or self.name
 
     @cached_property
     def _law_or_reason(self) -> FittedLaw | str:
@@ -164,24 +167,29 @@ def law_groups(about: About, measured: Sequence[Series], task: str) -> tuple[Law
     if not about.held_out or not scores:
         return ()
     found = {one.variant: one for one in _variants(about, measured, scores[0])}
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[tuple[str, Value], ...], list[str]] = {}
     for variant in about.variants:
-        named = named_values(variant)
+        named = values_of(about, variant)
         if about.held_out.keys() <= named.keys():
-            rest = (f"{n}={v}" for n, v in named.items() if n not in about.held_out)
-            groups.setdefault(", ".join(rest) or ALL_TRAININGS, []).append(variant)
+            rest = tuple((n, v) for n, v in named.items() if n not in about.held_out)
+            groups.setdefault(rest, []).append(variant)
     return tuple(
-        _group(about, name, index, variants, found)
-        for index, (name, variants) in enumerate(groups.items())
+        _group(about, dict(rest), index, variants, found)
+        for index, (rest, variants) in enumerate(groups.items())
     )
 
 
 def _group(
-    about: About, name: str, index: int, variants: Sequence[str], found: Mapping[str, LawVariant]
+    about: About,
+    others: Mapping[str, Value],
+    index: int,
+    variants: Sequence[str],
+    found: Mapping[str, LawVariant],
 ) -> LawGroup:
+    name = ", ".join(f"{axis}={as_text(value)}" for axis, value in others.items())
     here = [found[variant] for variant in variants if variant in found]
     return LawGroup(
-        name=name, index=index,
+        name=name or ALL_TRAININGS, others=others, index=index,
         seen=tuple(one for one in here if not _is_held_out(about, one.variant)),
         held_out=tuple(one for one in here if _is_held_out(about, one.variant)),
         num_lost=len(variants) - len(here),
@@ -189,7 +197,7 @@ def _group(
 
 
 def _is_held_out(about: About, variant: str) -> bool:
-    named = named_values(variant)
+    named = values_of(about, variant)
     return all(number(named[name]) == value for name, value in about.held_out.items())
 
 

@@ -164,6 +164,8 @@ def _csv_cell(value: object) -> str:
     match value:
         case str():
             return csv_text(value)
+        case bool():
+            return str(value).lower()
         case float():
             return "" if value != value else repr(value)
         case None:

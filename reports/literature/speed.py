@@ -13,7 +13,7 @@ from functools import cache
 from reports.analysis.time_comparison import compare
 from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.literature.csv import CONDITIONS, rows_of
-from reports.results.length_sweep import MATERIALISED, Growth, find
+from reports.results.length_sweep import Growth, find, is_written_out
 from reports.stats.intervals import Estimate, as_interval, as_ratio
 from suite.schema import MIXER_ALONE, About
 
@@ -131,7 +131,7 @@ def _rivals(about: About) -> dict[str, str]:
     """What ours are divided by -> its variant: the written-out attention, and the fused one."""
     attention = [v for v in about.variants if v in about.subjects
                  and about.subjects[v].mixer == "attention"]  # fmt: skip
-    written_out = [v for v in attention if MATERIALISED in v.split(", ")]
+    written_out = [v for v in attention if is_written_out(about, v)]
     others = [v for v in attention if v not in written_out]
     first = about.baseline if about.baseline in others else next(iter(others), "")
     if written_out and first:

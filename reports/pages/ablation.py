@@ -32,7 +32,6 @@ from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
 from reports.results.reading import Coverage
 from reports.results.series import Series, all_series, compared
-from reports.results.variant_labels import named_values
 from reports.tables.beside_published import beside_published_exhibit
 from reports.tables.comparison import (
     TRAINING_SPEED,
@@ -225,8 +224,8 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
 
 def _recipes_in_words(about: About) -> Iterator[str]:
     """What is asked for in training beside the task's loss, as a setting or as an axis."""
-    named = {name for label in about.variants for name in named_values(label)}
-    yield from (said for name, said in _OF_RECIPES.items() if name in named | {*about.settings})
+    named = {*about.axes, *about.settings}
+    yield from (said for name, said in _OF_RECIPES.items() if name in named)
 
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:

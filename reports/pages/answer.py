@@ -17,7 +17,8 @@ from reports.plots.scaling_law import law_figure
 from reports.plots.scores import score_figure
 from reports.plots.style import MAX_LINES
 from reports.plots.tradeoff import state_figure
-from reports.results.series import Series, belongs
+from reports.results.axis_values import belongs
+from reports.results.series import Series
 from reports.results.variant_labels import shown_name, shown_variants
 from reports.stats.intervals import as_interval, for_estimates, mean_interval, paired_differences
 from reports.tables.comparison import primary
@@ -117,7 +118,7 @@ def _drawing(
     is_compared = series.is_whole_score and len(about.variants) > 1
     if is_compared and (against := state_figure(about, measured, series)):
         return against
-    met = [v for v in about.variants if belongs(v, series.task) and series.values(v)]
+    met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
     if len(met) > MOST_DRAWN and (along := _along(about, measured, series)):
         return along
     first = [v for v in met if v in {*sides, about.baseline}]

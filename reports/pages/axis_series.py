@@ -26,8 +26,9 @@ from reports.plots.axis_series import (
     readable_metric,
 )
 from reports.plots.style import MAX_LINES
+from reports.results.axis_values import number, value_of_baseline
 from reports.results.series import Series
-from reports.results.variant_labels import label_axis, number, value_of_baseline
+from reports.results.variant_labels import label_axis
 from reports.stats.intervals import as_interval, for_estimates
 from reports.tables.comparison import ARROWS, PARTIAL
 from suite.schema import LEARNING_RATE, About

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reports.results.axis_values import belongs
 from reports.results.reading import Reading
-from reports.results.series import Series, belongs, floors_of, never_searched, num_expected
+from reports.results.series import Series, floors_of, never_searched, num_expected
 from suite.schema import FLOORS, About, Status
 
 MAX_FAILURES = 200  # that a page tells
@@ -87,7 +88,7 @@ def _of_all_probes(groups: Iterable[FailureGroup]) -> Iterator[FailureGroup]:
 def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup]]:
     """Variant or floor, and what went wrong with it."""
     expected = num_expected(series, about)
-    shown = [(v, series.probe, expected) for v in about.variants if belongs(v, series.task)]
+    shown = [(v, series.probe, expected) for v in about.variants if belongs(about, v, series.task)]
     shown += [(floor, FLOORS, 1) for floor in floors_of(about, series)]
     for variant, probe, num in shown:
         for (fate, reason), seeds in _failed_seeds(series.of(variant), num).items():

@@ -16,7 +16,8 @@ from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
 from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, Stroke, draw
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
-from reports.results.series import Series, belongs
+from reports.results.axis_values import belongs
+from reports.results.series import Series
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import About, Better
@@ -74,7 +75,7 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
         return None
     first = chosen.iloc[0]
     found = _seed_curves(chosen)
-    order = [v for v in about.variants if v in found and belongs(v, judged.task)]
+    order = [v for v in about.variants if v in found and belongs(about, v, judged.task)]
     return Curves(
         task=judged.task, metric=first["metric"], unit=first["unit"], better=first["better"],
         seeds={variant: found[variant] for variant in order},
@@ -203,7 +204,7 @@ def _describe(about: About, lines: Sequence[ChartLine], curves: Curves) -> str:
 
 def _caption(about: About, lines: Sequence[ChartLine], curves: Curves, *, is_cut: bool) -> str:
     has_bands = any(line.intervals for line in lines)
-    num_all = sum(belongs(variant, curves.task) for variant in about.variants)
+    num_all = sum(belongs(about, variant, curves.task) for variant in about.variants)
     num_missing = num_all - len(curves.seeds)
     return caption({
         "Thin lines are seeds, thick ones their mean.": not has_bands,

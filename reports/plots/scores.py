@@ -17,8 +17,9 @@ from matplotlib.ticker import MaxNLocator
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
 from reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
+from reports.results.axis_values import belongs
 from reports.results.reading import Coverage, coverage
-from reports.results.series import Series, belongs, floors_of, is_bound, num_expected
+from reports.results.series import Series, floors_of, is_bound, num_expected
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import for_quantities, for_scores, mean_interval
 from suite.schema import MIXER_ALONE, About
@@ -89,11 +90,11 @@ def score_figure(
         None where there is no number, or there are too many variants to see anything.
     """
     if variants is None:
-        variants = [variant for variant in about.variants if belongs(variant, series.task)]
+        variants = [variant for variant in about.variants if belongs(about, variant, series.task)]
     if len(variants) > MAX_ROWS or not any(series.values(v) for v in variants):
         return None
     floors = floors_of(about, series)
-    num_all = sum(belongs(variant, series.task) for variant in about.variants)
+    num_all = sum(belongs(about, variant, series.task) for variant in about.variants)
     name = figure_name(series) + ("" if len(variants) == num_all else "-chosen")
     where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     at = f", at {series.at.replace('=', ' ')}" if series.at else ""

@@ -19,7 +19,8 @@ from reports.document import Drawing, Exhibit, View, capitalized, listed, readab
 from reports.escape import slug
 from reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
 from reports.plots.style import GREY, MAX_LINES, axis_title, caption, line_look, marker, with_unit
-from reports.results.series import Series, belongs
+from reports.results.axis_values import belongs
+from reports.results.series import Series
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import for_quantities
 from suite.schema import About
@@ -153,7 +154,7 @@ def _scored(
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
     for variant in about.variants:
         amount, scores = cost.amounts.get(variant, 0.0), tuple(judged.values(variant).values())
-        if scores and amount > 0 and belongs(variant, judged.task):
+        if scores and amount > 0 and belongs(about, variant, judged.task):
             found.append(
                 _Scored(
                     variant=variant, name=shown_name(about, variant), family=named[variant],
@@ -240,7 +241,7 @@ def _describe(shown: Sequence[_Scored], judged: Series, cost: VariantCost, front
 
 
 def _caption(about: About, judged: Series, every: Sequence[_Scored], num_families: int) -> str:
-    num_all = sum(belongs(variant, judged.task) for variant in about.variants)
+    num_all = sum(belongs(about, variant, judged.task) for variant in about.variants)
     are_joined = num_families < len(every)
     of = num_families if are_joined else len(every)
     return caption({

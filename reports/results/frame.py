@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from reports.escape import without_passwords
+from reports.results.axis_values import arrow_array, columns_of
 from suite.schema import LATE_IN_SPECIMENS, About, Better, Status, in_present_words
 from suite.schema.training import without_idle
 
@@ -42,6 +43,10 @@ _NUMBERS = {
 }  # fmt: skip
 _ARROW = {"int64": pa.int64(), "float64": pa.float64(), "str": pa.string()}
 _ABOUT: TypeAdapter[About] = TypeAdapter(About)
+_LATE_IN_ABOUT = (
+    "editions", "costs", "price", "part_titles", "opens_with", "held_out", "axis_values",
+    "named_axes",
+)  # fmt: skip
 _LATE = {k: [] if v == () else v for k, v in LATE_IN_SPECIMENS.items()}  # as JSON has them
 
 
@@ -104,21 +109,24 @@ def curves_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
     """The frame as a Parquet file; the same frame gives the same bytes.
 
-    Of `about` too passwords inside URIs are left out.
+    Of `about` too passwords inside URIs are left out. Results may have columns of axes besides.
 
     Raises:
         FrameError: if its columns are neither those of results nor those of curves.
     """
     columns = CURVE_COLUMNS if "step" in frame.columns else RESULT_COLUMNS
-    _check_names("curves" if columns is CURVE_COLUMNS else "results", frame.columns, columns)
+    axes = [] if columns is CURVE_COLUMNS else columns_of(frame.columns)
+    names = [name for name in frame.columns if name not in axes]
+    _check_names("curves" if columns is CURVE_COLUMNS else "results", names, columns)
     metadata = {METADATA_KEY: _to_json(about, without_passwords).encode()} if about else None
-    schema = pa.schema([(name, _ARROW[_dtype(name)]) for name in columns], metadata=metadata)
-    arrays = [
-        pa.array(frame[field.name].to_numpy(), type=field.type, from_pandas=True)
-        for field in schema
-    ]
+    arrays = {
+        name: pa.array(frame[name].to_numpy(), type=_ARROW[_dtype(name)], from_pandas=True)
+        for name in columns
+    }
+    arrays |= {name: arrow_array(frame[name].tolist()) for name in axes}
+    schema = pa.schema([(name, array.type) for name, array in arrays.items()], metadata=metadata)
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer)
+    pq.write_table(pa.Table.from_arrays([*arrays.values()], schema=schema), buffer)
     return buffer.getvalue()
 
 
@@ -132,9 +140,12 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
     about = (results.schema.metadata or {}).get(METADATA_KEY)
     if about is None:
         raise FrameError(f"{results_path} says nothing about its ablation (no 'bakeoff' metadata).")
+    content = results.to_pydict()
+    for name in columns_of([*content]):
+        del content[name]  # they follow from what is said of the sweep
     return Sweep(
         about=about_from_json(about.decode()),
-        results=_typed("results", results.to_pydict(), RESULT_COLUMNS),
+        results=_typed("results", content, RESULT_COLUMNS),
         curves=_typed("curves", _read_table(curves_path).to_pydict(), CURVE_COLUMNS),
     )
 
@@ -147,7 +158,7 @@ def about_to_json(about: About) -> str:
 def _to_json(about: About, clean: Callable[[str], str]) -> str:
     content = _cleaned(_ABOUT.dump_python(about, mode="json"), clean)
     # A file from before there were any stays as it is.
-    for name in ("editions", "costs", "price", "part_titles", "opens_with", "held_out"):
+    for name in _LATE_IN_ABOUT:
         if not getattr(about, name):
             del content[name]
     for of_task in content["specimens"].values():

@@ -14,6 +14,7 @@ from typing import Literal
 
 import pandas as pd
 
+from reports.results.axis_values import values_of
 from reports.results.reading import Reading, first_of_seeds, is_noisy, reading_of, resolution_of
 from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
@@ -24,7 +25,13 @@ _AXES: Mapping[str, Axis] = {
     "length": "length", "dim": "dim", "batch": "batch", "threads": "threads",
 }  # fmt: skip
 _COORDINATE = re.compile(rf"({'|'.join(_AXES)})=([0-9]+)")
-MATERIALISED = "kernel=materialised"  # in labels: attention with its matrix written out
+
+
+def is_written_out(about: About, variant: str) -> bool:
+    """Return whether the variant is attention whose matrix is written out."""
+    return values_of(about, variant).get("kernel") == "materialised"
+
+
 _RANK = {Status.OK: 0, Status.NOISY: 1}
 
 _Key = tuple[str, str, str]  # metric, unit, axis

@@ -206,12 +206,6 @@ def _is_along(series: Series, num_places: int) -> bool:
     return not is_alone and num_places > MOST_COLUMNS
 
 
-def belongs(variant: str, task: str) -> bool:
-    """Whether a variant is measured on a task: where the task is an axis, its label says which."""
-    named = [part for part in variant.split(", ") if part.startswith("task=")]
-    return not named or f"task={task}" in named
-
-
 def num_expected(series: Series, about: About) -> int:
     """Readings that each variant should have: the seeds for a score, else as many as any has.
 

@@ -1,30 +1,33 @@
-"""Reads variant labels: names of variants for pages, and the numbers that labels run along.
+"""Names variants for pages, and finds the numbers that they run along.
 
 An ablation with one axis calls its baseline by that axis, as ``heads=8``. With several there is no
 such name: then the baseline is described by its mixer and its value on each axis.
 
-Variants that differ by one number only form a line. A report knows variants by their labels alone,
-as ``mixer=attention, dim=64``. Where each of them names a number under one name, and something else
-besides, there is a line a group: the variants that differ in that number only. Labels that say
-nothing of the kind are left out.
+Variants that differ by one number only form a line, as those called ``mixer=attention, dim=64``
+and ``mixer=attention, dim=128``. Where each of them has a number on one axis, and something else
+besides, there is a line a group: the variants that differ in that number only. Variants without
+such a number are left out.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from reports.document import readable
-from reports.results.series import belongs
+from reports.results.axis_values import (
+    all_values_of,
+    as_text,
+    belongs,
+    number,
+    value_of_baseline,
+    values_of,
+)
 from suite.schema import About
+from suite.schema.old_labels import Value
 
 AS_BASELINE = "as the baseline"
-_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
-_Named = Mapping[str, str]
+_Named = Mapping[str, Value]
 _PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 MAX_SHOWN = 4
 MAX_LETTERS = 30  # of a line of a name beside a figure
@@ -60,7 +63,7 @@ def what_baseline_is(about: About) -> str:
     mixer = facts.mixer if facts else str(known.get("mixer", ""))
     whole = mixer or str(known.get("architecture") or "")
     said = "mixer" if mixer else "architecture"
-    others = [name for name in _axes(about) if name != said and name in known]
+    others = [name for name in about.axes if name != said and name in known]
     return ", ".join(
         [*filter(None, [whole]), *(f"{name}={value_of_baseline(about, name)}" for name in others)]
     )
@@ -71,26 +74,6 @@ def shown_name(about: About, variant: str) -> str:
     if variant != about.baseline:
         return variant
     return f"{variant} ({what_baseline_is(about) or 'baseline'})"
-
-
-def _axes(about: About) -> list[str]:
-    """The names before the equals signs of all labels, each once."""
-    parts = (part for label in about.variants for part in label.split(", "))
-    return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
-
-
-def with_axes(about: About, results: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a column more for each axis, as ``axis_heads``: the variant's value on it.
-
-    What a label does not name is as in the baseline. A floor has none.
-    """
-    known = {name: value_of_baseline(about, name) for name in _axes(about)}
-    named = {variant: {**known, **named_values(variant)} for variant in about.variants}
-    columns = {
-        f"axis_{name}": [named.get(variant, {}).get(name, "") for variant in results["variant"]]
-        for name in known
-    }
-    return results.assign(**columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,43 +121,20 @@ def label_axis(about: About, task: str) -> LabelAxis | None:
     return LabelAxis(name=name, others=others, groups=_groups(about, known, name, others))
 
 
-def number(text: str) -> float | None:
-    """What a plain number says; None of any other text."""
-    if _NUMBER.fullmatch(text) is None:
-        return None
-    value = float(text)
-    return value if math.isfinite(value) else None
-
-
-def named_values(label: str) -> dict[str, str]:
-    """What a label says under each name; empty where it is no list of ``name=value``."""
-    parts = [part.partition("=") for part in label.split(", ")]
-    named = {name: value for name, _, value in parts}
-    return named if all(named) and all(named.values()) and len(named) == len(parts) else {}
-
-
-def value_of_baseline(about: About, name: str) -> str:
-    """As a label would spell it, ``default`` where it is not set; empty where nothing is known."""
-    named = named_values(about.baseline)
-    known = {**about.settings, **about.model, **named}
-    value = known.get(name, "")
-    if value is None:
-        return "default"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _known(about: About, task: str) -> dict[str, _Named]:
     """Variant -> its names without the task; those that say something, and the baseline."""
-    met = [variant for variant in about.variants if belongs(variant, task)]
+    met = [variant for variant in about.variants if belongs(about, variant, task)]
     named: dict[str, _Named] = {
-        v: {name: value for name, value in named_values(v).items() if name != "task"} for v in met
+        v: {name: value for name, value in values_of(about, v).items() if name != "task"}
+        for v in met
     }
     found = {variant: names for variant, names in named.items() if names}
     if about.baseline in met and about.baseline not in found:
         names = set.intersection(*(set(some) for some in found.values())) if found else set()
         ordered = [n for some in list(found.values())[:1] for n in some if n in names]
-        said = {name: value_of_baseline(about, name) for name in ordered}
-        if said and all(said.values()) and said not in found.values():
+        own = all_values_of(about, about.baseline)
+        said = {name: own.get(name, "") for name in ordered}
+        if said and "" not in said.values() and said not in found.values():
             found[about.baseline] = said
     return found
 
@@ -194,7 +154,7 @@ def _groups(
     for variant, named in known.items():
         place = number(named[name])
         if place is not None:
-            rest = ", ".join(f"{n}={value}" for n, value in named.items() if n != name)
+            rest = ", ".join(f"{n}={as_text(value)}" for n, value in named.items() if n != name)
             found.setdefault(rest, {}).setdefault(place, variant)
     return tuple(
         Group(

@@ -27,8 +27,9 @@ from reports.document import (
 )
 from reports.literature.scores import Counterpart, PrintedScore, counterparts
 from reports.literature.speed import Printed, printed
+from reports.results.axis_values import belongs
 from reports.results.reading import is_noisy
-from reports.results.series import Series, belongs, num_expected
+from reports.results.series import Series, num_expected
 from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import (
     Estimate,
@@ -75,7 +76,11 @@ class _Arena:
     @property
     def variants(self) -> tuple[str, ...]:
         """Those that meet every task."""
-        met = (v for v in self.about.variants if all(belongs(v, s.task) for s in self.scores))
+        met = (
+            v
+            for v in self.about.variants
+            if all(belongs(self.about, v, s.task) for s in self.scores)
+        )
         return tuple(met)
 
     def printed(self, variant: str, task: str) -> PrintedScore | None:

@@ -14,13 +14,13 @@ from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.gate import below_floor
 from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
+from reports.results.axis_values import belongs
 from reports.results.reading import NOISY_MEANING, Coverage, Reading, coverage, is_noisy, median_of
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
     STATE_BYTES,
     Series,
-    belongs,
     beside_scores,
     floors_of,
     never_searched,
@@ -51,7 +51,7 @@ UNTOLD = Mark(
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
     """The table of one task: every variant of the ablation that meets it, then its floors."""
-    variants = [variant for variant in about.variants if belongs(variant, task)]
+    variants = [variant for variant in about.variants if belongs(about, variant, task)]
     here = [series for series in without_controls(measured) if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
     judged = primary(here, task)
@@ -149,7 +149,7 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
         for variant in about.variants:
             if (series.task, series.probe, variant) in unsearched:
                 continue
-            if belongs(variant, series.task):
+            if belongs(about, variant, series.task):
                 readings.extend(series.of(variant))
                 timings.extend(timings_of(series, variant))
                 total += max(num_expected(series, about), len(series.of(variant)))

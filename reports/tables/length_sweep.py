@@ -17,7 +17,7 @@ from reports.analysis.theory_gap import COPY_PEAK, MATRIX_PEAK, TIME, flops_per_
 from reports.analysis.time_comparison import TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Table, capitalized, listed
 from reports.escape import slug
-from reports.results.length_sweep import MATERIALISED, Growth, find, measured_in, place_label
+from reports.results.length_sweep import Growth, find, is_written_out, measured_in, place_label
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import (
     Estimate,
@@ -189,7 +189,7 @@ def extremes_in_words(about: About, growth: Growth) -> str:
 
 def _rivals(about: About, growth: Growth) -> list[str]:
     """The baseline, and the first with its matrix written out."""
-    written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
+    written_out = [v for v in growth.variants if is_written_out(about, v)]
     return list(dict.fromkeys([about.baseline, *written_out[:1]]))
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from reports.document import NO_ENTRY, Column, Entry, Exhibit, Mark, Table, capitalized, readable
 from reports.escape import slug
-from reports.results.series import Series, advantages, belongs, num_expected
+from reports.results.axis_values import belongs
+from reports.results.series import Series, advantages, num_expected
 from reports.stats.aggregate import (
     MIN_TASKS_TO_TRIM,
     improvement,
@@ -99,7 +100,7 @@ def _pools(about: About, measured: Sequence[Series]) -> Iterator[_Pool]:
             key = (judged.metric, judged.unit, judged.better)
             together.setdefault(key, []).append(judged)
     for scores in together.values():
-        met = tuple(v for v in about.variants if all(belongs(v, s.task) for s in scores))
+        met = tuple(v for v in about.variants if all(belongs(about, v, s.task) for s in scores))
         if len(scores) > 1 and len(met) > 1 and about.baseline in met:
             yield _Pool(about=about, scores=tuple(scores), variants=met)
 

@@ -119,7 +119,13 @@ def edition_settings(about: About) -> dict[str, Knob]:
 def bare_json(plan: Plan) -> bytes:
     """The plan as JSON, without what the journal itself says of it."""
     bare = replace(plan, about=replace(plan.about, registration=None))
-    late = ("part_titles", "opens_with", "held_out")  # a plan from before stays as it is
+    late = (
+        "part_titles",
+        "opens_with",
+        "held_out",
+        "axis_values",
+        "named_axes",
+    )  # a plan from before stays as it is
     idle = {name for name in late if not getattr(bare.about, name)}
     return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price", *idle}})
 

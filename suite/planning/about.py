@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from models import Cost
 from models.model_spec import Knob, without_late_defaults
-from suite.planning.knobs import architectures_of, load_architecture, load_mixers
+from suite.planning.knobs import (
+    architectures_of,
+    knob_names,
+    knobs_of,
+    load_architecture,
+    load_mixers,
+    with_defaults,
+)
 from suite.planning.loader import LoadedAblation
-from suite.planning.variants import Baseline, Variant, described
+from suite.planning.variants import Baseline, Variant, described, value_text
 from suite.schema import (
     FLOORS,
     MIXER_ALONE,
@@ -21,7 +28,7 @@ from suite.schema import (
     MixerFacts,
     Trial,
 )
-from suite.spec import SEEDS, SMOKE, TEACHER, TUNED, WHOLE_MODEL, Ablation, Model
+from suite.spec import SEEDS, SMOKE, TEACHER, TUNED, WHOLE_MODEL, Ablation, Model, SpecError
 from suite.tasks.registry import task_class
 
 
@@ -64,9 +71,39 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         floors=_floors(cells), signatures=_signatures(tasks), part_titles=_part_titles(tasks),
         opens_with=ablation.opens_with,
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
+        axis_values={v.label: _axis_values(baseline, v) for v in expanded.variants},
+        named_axes={v.label: tuple(v.values) for v in expanded.variants},
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, expanded.num_seeds),
     )  # fmt: skip
+
+
+def _axis_values(baseline: Baseline, variant: Variant) -> dict[str, Knob]:
+    """Axis -> the variant's value; what it does not set is as in its model, or in the baseline."""
+    names = [axis.name for axis in baseline.ablation.axes]
+    unnamed = [name for name in names if name not in variant.values]
+    own = _with_model_of(baseline, variant) if unnamed else baseline
+    values = {name: variant.values.get(name) for name in names}
+    values |= {name: own.value(name) for name in unnamed if name != WHOLE_MODEL}
+    if WHOLE_MODEL in unnamed:
+        values[WHOLE_MODEL] = baseline.ablation.baseline
+    return {n: value_text(v) if isinstance(v, Model) else v for n, v in values.items()}
+
+
+def _with_model_of(baseline: Baseline, variant: Variant) -> Baseline:
+    """The baseline whose model is the variant's; a knob that this model lacks has no value."""
+    ablation, model = baseline.ablation, baseline.model(variant)
+    if model == ablation.baseline:
+        return baseline
+    owners = [knobs_of(model.mixer)] if model.mixer else []
+    owners += [knob_names(load_architecture(name)) for name in architectures_of(ablation)]
+    known = {name: v for name, v in model.knobs.items() if any(name in each for each in owners)}
+    changed = ablation.model_copy(update={"baseline": model.model_copy(update={"knobs": known})})
+    try:
+        knobs = with_defaults(changed, baseline.scale)
+    except SpecError:  # a model that cannot be built has the values that it sets
+        knobs = known
+    return replace(baseline, ablation=changed, knobs=knobs)
 
 
 def _model(baseline: Baseline) -> dict[str, Knob]:
@@ -77,6 +114,8 @@ def _model(baseline: Baseline) -> dict[str, Knob]:
     model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
     for name in architectures_of(baseline.ablation):
         knobs = without_late_defaults(load_architecture(name).Config, knobs)
+    for mixer in load_mixers(model.mixer).values() if model.mixer else ():
+        knobs = without_late_defaults(mixer.Config, knobs)
     parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
     found: dict[str, Knob] = {part: getattr(model, part) for part in parts} | model.sizes
     runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
@@ -108,7 +147,7 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
     """What a report says of the scale; of tuned learning rates, how they are searched for."""
     settings = baseline.scale.settings()
     if baseline.ablation.teacher:
-        settings["teacher"] = baseline.label("teacher").partition("=")[2]
+        settings["teacher"] = value_text(baseline.value(TEACHER))
     if baseline.scale.learning_rate == TUNED:
         settings["learning_rate"] = _searched(trials)
     return settings | _labelled(baseline.ablation)

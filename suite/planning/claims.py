@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from models.model_spec import Knob
 from suite.errors import unknown_name
-from suite.planning.variants import Baseline, Variant
+from suite.planning.variants import Baseline, Variant, label_of
 from suite.probes.probe import probe
 from suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
-from suite.spec import Ablation, Axis, Claim, Scale, SpecError
+from suite.spec import Ablation, Axis, Claim, Model, Scale, SpecError
 from suite.spec.recipe import Recipe
 from suite.tasks.registry import TASKS, task_class
 
@@ -40,7 +41,7 @@ def checked_claim(
     Raises:
         SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
     """
-    claim = _with_held_out_sides(baseline.ablation)
+    claim = _with_held_out_sides(baseline.ablation, variants)
     if claim is None:
         return None
     _refuse_foreign_sides(claim, baseline, reference, [variant.label for variant in variants])
@@ -139,23 +140,23 @@ def refuse_unfit_law(ablation: Ablation) -> None:
     _refuse_tasks(ablation, axes)
 
 
-def _with_held_out_sides(ablation: Ablation) -> Claim | None:
+def _with_held_out_sides(ablation: Ablation, variants: tuple[Variant, ...]) -> Claim | None:
     """The claim with labels in place of ``mixer=lstm, held out``."""
     claim, law = ablation.claim, ablation.scaling_law
     if claim is None or law is None:
         return claim
-    held_out = {name: f"{name}={value}" for name, value in law.held_out.items()}
-    sides = {name: _label(getattr(claim, name), ablation, held_out) for name in ("a", "b")}
-    return claim.model_copy(update=sides)
+    labels = {
+        ", ".join(filter(None, [label_of(_without(variant.values, law.held_out)), HELD_OUT])):
+        variant.label
+        for variant in variants
+        if law.held_out.items() <= variant.values.items()
+    }  # fmt: skip
+    sides = {name: getattr(claim, name) for name in ("a", "b")}
+    return claim.model_copy(update={n: labels.get(side, side) for n, side in sides.items()})
 
 
-def _label(side: str, ablation: Ablation, held_out: dict[str, str]) -> str:
-    """Its parts in the order of the axes, as labels have them."""
-    *others, last = side.split(", ")
-    if last != HELD_OUT:
-        return side
-    named = {part.partition("=")[0]: part for part in others} | held_out
-    return ", ".join(named.pop(axis.name) for axis in ablation.axes if axis.name in named)
+def _without(values: Mapping[str, Knob | Model], names: Collection[str]) -> dict[str, Knob | Model]:
+    return {name: value for name, value in values.items() if name not in names}
 
 
 def _refuse_axis(name: str, value: int, axes: dict[str, Axis]) -> None:

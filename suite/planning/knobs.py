@@ -193,7 +193,7 @@ def with_defaults(
     try:
         for mixer in mixers:
             dim = size_of(scale, "dim", mixer)
-            found |= checked_knobs(mixer, dim, _only(model.knobs, owners[mixer]))
+            found |= _complete_knobs(mixer, dim, _only(model.knobs, owners[mixer]))
         for architecture in architectures:
             found |= checked_settings(architecture, _only(model.knobs, owners[architecture]))
     except Impossible as reason:
@@ -389,12 +389,28 @@ def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, 
         SpecError: for a knob that is wrong by itself.
         Impossible: for one that does not fit the others or the width.
     """
-    kinds, found = load_mixers(mixer), list[dict[str, Knob]]()
+    kinds = load_mixers(mixer)
+    every = _knobs_of_each(kinds, dim, knobs)
+    return _shared([without_late_defaults(kinds[n].Config, own) for n, own in every.items()])
+
+
+def _complete_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """As `checked_knobs`, with late ones that have their default."""
+    return _shared([*_knobs_of_each(load_mixers(mixer), dim, knobs).values()])
+
+
+def _knobs_of_each(
+    kinds: Mapping[str, type[Mixer]], dim: int, knobs: Mapping[str, Knob]
+) -> dict[str, dict[str, Knob]]:
+    found: dict[str, dict[str, Knob]] = {}
     for name, kind in kinds.items():
         own = knobs if len(kinds) == 1 else _only(knobs, knob_names(kind))
-        check = partial(kind.check_config, dim=dim)
-        checked = _checked(name, kind.Config, own, check)
-        found.append(without_late_defaults(kind.Config, checked))
+        found[name] = _checked(name, kind.Config, own, partial(kind.check_config, dim=dim))
+    return found
+
+
+def _shared(found: Sequence[Mapping[str, Knob]]) -> dict[str, Knob]:
+    """All knobs without one on whose value they differ."""
     complete = {key: value for each in found for key, value in each.items()}
     return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
 

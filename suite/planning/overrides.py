@@ -5,6 +5,7 @@ One value replaces the baseline's; several replace the values of an axis, or add
 
 from __future__ import annotations
 
+import csv
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,13 +42,15 @@ class Text(str):
 def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
     """Field -> values, of options as ``heads=1,2,4``.
 
+    A value with a comma stands in double quotes, as ``kernels="3, 5",3``.
+
     Raises:
         SpecError: for one without a field or a value, and for a field that is given twice.
     """
     found: dict[str, tuple[Text, ...]] = {}
     for option in options:
         name, _, values = option.partition("=")
-        several = tuple(Text(value.strip()) for value in values.split(","))
+        several = _split(option, values)
         if not name or not all(several):
             raise SpecError(f"--set {option}: give FIELD=VALUE, or FIELD=VALUE,VALUE,...")
         if name in found:
@@ -56,9 +59,23 @@ def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
     return found
 
 
+def _split(option: str, values: str) -> tuple[Text, ...]:
+    """The values between commas, as a line of CSV has them."""
+    try:
+        lines = list(csv.reader([values], skipinitialspace=True, strict=True))
+    except csv.Error:
+        lines = []
+    if len(lines) > 1 or (values and not lines):
+        raise SpecError(
+            f"--set {option}: close each double quote; a double quote within quotes is written "
+            "twice."
+        )
+    return tuple(Text(value.strip()) for line in lines for value in line) or (Text(""),)
+
+
 def as_options(settings: Mapping[str, Setting]) -> str:
     """The options of a command that say the same, as `` --set heads=1,2,4``; else empty."""
-    texts = (f"{name}={','.join(map(_text, _several(v)))}" for name, v in settings.items())
+    texts = (f"{name}={','.join(map(_typed, _several(v)))}" for name, v in settings.items())
     return "".join(f" --set {shlex.quote(text)}" for text in texts)
 
 
@@ -183,7 +200,14 @@ def _meanings(text: Text, kind: Any) -> Iterator[Knob]:
         yield from [number] if math.isfinite(number) else []
 
 
+def _typed(value: object) -> str:
+    """As it is typed among other values."""
+    text = _text(value)
+    has_to_be_quoted = any(c in text for c in ',"') or text != text.strip()
+    return '"' + text.replace('"', '""') + '"' if has_to_be_quoted else text
+
+
 def _text(value: object) -> str:
-    """As it is typed."""
+    """As it is typed alone."""
     is_word = value is None or isinstance(value, bool)
     return str(value).lower() if is_word else str(value)

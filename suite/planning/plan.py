@@ -26,6 +26,7 @@ from suite.planning.loaded_source import forget_changed
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
+from suite.planning.same_values import with_distinct_values
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
 from suite.planning.versions import forget_versions
 from suite.probes.probe import Probe, probe
@@ -108,6 +109,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     _refuse_unfit_probes(entry.ablation)
     refuse_foreign_axes(baseline)
     refuse_impossible_teachers(entry.ablation, scale)
+    baseline = with_distinct_values(baseline)
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {

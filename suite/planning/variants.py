@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from models.model_spec import Knob
@@ -27,10 +27,16 @@ _MAY_LACK = ("architecture", "mixer")  # of the fields of a model: its task's, a
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A row of the comparison: a label, and what it sets."""
+    """A row of the comparison: a label, and what it sets.
+
+    Attributes:
+        changes: What differs from the baseline.
+        values: Axis -> its value, of the axes that the label names.
+    """
 
     label: str
     changes: Mapping[str, Knob | Model]
+    values: Mapping[str, Knob | Model] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Knob]:
@@ -44,6 +50,7 @@ class Baseline:
 
     Attributes:
         knobs: Of its mixer and of its tasks' architectures, defaults filled in.
+        own: Axis -> those of its values that the baseline has, however they are written.
         scale_name: ``smoke``, ``quick``, ``standard`` or ``paper``.
     """
 
@@ -51,6 +58,7 @@ class Baseline:
     scale: Scale
     scale_name: str = "quick"
     knobs: Mapping[str, Knob]
+    own: Mapping[str, tuple[Knob | Model, ...]] = field(default_factory=dict)
 
     def model(self, variant: Variant) -> Model:
         """The variant's model; knobs that its axes set are not yet in it."""
@@ -84,12 +92,18 @@ class Baseline:
         return self.knobs.get(axis)
 
     def label(self, axis: str) -> str:
-        """As ``heads=8``: how the baseline's value on that axis reads."""
-        return f"{axis}={_text(self.value(axis))}"
+        """As ``heads=8``: how the baseline's value on that axis reads, as the axis writes it."""
+        value = next(iter(self.own.get(axis, ())), self.value(axis))
+        return label_of({axis: value})
 
     def has(self, axis: Axis) -> bool:
         """Whether the baseline's value is one that the axis takes."""
-        return any(is_alike(value, self.value(axis.name)) for value in axis.values)
+        return any(self.is_own(axis.name, value) for value in axis.values)
+
+    def is_own(self, axis: str, value: Knob | Model) -> bool:
+        """Whether the value is the baseline's."""
+        known = (*self.own.get(axis, ()), self.value(axis))
+        return any(is_alike(value, each) for each in known)
 
 
 def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
@@ -102,19 +116,34 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     _refuse_too_many(baseline.ablation)
     _refuse_ambiguous_axes(baseline.ablation)
     ways = {"one_at_a_time": _one_at_a_time, "cross": _crossed, "first_with_each": _first_with_each}
-    return ways[baseline.ablation.combine](baseline)
+    reference, variants = ways[baseline.ablation.combine](baseline)
+    _refuse_shared_labels(variants)
+    return reference, variants
+
+
+def _refuse_shared_labels(variants: Iterable[Variant]) -> None:
+    """Two texts that hold commas and equals signs may make one label."""
+    values: dict[str, Mapping[str, Knob | Model]] = {}
+    for variant in variants:
+        if values.setdefault(variant.label, variant.values) != variant.values:
+            raise SpecError(
+                f"two variants would both be called {variant.label!r}; change the values of the "
+                "axes so that their names differ."
+            )
 
 
 def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
     is_a_value = len(axes) == 1 and baseline.has(axes[0])
     label = baseline.label(axes[0].name) if is_a_value else "baseline"
-    reference = Variant(label=label, changes={})
+    named = {axes[0].name: baseline.value(axes[0].name)} if is_a_value else {}
+    reference = Variant(label=label, changes={}, values=named)
     variants = {} if is_a_value else {label: reference}
     for axis in axes:
         for value in axis.values:
-            variant = Variant(label=f"{axis.name}={_text(value)}", changes={axis.name: value})
-            if is_alike(value, baseline.value(axis.name)):
+            set_here = {axis.name: value}
+            variant = Variant(label=label_of(set_here), changes=set_here, values=set_here)
+            if baseline.is_own(axis.name, value):
                 variant = reference
             variants.setdefault(variant.label, variant)
     return reference, tuple(variants.values())
@@ -122,13 +151,13 @@ def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
-    before = {axis.name: baseline.value(axis.name) for axis in axes}
+    names = [axis.name for axis in axes]
     law = baseline.ablation.scaling_law
     held_out = dict(law.held_out) if law else {}
     larger = [(held_out[a.name],) if a.name in held_out else a.values for a in axes]
     grids = ([axis.values for axis in axes], larger if law else [()])
     return _with_reference(
-        _combination(dict(zip(before, values, strict=True)), before)
+        _combination(baseline, dict(zip(names, values, strict=True)))
         for values in itertools.chain(*(itertools.product(*grid) for grid in grids))
     )
 
@@ -137,15 +166,14 @@ def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     """Each value of the first axis alone, then with each value of each other axis."""
     first, *others = baseline.ablation.axes
     each = [{}, *({axis.name: value} for axis in others for value in axis.values)]
-    before = {axis.name: baseline.value(axis.name) for axis in baseline.ablation.axes}
-    found: dict[str, Variant] = {}
+    found: list[Variant] = []
     for value in first.values:
-        alone = _combination({first.name: value}, before)
+        alone = _combination(baseline, {first.name: value})
         for other in each:
-            variant = _combination({first.name: value, **other}, before)
+            variant = _combination(baseline, {first.name: value, **other})
             if not other or variant.changes != alone.changes:
-                found[variant.label] = variant
-    return _with_reference(found.values())
+                found.append(variant)
+    return _with_reference(found)
 
 
 def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant, ...]]:
@@ -158,17 +186,21 @@ def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant
     return reference, (reference, *found)
 
 
-def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob | Model]) -> Variant:
+def _combination(baseline: Baseline, values: Mapping[str, Knob | Model]) -> Variant:
     """What differs from the baseline; of another whole model also what is as in the baseline's.
 
     For that model's own value may be another one.
     """
-    label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
-    changed = {name: value for name, value in values.items() if not is_alike(value, before[name])}
+    changed = {name: value for name, value in values.items() if not baseline.is_own(name, value)}
     if WHOLE_MODEL in changed:
         of_model = values.keys() - Scale.model_fields.keys() - {"task", TEACHER}
         changed = {n: value for n, value in values.items() if n in changed or n in of_model}
-    return Variant(label=label, changes=changed)
+    return Variant(label=label_of(values), changes=changed, values=values)
+
+
+def label_of(values: Mapping[str, Knob | Model]) -> str:
+    """Return the label of a variant with these values of axes, which is for display alone."""
+    return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
 
 
 def _refuse_too_many(ablation: Ablation) -> None:
@@ -188,7 +220,7 @@ def _refuse_ambiguous_axes(ablation: Ablation) -> None:
     for axis in ablation.axes:
         if names.count(axis.name) > 1:
             raise SpecError(f"the axis {axis.name!r} is given twice.")
-        if len({_text(value) for value in axis.values}) < len(axis.values):
+        if len({value_text(value) for value in axis.values}) < len(axis.values):
             raise SpecError(f"the axis {axis.name!r} has two values that read alike.")
     if "task" in names and len(ablation.tasks) > 1:
         raise SpecError(
@@ -196,8 +228,8 @@ def _refuse_ambiguous_axes(ablation: Ablation) -> None:
         )
 
 
-def _text(value: Knob | Model) -> str:
-    """As a label shows it, which ``, `` and ``=`` divide into parts."""
+def value_text(value: Knob | Model) -> str:
+    """Return the value as a label shows it."""
     if not isinstance(value, Model):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return value.label or described(value)
@@ -210,7 +242,7 @@ def described(value: Model) -> str:
     if is_named and value.architecture is not None:
         said = {"architecture": value.architecture}
     said |= value.own_values()
-    settings = "; ".join(f"{name} {_text(each)}" for name, each in said.items())
+    settings = "; ".join(f"{name} {value_text(each)}" for name, each in said.items())
     whole = value.preset or value.mixer or str(value.architecture)
     return f"{whole} ({settings})" if settings else whole
 

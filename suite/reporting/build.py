@@ -22,10 +22,10 @@ from reports.document import NO_ENTRY, Column, Row, Table
 from reports.pages.mixers import main_environment
 from reports.plots.learning_curves import learning_curves, mean_curve
 from reports.render import render, render_overview
+from reports.results.axis_values import all_values_of, as_text
 from reports.results.frame import Sweep, read_sweep
 from reports.results.length_sweep import find, growths
 from reports.results.series import FLOORS_FOOTNOTE, Series, all_series, compared
-from reports.results.variant_labels import named_values, value_of_baseline
 from reports.stats.intervals import Estimate
 from reports.tables.comparison import (
     comparison_table,
@@ -41,7 +41,7 @@ from suite.spec import SpecError
 from suite.tracking.connect import load_artifacts
 from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
-from suite.tracking.run_fields import Key, axes_of
+from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
 
 MOST_ROWS = 20  # of all tables together
@@ -163,7 +163,6 @@ def findings_of(sweep: Sweep) -> Findings:
 def variants_of(sweep: Sweep, measured: Sequence[Series]) -> Iterator[VariantNumbers]:
     """Each row of the report's tables that is a variant, with the mean of its learning curves."""
     about = sweep.about
-    axes = axes_of(about.variants)
     for task in [task for task in about.tasks if task != MIXER_ALONE]:
         judged = primary(measured, task)
         if judged is None or not judged.is_score:
@@ -171,12 +170,12 @@ def variants_of(sweep: Sweep, measured: Sequence[Series]) -> Iterator[VariantNum
         table = comparison_table(about, measured, task)
         curves = learning_curves(about, sweep.curves, judged)
         for row in [row for row in table.rows if not row.is_floor]:
-            values = named_values(row.name)
+            values = all_values_of(about, row.name)
             seeds = curves.seeds.get(row.name, ()) if curves else ()
             yield VariantNumbers(
                 variant=row.name,
                 task=task,
-                axes={axis: values.get(axis) or value_of_baseline(about, axis) for axis in axes},
+                axes={axis: as_text(value) for axis, value in values.items()},
                 coverage=row.coverage,
                 is_complete=variant_coverage(about, judged, row.name).is_complete,
                 metrics={

@@ -64,11 +64,15 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
 
 def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
     """The frames as files, by name; the same results give the same bytes."""
+    from reports.results.axis_values import with_axes
     from reports.results.frame import to_parquet_bytes
 
     sweep = sweep_of(plan, results)
+    about, found = sweep.about, sweep.results
     return {
-        RESULTS_FILE: to_parquet_bytes(sweep.results, sweep.about),
+        RESULTS_FILE: to_parquet_bytes(
+            with_axes(about, found) if about.axis_values else found, about
+        ),
         CURVES_FILE: to_parquet_bytes(sweep.curves),
     }
 

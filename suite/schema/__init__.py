@@ -15,6 +15,7 @@ from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
 from suite.schema.cost import Expense as Expense
 from suite.schema.cost import Price as Price
+from suite.schema.old_labels import axes_in
 from suite.schema.specimen import LATE_IN_SPECIMENS as LATE_IN_SPECIMENS
 from suite.schema.specimen import Specimen as Specimen
 from suite.schema.specimen import SpecimenKind as SpecimenKind
@@ -329,6 +330,9 @@ class About:
         price: Of the hours, where a user states one.
         opens_with: What is shown above the figure of scores, see `suite.Ablation`; mostly nothing.
         held_out: Of a scaling law: axis -> its value in the trainings that it predicts.
+        axis_values: Variant -> axis -> its value, of every axis; a whole model by its label. Empty
+            in results of versions that did not store it.
+        named_axes: Variant -> the axes that its label names.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -360,6 +364,15 @@ class About:
     price: Price | None = None
     opens_with: str = ""
     held_out: Mapping[str, int] = field(default_factory=dict)
+    axis_values: Mapping[str, Mapping[str, Knob]] = field(default_factory=dict)
+    named_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Return the names of the axes."""
+        if self.axis_values:
+            return tuple(self.axis_values[self.baseline])
+        return axes_in(self.variants)
 
     @property
     def edition(self) -> int:

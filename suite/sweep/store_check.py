@@ -22,7 +22,6 @@ from suite.tracking.client import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep
 from suite.tracking.run_fields import (
     Key,
-    axes_of,
     result_rows,
     result_tags,
     trial_params,
@@ -59,7 +58,7 @@ class StoreCheck:
     def __init__(self, plan: Plan, journal: Journal, stored: StoredSweep) -> None:
         self._plan, self._journal, self._stored = plan, journal, stored
         self._trials = trials_with_cells(plan)
-        self._axes = axes_of(plan.about.variants)
+        self._axes = plan.about.axes
 
     def differences(self, reports: Path) -> Iterator[Difference]:
         """Of the parent, its trials' runs, its artifacts, and its copy of the report."""

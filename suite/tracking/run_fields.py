@@ -116,12 +116,6 @@ def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
     return " | ".join(_labels(trial, cells))
 
 
-def axes_of(variants: Iterable[str]) -> tuple[str, ...]:
-    """The names of what is varied, read off the labels of the variants, in their order."""
-    parts = (part.partition("=") for label in variants for part in label.split(", "))
-    return tuple(dict.fromkeys(name for name, equals, _ in parts if equals))
-
-
 def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) -> dict[str, str]:
     """Everything that determines the trial's number, flat; of several models what they share.
 

@@ -324,7 +324,7 @@ class RunWriter:
             run_id=parent.info.run_id,
             status=parent.info.status,
             tags=dict(parent.data.tags),
-            axes=fields.axes_of(about.variants),
+            axes=about.axes,
         )
         for duplicate in duplicates:
             self._tag(sweep, fields.added_by_people(duplicate.data.tags))

@@ -8,7 +8,6 @@ import pytest
 from suite.schema import Measurement, Parallel, Point, Status
 from suite.tracking.client import MetricRow
 from suite.tracking.run_fields import (
-    axes_of,
     not_finite_tags,
     point_rows,
     result_rows,
@@ -211,9 +210,6 @@ def test_a_question_without_a_claim_has_no_verdict_to_wait_for() -> None:
 
 def test_what_is_varied_stands_under_its_own_name() -> None:
     trial = HEADS.trial(4)
-    assert axes_of(("baseline", "heads=1", "dim=64, learning_rate=0.1")) == (
-        "heads", "dim", "learning_rate",
-    )  # fmt: skip
     params = trial_params(trial, HEADS.cells(trial), ("heads", "dim", "learning_rate", "unheard"))
     assert (params["heads"], params["dim"], params["learning_rate"]) == ("4", "64", "0.001")
     assert "unheard" not in params

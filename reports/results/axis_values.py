@@ -1,0 +1,104 @@
+"""Reads the values that the variants of an ablation have on its axes.
+
+A plan stores them as data: `About.axis_values`, `About.named_axes`. Only where an older version
+stored none are they read off the labels (`suite.schema.old_labels`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from suite.schema import About
+from suite.schema.old_labels import Value, tasks_in, value_in, values_in
+
+PREFIX = "axis_"  # of the columns
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
+
+
+def values_of(about: About, variant: str) -> dict[str, Value]:
+    """Return the values that the variant's label names, by axis, in the order of the label."""
+    if about.axis_values:
+        every = about.axis_values.get(variant, {})
+        return {name: every[name] for name in about.named_axes.get(variant, ())}
+    return values_in(variant)
+
+
+def all_values_of(about: About, variant: str) -> dict[str, Value]:
+    """Return the variant's value on every axis; nothing for a floor.
+
+    Where values are read off labels, what a label does not name is as in the baseline.
+    """
+    if about.axis_values or variant not in about.variants:
+        return dict(about.axis_values.get(variant, {}))
+    of_baseline = {name: value_in(value_of_baseline(about, name)) for name in about.axes}
+    return of_baseline | values_of(about, variant)
+
+
+def value_of_baseline(about: About, name: str) -> str:
+    """Return the baseline's value as a label would show it.
+
+    It is ``default`` where the baseline does not set it, and empty where nothing is known.
+    """
+    named = about.axis_values.get(about.baseline, {}) or values_of(about, about.baseline)
+    value = {**about.settings, **about.model, **named}.get(name, "")
+    return "default" if value is None else as_text(value)
+
+
+def belongs(about: About, variant: str, task: str) -> bool:
+    """Return whether a variant is measured on a task, which may be an axis."""
+    if about.axis_values:
+        return values_of(about, variant).get("task", task) == task
+    return task in (tasks_in(variant) or [task])
+
+
+def as_text(value: Value) -> str:
+    """Return the value as a label shows it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def number(value: Value) -> float | None:
+    """Return the number that a value is, or that a text spells; None for anything else."""
+    if isinstance(value, str):
+        value = float(value) if _NUMBER.fullmatch(value) else None
+    if value is None or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def with_axes(about: About, results: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a column more for each axis, as ``axis_heads``, of plain values.
+
+    A floor has no value there.
+    """
+    values = {variant: all_values_of(about, variant) for variant in about.variants}
+    of_rows = [values.get(variant, {}) for variant in results["variant"]]
+    columns = {
+        f"{PREFIX}{name}": pd.Series(
+            [of_row.get(name) for of_row in of_rows], index=results.index, dtype=object
+        )
+        for name in about.axes
+    }
+    return results.assign(**columns)
+
+
+def arrow_array(values: Sequence[Value]) -> pa.Array:
+    """Return the values of an axis with one type: bool, whole number, number, else text."""
+    plain = [None if isinstance(v, float) and math.isnan(v) else v for v in values]
+    kinds = {type(value) for value in plain if value is not None}
+    if kinds == {bool}:
+        return pa.array(plain, type=pa.bool_())
+    if kinds == {int}:
+        return pa.array(plain, type=pa.int64())
+    if kinds and kinds <= {int, float}:
+        return pa.array(plain, type=pa.float64())
+    return pa.array([v if v is None else as_text(v) for v in plain], type=pa.string())
+
+
+def columns_of(names: Iterable[str]) -> list[str]:
+    """Return those of the names that are columns of axes."""
+    return [name for name in names if name.startswith(PREFIX)]
