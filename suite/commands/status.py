@@ -321,7 +321,7 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
         bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
         noun = "attempt was" if number == 1 else "attempts were"
         yield (
-            f"{number} {noun} lost with a driver or node before the end: not counted{bound}",
+            f"{number} {noun} interrupted, or lost with a driver or node: not counted{bound}",
             "dim",
         )
 

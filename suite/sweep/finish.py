@@ -42,6 +42,7 @@ class SweepOutcome:
         num_failed_beside: Trials of this run that timed out, crashed or erred, and count by the
             finding that they have of another environment.
         num_left: Trials that the time limit has left for the next run; 0 where it did not come.
+        continues: A clause that says from where the same command continues after a time limit.
         error: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
@@ -55,6 +56,7 @@ class SweepOutcome:
     num_missing: int
     num_failed_beside: int = 0
     num_left: int = 0
+    continues: str = ""
     error: str = ""
     note: str = ""
     reports: tuple[Path, ...] = ()
