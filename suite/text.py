@@ -1,4 +1,4 @@
-"""Formats durations, energy and lists of names, parses durations and prices, removes passwords."""
+"""Formats durations, numbers of things and lists of names; parses durations and prices."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def in_words(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def number_of(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, as ``1 difference`` or ``4 trials``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def some_of(names: Sequence[str], most: int, separator: str = "; ") -> str:

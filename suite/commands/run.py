@@ -120,7 +120,7 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
     for sentence in _notes(outcome, options):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for line in outcome.summary:
-        print(_printable(line))
+        print(line)
     for page in outcome.reports:
         print(f"report:    {page}")
         for figure in sorted(page.parent.glob(CROSSOVER_FIGURES))[:1]:
@@ -149,12 +149,6 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
     yield from filter(None, (outcome.note, outcome.error))
-
-
-def _printable(line: str) -> str:
-    """What the output's encoding has no character for becomes a question mark."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return line.encode(encoding, errors="replace").decode(encoding)
 
 
 def _own_command() -> str:

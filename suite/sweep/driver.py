@@ -5,7 +5,6 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +34,7 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
 from suite.planning.own_modules import source_of
 from suite.planning.plan import plan as plan_of
+from suite.provenance import num_cpus
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
@@ -334,7 +334,7 @@ class _Sweep:
             return float(min(map(num_places, asked)))
         if self.options.executor == "inline":
             return 1.0
-        return max(1.0, (os.cpu_count() or 1) // max(each.num_cpus for each in asked))
+        return max(1.0, num_cpus() // max(each.num_cpus for each in asked))
 
     def continues(self) -> str:
         """Return a clause that says where the next run continues."""
