@@ -97,7 +97,9 @@ def _size(work: PlannedWork) -> str:
     cores = num_cpus()
     num_gpus = math.ceil(work.num_gpus)
     where = f"{num_gpus} GPU" if num_gpus else f"this machine's {number_of(cores, 'core')}"
-    return f"{work.num_trials} trials, about {in_words(work.seconds(cores))} on {where}"
+    return (
+        f"{number_of(work.num_trials, 'trial')}, about {in_words(work.seconds(cores))} on {where}"
+    )
 
 
 def _mixers() -> list[dict[str, Any]]:

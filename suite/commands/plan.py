@@ -20,7 +20,7 @@ from suite.planning.plan import plans_of
 from suite.provenance import num_cpus
 from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
 from suite.sweep.pending import is_done
-from suite.text import in_money, in_words, price_in, some_of
+from suite.text import in_money, in_words, number_of, price_in, some_of
 
 _CORES = "cores of a machine like this"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
@@ -80,7 +80,7 @@ def _show_plan(
     for sentence in filter(None, said):
         print(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} trials: {counts}; {_left(p, states, card, price)}\n")
+    print(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}\n")
 
 
 def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None) -> str:

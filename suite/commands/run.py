@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from suite.commands.progress import display_for, has_status_lines
-from suite.commands.status import status_of_plans
+from suite.commands.status import HOW_TO_LOOK, status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
 from suite.journal.status_message import SweepStatus, line_of
@@ -26,7 +25,7 @@ from suite.sweep.finish import SweepOutcome
 from suite.sweep.folder_lock import is_held
 from suite.sweep.interruption import signals_interrupt
 from suite.sweep.pending import distinct_work
-from suite.text import in_words, redact
+from suite.text import command, in_words, number_of
 from suite.tracking.location import sqlite_path
 
 CROSSOVER_FIGURES = "figures/*-ratio-by-length.svg"  # where times were measured along lengths
@@ -116,7 +115,9 @@ def _check(options: Options) -> None:
 
 def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log; to the output where to look."""
-    console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
+    console.print(
+        f"{number_of(outcome.num_run, 'trial')} run; {outcome.in_words()}", highlight=False
+    )
     for sentence in _notes(outcome, options):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for line in outcome.summary:
@@ -143,19 +144,11 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
             f"{outcome.continues}"
         )
     if outcome.num_failed or outcome.num_failed_beside:
-        logs = f"{_own_command()} logs TRIAL{_out_option(options)}"
-        yield f"`{logs}` prints the traceback and the output of a failed trial"
+        yield HOW_TO_LOOK.format(logs=command("logs", "TRIAL", out=options.out))
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
     yield from filter(None, (outcome.note, outcome.error))
-
-
-def _own_command() -> str:
-    """How this program was called, where its name alone would not be found."""
-    is_a_script = Path(sys.argv[0]).name == "bakeoff"  # and not `python -m suite.cli`, in a job
-    is_found = shutil.which("bakeoff") or not is_a_script
-    return "bakeoff" if is_found else os.path.relpath(sys.argv[0])
 
 
 def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
@@ -164,10 +157,6 @@ def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
         return list(outcome.comparisons)
     if outcome.note or outcome.error:  # not recorded
         return []
-    uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     names = [page.parent.name for page in outcome.reports]
-    return [f"{_own_command()} ui {name}{_out_option(options)}{uri}" for name in names]
-
-
-def _out_option(options: Options) -> str:
-    return "" if options.out == Path("out") else f" --out {options.out}"
+    where: dict[str, Any] = {"out": options.out, "tracking_uri": options.tracking_uri or ""}
+    return [command("ui", name, **where) for name in names]
