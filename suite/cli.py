@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from suite.errors import FAILED, be_quiet, exit_code_of, message, said_of
+from suite.terminal import prepare_output
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -389,10 +390,10 @@ def verify(
 
     found = compared(out, tracking_uri)
     for line in found.mended:
-        typer.echo(f"repaired: {line}")
+        print(f"repaired: {line}")
     for line in found.differences:
-        typer.echo(line)
-    typer.echo(found.summary)
+        print(line)
+    print(found.summary)
     raise typer.Exit(FAILED if found.differences else 0)
 
 
@@ -429,6 +430,7 @@ def doctor(out: Out = OUT) -> None:
 
 def main() -> None:
     """The console script. A user's mistake is one sentence; a fault of ours a traceback."""
+    prepare_output()
     be_quiet()
     try:
         app()
@@ -436,7 +438,7 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"bakeoff: {message(said_of(error))}", err=True)
+        print(f"bakeoff: {message(said_of(error))}", file=sys.stderr)
         if type(error).__name__ == "LeftThread":  # else we would wait for its end
             sys.stdout.flush()
             os._exit(code)

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +15,7 @@ from suite.schema import Provenance, Resources
 
 COMMIT = "BAKEOFF_COMMIT"  # set where the source travelled and its repository did not
 UNKNOWN = "unknown"
+_CGROUPS, _OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CPU = Path("/sys/devices/system/cpu")
 _TRUE = {"0": "off", "1": "on"}
 _PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
@@ -85,6 +87,44 @@ def _read(file: Path, words: Mapping[str, str] | None = None) -> str:
     except OSError:
         return UNKNOWN
     return (words or {}).get(text, text)
+
+
+def num_cpus() -> int:
+    """Return how many CPUs this process may use: by its affinity and its container's quota."""
+    allowed = len(allowed_cpus()) or os.cpu_count() or 1
+    quota = _cpu_quota(_CGROUPS, _OWN_CGROUP)
+    return allowed if quota is None else max(1, min(allowed, int(quota)))
+
+
+def _cpu_quota(root: Path, own: Path) -> float | None:
+    """Return the CPUs' worth of time that the control groups of this process allow, if limited."""
+    try:
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return None
+    found: list[float] = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = root / "cpu" if controllers else root
+        group = base / path.lstrip("/")  # which a container may not see: then its root counts
+        for folder in (group, *group.parents):
+            found += _quota_in(folder)
+            if folder == base:
+                break
+    return min(found, default=None)
+
+
+def _quota_in(folder: Path) -> list[float]:
+    """Return the limit of one control group, of version 2 or 1; nothing where it has none."""
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (folder / "cpu.max").read_text().split()
+        return [] if quota == "max" else [int(quota) / int(period)]
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota = (folder / "cpu.cfs_quota_us").read_text()
+        share = int(quota) / int((folder / "cpu.cfs_period_us").read_text())
+        return [share] if share > 0 else []
+    return []
 
 
 def allowed_cpus() -> set[int]:

@@ -1,9 +1,15 @@
-"""Formats durations, energy and lists of names, parses durations and prices, removes passwords."""
+"""Formats durations, numbers of things and lists of names; parses durations and prices."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 
 from suite.schema import Price
 from suite.spec import SpecError
@@ -26,6 +32,48 @@ def in_words(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def command(*words: str, out: Path | None = None, tracking_uri: str | None = None) -> str:
+    """Return a command that can be typed here, as ``bakeoff verify --repair --out elsewhere``.
+
+    Args:
+        words: The verb, and what follows it. An ablation is named as the user typed it.
+        out: The output folder; by default the one that the user typed.
+        tracking_uri: The store; by default the one that the user typed.
+    """
+    typed = sys.argv[1:] if _program_is_ours() else []
+    where = _typed_value("--out", typed) if out is None else str(out)
+    uri = _typed_value("--tracking-uri", typed) if tracking_uri is None else tracking_uri
+    files = {Path(word).stem: word for word in typed if word.endswith(".py")}
+    verb, *others = words
+    options = [*(["--out", where] if where not in ("", "out") else [])]
+    options += ["--tracking-uri", redact(uri)] if uri else []
+    return shlex.join([_program(), verb, *(files.get(word, word) for word in others), *options])
+
+
+def _typed_value(option: str, typed: Sequence[str]) -> str:
+    """Return the last value of an option among the words of a command line; "" if it has none."""
+    found = [after for word, after in pairwise(typed) if word == option]
+    found += [word.partition("=")[2] for word in typed if word.startswith(f"{option}=")]
+    return found[-1] if found else ""
+
+
+def _program_is_ours() -> bool:
+    return Path(sys.argv[0]).name == "bakeoff"  # and not `python -m suite.cli`, in a job
+
+
+def _program() -> str:
+    """Return how this program was called, where its name alone finds none or another one."""
+    called, found = sys.argv[0], shutil.which("bakeoff")
+    if not _program_is_ours() or (found and Path(found).resolve() == Path(called).resolve()):
+        return "bakeoff"
+    return min(called, os.path.relpath(called), key=len)
+
+
+def number_of(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, as ``1 difference`` or ``4 trials``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def some_of(names: Sequence[str], most: int, separator: str = "; ") -> str:

@@ -23,6 +23,7 @@ from typing import TypeVar
 from suite.errors import USAGE, TrialTimeout, one_line
 from suite.events import Event
 from suite.spec import SpecError
+from suite.stopping import SECONDS_TO_SAVE, at_next_step
 from suite.text import in_words
 
 SECONDS_TO_IMPORT = 10
@@ -122,10 +123,12 @@ class Interruption:
 
     Attributes:
         error: Makes what is raised.
+        may_save: Let a training of this process save its state first, for some seconds.
         is_time_up: Whether the time passed while an item was produced, or before.
     """
 
     error: Callable[[], BaseException]
+    may_save: bool = False
     is_time_up: bool = False
     _is_producing: bool = False
     _first: float = math.inf
@@ -137,9 +140,14 @@ class Interruption:
         self.is_time_up, self._first = True, min(self._first, now)
         if not self._is_producing or now < self._next:
             return
+        if self.may_save and now < self._first + SECONDS_TO_SAVE and at_next_step(self._raise):
+            return
         if _is_importing(frame) and now < self._first + _MOST_SECONDS_OF_AN_IMPORT:
             return
         self._next = now + _SECONDS_BETWEEN_RAISES
+        self._raise()
+
+    def _raise(self) -> None:
         raise self.error()
 
     def next_of(self, items: Iterator[_Item]) -> _Item:
@@ -191,7 +199,7 @@ def in_time(
         if deadline is None:
             yield from events
             return
-        interruption = Interruption(TimeIsUp)
+        interruption = Interruption(TimeIsUp, may_save=True)
         with alarm(deadline.seconds_left, interruption.interrupt):
             while not deadline.is_over:
                 try:

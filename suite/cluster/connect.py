@@ -19,6 +19,7 @@ from suite.cluster.code_bundle import bundle_code
 from suite.cluster.execute import RayExecutor
 from suite.events import ExecutorSettings, Unavailable
 from suite.execution.process_cleanup import process_cleanup
+from suite.provenance import num_cpus
 from suite.schema import Plan
 
 _JOIN_ERRORS = (RayError, RuntimeError, ValueError, OSError)
@@ -26,6 +27,8 @@ _OBJECT_STORE_BYTES = 150_000_000  # only specifications and results travel
 _SECONDS_TO_JOIN = 6
 _SECONDS_TO_START = 60
 _MOST_STARTS = 2
+_MOST_BYTES_OF_A_SOCKET = 107  # of its name
+_SOCKET = "/ray/session_2026-01-31_23-59-59_999999_{pid}/sockets/plasma_store"  # as Ray names it
 _HEAD_WAIT = "RAY_gcs_server_port_wait_time_s"
 
 
@@ -36,8 +39,9 @@ def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
     See `suite.sweep.driver.executing`, which sets beforehand what Ray reads on import.
 
     Raises:
-        Unavailable: if it cannot be started, twice.
+        Unavailable: if it cannot be started, twice, or has no room for its sockets' names.
     """
+    _refuse_long_folder()
     for num_starts_left in reversed(range(_MOST_STARTS)):
         with process_cleanup():  # what a failed start has left would slow down the next one
             if not _has_started(num_starts_left):
@@ -49,6 +53,19 @@ def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
             return
 
 
+def _refuse_long_folder() -> None:
+    """Refuse a folder of temporary files in which Ray's sockets would have too long a name."""
+    variable = "RAY_TMPDIR" if os.environ.get("RAY_TMPDIR") else "TMPDIR"
+    folder = os.environ.get(variable) or tempfile.gettempdir()
+    most = _MOST_BYTES_OF_A_SOCKET - len(_SOCKET.format(pid=os.getpid()))
+    if (length := len(os.fsencode(folder))) > most:
+        raise Unavailable(
+            f"{variable}={folder} has {length} bytes, and Ray can use at most {most}, since the "
+            f"names of its sockets are limited: set a shorter one, as {variable}=/tmp, or use "
+            "`--executor inline`, which needs no Ray."
+        )
+
+
 def _has_started(num_starts_left: int) -> bool:
     """Whether Ray has started; raises Unavailable if not, and there is no start left."""
     # Its workers lead process groups: whatever a trial has started ends with its worker.
@@ -56,7 +73,7 @@ def _has_started(num_starts_left: int) -> bool:
     try:
         with _connecting(_SECONDS_TO_START), ray_private.waiting_longer_for_a_node():
             ray.init(
-                address="local", include_dashboard=False, log_to_driver=False,
+                address="local", num_cpus=num_cpus(), include_dashboard=False, log_to_driver=False,
                 logging_level="error", object_store_memory=_OBJECT_STORE_BYTES,
                 _node_ip_address="127.0.0.1", job_config=ray_private.InstalledFirst(),
             )  # fmt: skip

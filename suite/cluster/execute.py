@@ -15,6 +15,7 @@ from functools import partial
 import ray
 from ray.exceptions import RayError
 
+from suite import stopping
 from suite.cluster import nodes, retry
 from suite.cluster.capacity import why_never, why_not_now
 from suite.cluster.ray_private import remove_orphaned_groups
@@ -128,10 +129,26 @@ class RayExecutor:
                 yield from self._report_waiting(queue)
                 yield from self._give_up(queue)
         finally:
+            if self._in_flight and isinstance(queue, PackedQueue):  # a timing has nothing to save
+                self._let_trainings_save()
             for running in self._in_flight:
                 ray.cancel(running.stream, force=True)
                 self._may_have_orphans |= running.attempt.trial.parallel is not None
             self._in_flight.clear()
+
+    def _let_trainings_save(self) -> None:
+        """Ask the trainings for a checkpoint, and wait some seconds for those that run to end."""
+        folder = self.settings.checkpoints.folder
+        stopping.ask(folder)
+        streams = {running.stream: running for running in self._in_flight if running.place}
+        running = lambda: [each.attempt.trial.trial_id for each in streams.values()]  # noqa: E731
+        for _ in stopping.moments_to_wait(folder, running):
+            ready, _ = ray.wait(list(streams), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
+            for stream in ready:
+                try:
+                    next(stream)
+                except (StopIteration, RayError):
+                    self._in_flight.remove(streams.pop(stream))
 
     def _submit_from(self, queue: TaskQueue) -> None:
         attempts = queue.take([running.attempt for running in self._in_flight])

@@ -22,6 +22,7 @@ from suite.cluster.ray_private import end_process_after_this_task
 from suite.cluster.task_queue import TrialAttempt
 from suite.events import Event, ExecutorSettings, Remarked, runs_own_code
 from suite.schema import Resources, Trial
+from suite.stopping import TrainingStopped
 
 _SECONDS_TO_KILL = 5.0
 _MOST_CALLS = 1_000_000  # of a shared process
@@ -105,7 +106,11 @@ def _stream_trial(
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)
     events = run_trial(trial, resources, _place(), checkpointer)
-    with captured_output(settings.checkpoints, trial.trial_id) as output:
+    # A stream that ends without a result: whoever asked for that waits for its end.
+    with (
+        suppress(TrainingStopped),
+        captured_output(settings.checkpoints, trial.trial_id) as output,
+    ):
         for event in limited(events, settings.trial_seconds):
             yield with_output(event, output)
 

@@ -27,6 +27,7 @@ from suite.events import (
     Started,
 )
 from suite.schema import Resources, Status, Trial
+from suite.stopping import TrainingStopped
 from suite.training.checkpoint import checkpointer_for
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
         try:
             for event in run_measuring(config.trial, config.resources, config.place, measure):
                 _pass_on(with_output(event, output), rank, config)
+        except TrainingStopped:  # all workers alike; whoever asked for that is about to end Ray
+            return
         except _LostOther as error:
             raise RuntimeError(f"another worker has gone: {error}") from error
 

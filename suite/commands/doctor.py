@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import DONE, UNAVAILABLE
-from suite.provenance import cpu_model, installed_version
+from suite.provenance import cpu_model, installed_version, num_cpus
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import verify_data
+from suite.text import number_of
 
 _NEEDED = ("torch", "numpy", "pandas", "scipy", "pydantic", "typer", "rich")
 _FOR = {
@@ -51,7 +52,7 @@ def show(out: Path) -> int:
 
 def examine(out: Path) -> Iterator[Finding]:
     """Everything that a sweep here depends on."""
-    yield Finding(what=f"{os.cpu_count()} CPUs, {cpu_model()}", is_well=True)
+    yield Finding(what=f"{number_of(num_cpus(), 'CPU')}, {cpu_model()}", is_well=True)
     yield from (_package(name, "pip install bakeoff") for name in _NEEDED)
     yield from (_package(name, f"only for {use}", is_needed=False) for name, use in _FOR.items())
     yield _gpu()

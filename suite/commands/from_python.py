@@ -13,6 +13,7 @@ from suite.spec import Ablation
 from suite.sweep import driver
 from suite.sweep.driver import Executor, Options
 from suite.sweep.finish import SweepOutcome
+from suite.sweep.interruption import signals_interrupt
 
 
 def run(
@@ -45,10 +46,11 @@ def run(
         options, out=Path(options.out if out is None else out),
         executor=executor or options.executor,
     )  # fmt: skip
-    return driver.run(
-        *ablations, scale=scale, seeds=seeds, options=options, settings=overrides,
-        display_for=display_for,
-    )  # fmt: skip
+    with signals_interrupt():
+        return driver.run(
+            *ablations, scale=scale, seeds=seeds, options=options, settings=overrides,
+            display_for=display_for,
+        )  # fmt: skip
 
 
 def plan(

@@ -6,14 +6,14 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from suite.commands.resource_usage import PlannedWork, planned_work
 from suite.planning.loader import find, shipped
-from suite.text import in_words, some_of
+from suite.provenance import num_cpus
+from suite.text import in_words, number_of, some_of
 
 _MOST_NAMES = 20  # on a line; --json names them all
 OVERVIEW = "overview.json"  # beside the shipped ablations; `make catalogue` writes it
@@ -94,10 +94,12 @@ def _ablations() -> list[dict[str, Any]]:
 
 def _size(work: PlannedWork) -> str:
     """As ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
-    cores = os.cpu_count() or 1
+    cores = num_cpus()
     num_gpus = math.ceil(work.num_gpus)
-    where = f"{num_gpus} GPU" if num_gpus else f"this machine's {cores} cores"
-    return f"{work.num_trials} trials, about {in_words(work.seconds(cores))} on {where}"
+    where = f"{num_gpus} GPU" if num_gpus else f"this machine's {number_of(cores, 'core')}"
+    return (
+        f"{number_of(work.num_trials, 'trial')}, about {in_words(work.seconds(cores))} on {where}"
+    )
 
 
 def _mixers() -> list[dict[str, Any]]:

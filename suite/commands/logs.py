@@ -11,7 +11,7 @@ from suite.journal.journal import Journal
 from suite.journal.plans import listed
 from suite.journal.sqlite_schema import journal_in
 from suite.schema import Result
-from suite.text import short
+from suite.text import command, short
 
 _LEAST_DIGITS = 4
 _MOST_NAMED = 5
@@ -61,8 +61,8 @@ def _the_one(trial: str, labels: dict[str, str], out: Path) -> str:
             f"{_LEAST_DIGITS} digits of its id, and as many as it takes to name one."
         )
     raise UsageError(
-        f"{where}no trial of {out} has an id that begins so; `bakeoff status --json` lists the "
-        "failed ones."
+        f"{where}no trial of {out} has an id that begins so; `{command('status', '--json')}` lists "
+        "the failed ones."
     )
 
 

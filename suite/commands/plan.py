@@ -17,9 +17,10 @@ from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.cards import Card, card_named
 from suite.planning.plan import plans_of
+from suite.provenance import num_cpus
 from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
 from suite.sweep.pending import is_done
-from suite.text import in_money, in_words, price_in, some_of
+from suite.text import in_money, in_words, number_of, price_in, some_of
 
 _CORES = "cores of a machine like this"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
@@ -79,7 +80,7 @@ def _show_plan(
     for sentence in filter(None, said):
         print(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} trials: {counts}; {_left(p, states, card, price)}\n")
+    print(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}\n")
 
 
 def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None) -> str:
@@ -90,13 +91,15 @@ def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None
         return "nothing to run"
     gpus = p.resources.num_gpus
     cards = math.ceil(gpus * max(trial.num_workers for trial in trials)) if gpus >= 1 else 1
-    num, what = (cards, card.title) if gpus else (os.cpu_count() or 1, _CORES)
+    num, what = (cards, card.title) if gpus else (num_cpus(), _CORES)
     if 0 < gpus <= 0.5:
         what += f", of which {int(1 / gpus)} trainings share one"
     seconds = _seconds(p, trials, card)
     taken = in_words(seconds)
     if price:
         taken += f" and {in_money(price.amount * num * seconds / 3600, price.currency)}"
+    if what == _CORES and num == 1:
+        what = what.replace("cores", "core")
     return f"about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
 
 
@@ -113,7 +116,7 @@ def _of_parents(p: Plan, trials: Sequence[Trial], card: Card) -> str:
 
 
 def _seconds(p: Plan, trials: Sequence[Trial], card: Card) -> float:
-    return planned_work(trials, p.resources, card).seconds(os.cpu_count() or 1)
+    return planned_work(trials, p.resources, card).seconds(num_cpus())
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:

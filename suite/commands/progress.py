@@ -25,7 +25,7 @@ from suite.planning.estimate import kinds_of, seconds_of, slowness_of_this_machi
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
 from suite.sweep.pending import Pending, Work, distinct_work, in_layers
-from suite.text import in_words, short
+from suite.text import in_words, number_of, short
 
 _MOST_RUNNING_SHOWN = 8
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most
@@ -186,7 +186,7 @@ class PlainLines(Display):
 
     def __enter__(self) -> PlainLines:
         before = self.tally.num_done_before
-        self._print(f"{len(self.tally.trials)} trials to run, {before} done before")
+        self._print(f"{number_of(len(self.tally.trials), 'trial')} to run, {before} done before")
         self._print_status()
         return self
 

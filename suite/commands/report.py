@@ -11,12 +11,12 @@ from suite.planning.loader import name_of
 from suite.reporting.build import at_price, reports_of, sweeps_in
 from suite.reporting.compare import compare as compare_selections
 from suite.reporting.stored_editions import editions_side_by_side
-from suite.text import price_in
+from suite.text import command, price_in
 from suite.tracking.location import Store
 
 _NO_COSTS = (
-    "no trial took a GPU, so its page has no table of costs; `bakeoff status --price` says what "
-    "its CPU-hours cost."
+    "no trial took a GPU, so its page has no table of costs; `{status}` says what its CPU-hours "
+    "cost."
 )
 
 
@@ -48,7 +48,8 @@ def report(
             print(page, flush=True)
         for name in known if stated else ():
             if not any(sweep.about.costs for sweep in held[name]):
-                print(f"{name}: {_NO_COSTS}", file=sys.stderr)
+                said = _NO_COSTS.format(status=command("status", "--price", str(price)))
+                print(f"{name}: {said}", file=sys.stderr)
         return DONE
     for name in dict.fromkeys(map(name_of, names)):
         headline, page = compare_selections(compare, name, open_store, folder, scale)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 from rich.console import Console
 
 from suite.commands.progress import display_for, has_status_lines
-from suite.commands.status import status_of_plans
+from suite.commands.status import HOW_TO_LOOK, status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
 from suite.journal.status_message import SweepStatus, line_of
@@ -26,8 +23,9 @@ from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, refuse_what_cannot_run, run_plans
 from suite.sweep.finish import SweepOutcome
 from suite.sweep.folder_lock import is_held
+from suite.sweep.interruption import signals_interrupt
 from suite.sweep.pending import distinct_work
-from suite.text import in_words, redact
+from suite.text import command, in_words, number_of
 from suite.tracking.location import sqlite_path
 
 CROSSOVER_FIGURES = "figures/*-ratio-by-length.svg"  # where times were measured along lengths
@@ -50,14 +48,20 @@ def run(
     if options.is_patient and is_held(options.out):
         _report_waiting(plans, options, console)
     try:
-        with _signals_interrupt(console):
+        with signals_interrupt(partial(_say_that_it_stops, console), console.show_cursor):
             outcome = run_plans(plans, options, console, display_for)
-    except KeyboardInterrupt:
-        console.print("interrupted; the same command continues from here", highlight=False)
+    except KeyboardInterrupt as error:
+        said = str(error) or "the same command continues from here"
+        _say(console, f"interrupted; {said}")
         return INTERRUPTED
     if has_status_lines():
         print(line_of(status_of_plans(plans, options.out)), flush=True)
     return _report_outcome(outcome, options, console)
+
+
+def _say_that_it_stops(console: Console) -> None:
+    if console.is_terminal:
+        os.write(2, b"\nstops and saves its results; once more to stop at once\n")
 
 
 def _possible(plans: Sequence[Plan], options: Options, console: Console) -> list[Plan]:
@@ -75,54 +79,22 @@ def _possible(plans: Sequence[Plan], options: Options, console: Console) -> list
     if len(reasons) == len(plans):
         raise next(iter(reasons.values()))
     for name, reason in reasons.items():
-        said = f"leaves out {name}: {reason}"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
+        _say(console, f"leaves out {name}: {reason}")
     return [plan for plan in plans if plan.about.ablation not in reasons]
+
+
+def _say(console: Console, sentence: str) -> None:
+    """Print a sentence that contains names of the user's, on one line."""
+    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
     reason = f"another run works in {options.out}"
-    console.print(f"{reason}; waits for its end", markup=False, highlight=False, soft_wrap=True)
+    _say(console, f"{reason}; waits for its end")
     if has_status_lines():
         num_trials = len(distinct_work(plans))
         waiting = {"num_trials": num_trials, "reason": reason}
         print(line_of(SweepStatus(counts={"missing": num_trials}, waiting=waiting)), flush=True)
-
-
-@contextmanager
-def _signals_interrupt(console: Console) -> Iterator[None]:
-    """A SIGTERM in the block becomes a KeyboardInterrupt: results are saved and reported.
-
-    So does Ctrl-C; the second one ends the program at once, and what it had started ends by itself.
-    Ray replaces our handler by its own when it connects, which ends the program with the signal's
-    number (ray/_private/worker.py, 2.60); that counts too.
-    """
-    ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    if ends[signal.SIGINT] is signal.SIG_IGN:  # in the background of a script it is not for us
-        del ends[signal.SIGINT]
-    num_times = 0
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal num_times
-        num_times += 1
-        if num_times > 1:
-            console.show_cursor()  # the live display hides it
-            os._exit(INTERRUPTED)
-        if console.is_terminal:
-            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
-        raise KeyboardInterrupt
-
-    for number in ends:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    except SystemExit as end:
-        if end.code != signal.SIGTERM:
-            raise
-        raise KeyboardInterrupt from None
-    finally:
-        for number, before in ends.items():
-            signal.signal(number, before)
 
 
 def record(file: Path, options: Options) -> int:
@@ -143,11 +115,13 @@ def _check(options: Options) -> None:
 
 def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log; to the output where to look."""
-    console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
+    console.print(
+        f"{number_of(outcome.num_run, 'trial')} run; {outcome.in_words()}", highlight=False
+    )
     for sentence in _notes(outcome, options):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for line in outcome.summary:
-        print(_printable(line))
+        print(line)
     for page in outcome.reports:
         print(f"report:    {page}")
         for figure in sorted(page.parent.glob(CROSSOVER_FIGURES))[:1]:
@@ -166,29 +140,15 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
         trials = "trial is" if outcome.num_left == 1 else "trials are"
         limit = in_words(options.deadline.seconds)
         yield (
-            f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same "
-            "command continues from here"
+            f"the time limit of {limit} came: {outcome.num_left} {trials} left, and "
+            f"{outcome.continues}"
         )
     if outcome.num_failed or outcome.num_failed_beside:
-        logs = f"{_own_command()} logs TRIAL{_out_option(options)}"
-        yield f"`{logs}` prints the traceback and the output of a failed trial"
+        yield HOW_TO_LOOK.format(logs=command("logs", "TRIAL", out=options.out))
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
     yield from filter(None, (outcome.note, outcome.error))
-
-
-def _printable(line: str) -> str:
-    """What the output's encoding has no character for becomes a question mark."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return line.encode(encoding, errors="replace").decode(encoding)
-
-
-def _own_command() -> str:
-    """How this program was called, where its name alone would not be found."""
-    is_a_script = Path(sys.argv[0]).name == "bakeoff"  # and not `python -m suite.cli`, in a job
-    is_found = shutil.which("bakeoff") or not is_a_script
-    return "bakeoff" if is_found else os.path.relpath(sys.argv[0])
 
 
 def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
@@ -197,10 +157,6 @@ def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
         return list(outcome.comparisons)
     if outcome.note or outcome.error:  # not recorded
         return []
-    uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     names = [page.parent.name for page in outcome.reports]
-    return [f"{_own_command()} ui {name}{_out_option(options)}{uri}" for name in names]
-
-
-def _out_option(options: Options) -> str:
-    return "" if options.out == Path("out") else f" --out {options.out}"
+    where: dict[str, Any] = {"out": options.out, "tracking_uri": options.tracking_uri or ""}
+    return [command("ui", name, **where) for name in names]

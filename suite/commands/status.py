@@ -31,15 +31,15 @@ from suite.journal.status_message import SweepStatus
 from suite.schema import FAILURES, Plan, Price
 from suite.spec import SpecError
 from suite.sweep.folder_lock import is_held
-from suite.text import energy_in_words, in_money, in_words, price_in, short, some_of
+from suite.text import command, energy_in_words, in_money, in_words, price_in, short, some_of
 
 _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
 _MOST_GROUPS = 10  # of failures
 _MOST_NAMES = 3  # in one group
+HOW_TO_LOOK = "`{logs}` prints the traceback and the output of a failed trial"
 _SECONDS_BETWEEN_LOOKS = (15.0, 2.0)  # elsewhere, and on a terminal
 OUT = Path("out")  # the default output folder, which the first run makes
-_LOGS = "`bakeoff logs TRIAL` prints the traceback and the output of a failed trial"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -65,7 +65,7 @@ def _refuse_missing(out: Path) -> None:
 def _lines(found: SweepStatus) -> list[Text]:
     if not found.counts:
         return [Text(one_line(f"nothing was run in {found.out} yet"))]
-    logs = [(_LOGS, "red")] if found.failed else []
+    logs = [(HOW_TO_LOOK.format(logs=command("logs", "TRIAL")), "red")] if found.failed else []
     lines = (*progress_lines(found), *logs, *_costs(found))
     return [Text(one_line(line), style=style) for line, style in lines]
 
@@ -321,7 +321,7 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
         bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
         noun = "attempt was" if number == 1 else "attempts were"
         yield (
-            f"{number} {noun} lost with a driver or node before the end: not counted{bound}",
+            f"{number} {noun} interrupted, or lost with a driver or node: not counted{bound}",
             "dim",
         )
 

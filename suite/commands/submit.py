@@ -19,6 +19,7 @@ from suite.events import Unavailable
 from suite.journal.status_message import SweepStatus, is_status_line, last_status
 from suite.schema import FAILURES, Plan
 from suite.sweep.pending import distinct_work
+from suite.text import number_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ def _show(spec: JobSpec, bundle: CodeBundle) -> int:
     for package in bundle.packages:
         print(f"package:    {package}")
     for file, num_bytes in bundle.sizes().items():
-        print(f"file:       {file} ({num_bytes} bytes)")
+        print(f"file:       {file} ({number_of(num_bytes, 'byte')})")
     print("the cluster was not asked whether it can run the trials; no other files are sent")
     return DONE
 
@@ -112,8 +113,10 @@ def _to_run(url: str, job: Job, num_trials: int) -> str:
     if num_done:
         return f"{max(0, num_trials - num_done)} trials to run, {num_done} done before"
     if others:  # of another edition, perhaps with some of the same trials
-        return f"at most {num_trials} trials to run, fewer if {job.out} has some already"
-    return f"{num_trials} trials"
+        return (
+            f"at most {number_of(num_trials, 'trial')} to run, fewer if {job.out} has some already"
+        )
+    return number_of(num_trials, "trial")
 
 
 def _report(job: Job, url: str, to_run: str) -> None:

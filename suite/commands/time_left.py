@@ -8,7 +8,6 @@ trainings. Timings learn from timings alone: they last about as long on any mach
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import Attempt, End
+from suite.provenance import num_cpus
 from suite.schema import FAILURES
 
 _RECENT_SECONDS = 600.0
@@ -267,7 +267,7 @@ def _places(
     if is_alone:
         return max(trial.num_workers for trial, _ in left)
     most_cpus = max(trial.num_cpus for trial, _ in left)
-    return max(1.0, (os.cpu_count() or 1) // max(1.0, most_cpus))
+    return max(1.0, num_cpus() // max(1.0, most_cpus))
 
 
 def _most_at_a_time(spans: Sequence[_Held]) -> int:

@@ -26,7 +26,7 @@ from suite.execution.global_state import GlobalState
 from suite.execution.process_template import ProcessTemplate
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.trial import run_trial
-from suite.provenance import provenance
+from suite.provenance import num_cpus, provenance
 from suite.schema import Resources, Trial
 from suite.timeouts import limited
 from suite.training.checkpoint import checkpointer_for
@@ -121,10 +121,12 @@ def refuse_too_large(work: Assignments) -> None:
     if any(trial.parallel for trial, _ in work) and find_spec("deepspeed") is None:
         raise Unavailable("trials with workers or zero need DeepSpeed, which is not installed.")
     available = {
-        "CPU": float(os.cpu_count() or 1),
+        "CPU": float(num_cpus()),
         "GPU": float(torch.cuda.device_count()),
         "GiB of memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIB,
     }
+    all_cpus = os.cpu_count() or 1
+    limits = {"CPU": " that this process may use"} if available["CPU"] < all_cpus else {}
     for resources, num_workers in {(asked, trial.num_workers) for trial, asked in work}:
         wanted = {
             "CPU": num_workers * float(resources.num_cpus),
@@ -133,8 +135,9 @@ def refuse_too_large(work: Assignments) -> None:
         }
         for kind, number in wanted.items():
             if number > available[kind]:
+                limited = limits.get(kind, "")
                 raise Unavailable(
                     f"a trial asks for {number:g} {kind}, and this machine has "
-                    f"{available[kind]:.4g}; use a smaller --scale, or --address HOST:PORT of a "
-                    "Ray cluster that has them."
+                    f"{available[kind]:.4g}{limited}; use a smaller --scale, or --address "
+                    "HOST:PORT of a Ray cluster that has them."
                 )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from models.interface import INPUTS
-from suite.errors import Diverged, one_line
+from suite.errors import Diverged, exit_code_of, one_line
 from suite.schema import Point, Training
 from suite.spec import Recipe, Scale, SpecError
 from suite.tasks.metrics import PlayedMetric
@@ -89,7 +89,8 @@ def run_task(
     `inputs` and `context` are integers [batch, time], floats [batch, time, features], or images
     [batch, rows, columns, channels]. Sequences that differ in length are padded, and come with
     `mask` or `context_mask`, [batch, time], True at real tokens. In place of logits a module may
-    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks reads.
+    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks reads, a dictionary
+    or an object with `logits`, or a tuple with the logits first.
 
     If the task's metric judges what the module writes by itself, the module has two more methods,
     and a third one if there is a source; see `models.decoding.Writer`:
@@ -184,7 +185,7 @@ def run_task(
     Args:
         module: As above.
         task: Name of a task; `bakeoff list --tasks` shows them.
-        steps: Training steps.
+        steps: Training steps; 0 scores the module as it is.
         seed: Of the order of the data; initialise the module yourself.
         length: Tokens per sequence; by default what the data dictate, else 64.
         batch: Sequences per step.
@@ -194,8 +195,8 @@ def run_task(
 
     Raises:
         TaskError: for a task that is not there, or a length that does not suit it.
-        ModuleError: if the module cannot be called with a batch, gives no such logits, or lacks
-            a method.
+        ModuleError: if the module cannot be called with a batch, gives no such logits, lacks a
+            method, or cannot be trained.
         SpecError: for a number that is none, or lies outside its bounds, and for a recipe that
             needs another trial, or a GPU that is not there.
         Diverged: if the loss or the score stops being a number.
@@ -208,7 +209,7 @@ def run_task(
     if why := why_not_augmented(task_class(task), scale.in_training(), scale.batch):
         raise SpecError(f"run_task: {why}.")
     training = Training(
-        steps=scale.steps, learning_rate=float(scale.learning_rate),
+        steps=steps, learning_rate=float(scale.learning_rate),
         warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
         **scale.in_training(),
     )  # fmt: skip
@@ -234,6 +235,8 @@ def _scale(seed: int, recipe: Recipe, given: Mapping[str, Any]) -> Scale:
         raise SpecError(f"run_task: learning_rate={rate!r} must be a number.")
     if type(seed) is not int or seed < 0:
         raise SpecError(f"run_task: seed={seed!r} must be a whole number of at least 0.")
+    if type(asked["steps"]) is int and not asked["steps"]:
+        asked["steps"] = 1  # of a recipe that is not used: nothing is trained
     try:
         scale = Scale(dim=1, depth=1, **asked)
     except SpecError as error:
@@ -250,10 +253,23 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
     start, data = time.perf_counter(), exercise.task
     device = "cuda" if torch.cuda.is_available() else "cpu"
     first = data.training_batch(0, exercise.batch, exercise.seed)
+    _refuse_untrainable(module, exercise.training.steps)
     _refuse_unsuited(module.to(device), data, first.to(device))
-    found = train(module, exercise, device)
-    points = tuple(_shown(found, exercise) if is_shown else found)
-    parts = evaluate_in_parts(module, data, "test", exercise.batch, device)
+    points: tuple[Point, ...] = ()
+    try:
+        if exercise.training.steps:
+            found = train(module, exercise, device)
+            points = tuple(_shown(found, exercise) if is_shown else found)
+        parts = evaluate_in_parts(module, data, "test", exercise.batch, device)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:
+        if exit_code_of(error) is not None:  # one of our own sentences
+            raise
+        raise ModuleError(
+            f"the module {type(module).__name__} cannot be trained and scored on {data.name}: "
+            f"{type(error).__name__}: {one_line(str(error))}{_if_not_float32(module)}"
+        ) from error
     whole = parts.pop("")
     if not math.isfinite(whole):
         raise Diverged(f"the test {data.metric.name} is {whole}")
@@ -288,6 +304,28 @@ def _shown(points: Iterable[Point], exercise: Exercise) -> Iterator[Point]:
             print(file=sys.stderr)
 
 
+def _refuse_untrainable(module: nn.Module, steps: int) -> None:
+    """Refuse a module without values, and one that a training cannot change."""
+    name, parameters = type(module).__name__, list(module.parameters())
+    if any(tensor.is_meta for tensor in (*parameters, *module.buffers())):
+        raise ModuleError(
+            f"the module {name} is on the device meta, where tensors have no values; give it some "
+            "first, by module.to_empty(device='cpu') and an initialisation or load_state_dict"
+        )
+    if steps and not any(parameter.requires_grad for parameter in parameters):
+        why = "all its parameters are frozen" if parameters else "it has no parameters"
+        raise ModuleError(f"the module {name} cannot be trained: {why}; steps=0 scores it as it is")
+
+
+def _if_not_float32(module: nn.Module) -> str:
+    """Return a clause for a module in another precision; "" for one in float32."""
+    kinds = {tensor.dtype for tensor in module.parameters() if tensor.is_floating_point()}
+    if kinds <= {torch.float32}:
+        return ""
+    found = " and ".join(sorted(map(str, kinds)))
+    return f"; its parameters are {found}, and module.float() makes them torch.float32"
+
+
 def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
     """Call the module once, before its first step, and leave it as it was."""
     _refuse_missing_parameters(module, task, batch)
@@ -302,6 +340,7 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
             raise ModuleError(
                 f"the module {type(module).__name__} cannot be called with a batch of {task.name}, "
                 f"{_input_of(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
+                f"{_if_not_float32(module)}"
             ) from error
     _refuse_other_shapes(module, task, batch, outputs.logits)
 
@@ -350,7 +389,7 @@ def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: o
     wanted = [*batch.targets.shape, *([] if is_soft else [num_logits])]
     if isinstance(outputs, Tensor) and [*outputs.shape] == wanted and outputs.is_floating_point():
         return
-    found = type(outputs).__name__
+    found = "None" if outputs is None else type(outputs).__name__
     if isinstance(outputs, Tensor):
         found = f"{outputs.dtype} of shape {[*outputs.shape]}"
     raise ModuleError(

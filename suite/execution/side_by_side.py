@@ -21,6 +21,7 @@ from suite.events import Assignments, Event, ExecutorSettings
 from suite.execution.mps import shared_gpus
 from suite.execution.process_template import ProcessTemplate
 from suite.execution.subprocess import environment_of, run_in_subprocess
+from suite.provenance import num_cpus
 from suite.schema import Resources, Trial
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -40,7 +41,7 @@ def num_places(resources: Resources) -> int:
     if not resources.num_gpus or resources.num_gpus > 1:
         return 1
     on_gpus = len(gpu_names()) * int(1 / _exact(resources.num_gpus))
-    return max(1, min(on_gpus, (os.cpu_count() or 1) // resources.num_cpus))
+    return max(1, min(on_gpus, num_cpus() // resources.num_cpus))
 
 
 def beside_others(work: Assignments) -> Assignments:
@@ -66,7 +67,7 @@ class _Room:
     gpus: dict[str, Fraction] = field(
         default_factory=lambda: dict.fromkeys(gpu_names(), Fraction(1))
     )
-    cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
+    cpus: int = field(default_factory=lambda: num_cpus())
     num_running: int = 0
 
     def taken(self, resources: Resources) -> str | None:

@@ -9,6 +9,7 @@ side.
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from suite import stopping
 from suite.events import Checkpoints, Event, Finished, PlannedCode, runs_own_code
 from suite.execution.output import appended_only, end_of, with_output
 from suite.execution.process_template import (
@@ -56,7 +58,7 @@ def run_in_subprocess(
     `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself. With a template it
     is forked and not started: no timing is, since its memory would lie as another's did. With
     `code` it imports the user's modules from there. Soon after `is_stopped` is set, by another
-    thread, this ends without a result.
+    thread, this ends without a result. A training saves first.
     """
     is_stopped = is_stopped or threading.Event()
     with (
@@ -69,16 +71,20 @@ def run_in_subprocess(
             "code": code if runs_own_code(trial) else None,
         }  # fmt: skip
         _ask(process, TrialRequest(trial=trial, resources=resources, **asked))
-        for line in _lines(process, is_stopped):
-            try:
-                event = EVENT.validate_json(line)
-            except ValidationError:  # such as a line that was cut short
-                break
-            yield with_output(event, errors.fileno())
-            if isinstance(event, Finished):
-                return
+        try:
+            for line in _lines(process, is_stopped):
+                try:
+                    event = EVENT.validate_json(line)
+                except ValidationError:  # such as a line that was cut short
+                    break
+                yield with_output(event, errors.fileno())
+                if isinstance(event, Finished):
+                    return
+        except BaseException:  # Ctrl-C, the time limit of the sweep, or this is closed
+            _let_it_save(process, trial, checkpoints)
+            raise
         if is_stopped.is_set():
-            return
+            return _let_it_save(process, trial, checkpoints)
         reason = timeout_reason(trial_seconds) if trial_seconds and is_late.is_set() else ""
         status = Status.TIMEOUT if reason else Status.CRASHED
         reason, said = reason or _how_it_ended(process), end_of(errors.fileno())
@@ -88,6 +94,22 @@ def run_in_subprocess(
                 provenance=provenance(resources), seconds=0.0,
             )
         )  # fmt: skip
+
+
+def _let_it_save(process: _Process, trial: Trial, checkpoints: Checkpoints | None) -> None:
+    """Ask a training that ends before its result for a checkpoint, and wait some seconds for it."""
+    if checkpoints is None:  # of a timing
+        return
+    assert process.stdout is not None, "it is a pipe"
+    stopping.ask(checkpoints.folder)
+    running = [trial.trial_id]
+    for _ in stopping.moments_to_wait(
+        checkpoints.folder, lambda: [] if _end_of(process) else running
+    ):
+        if not select.select([process.stdout], [], [], _POLL_SECONDS)[0]:
+            continue
+        if not os.read(process.stdout.fileno(), _BYTES_PER_READ):  # its end follows
+            time.sleep(0.01)
 
 
 def _ask(process: _Process, request: TrialRequest) -> None:

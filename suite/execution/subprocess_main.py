@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -22,6 +23,7 @@ from suite.events import Checkpoints, Event, PlannedCode
 from suite.execution.output import cut_when_long
 from suite.execution.process_template import END, PID
 from suite.schema import Resources, Trial
+from suite.stopping import TrainingStopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +62,10 @@ def main() -> None:
     where = request.checkpoints
     kept = checkpointer_for(request.trial, where) if where else None
     events = run_trial(request.trial, request.resources, f"process {os.getpid()}", kept)
-    for event in limited(events, request.trial_seconds):
-        out.write(EVENT.dump_json(event) + b"\n")
-        out.flush()
+    with suppress(TrainingStopped):  # its state is saved; whoever asked for it waits for our end
+        for event in limited(events, request.trial_seconds):
+            out.write(EVENT.dump_json(event) + b"\n")
+            out.flush()
     sys.stderr.flush()
     os._exit(0)  # at once: a user's threads, or a library's exit handlers, may never end
 

@@ -32,6 +32,7 @@ from suite.journal.sqlite_schema import (
     understood,
 )
 from suite.schema import FAILURES, Result, Status
+from suite.text import command
 
 __all__ = ["Journal", "JournalError", "journal_in"]
 
@@ -266,7 +267,7 @@ class Journal(JournalPlans):
     def _damage(self, trial_id: str) -> JournalError:
         return JournalError(
             f"{self.path}: the result of trial {trial_id} is not the one that was written, by its "
-            "SHA-256; `bakeoff verify --repair` brings it back from the store."
+            f"SHA-256; `{command('verify', '--repair')}` brings it back from the store."
         )
 
     def _insert(self, result: Result, attempt: int) -> bool:

@@ -38,6 +38,7 @@ from suite.journal.journal import Journal
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of, with_history
 from suite.schema import MIXER_ALONE, About, Price
 from suite.spec import SpecError
+from suite.text import command
 from suite.tracking.connect import load_artifacts
 from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
@@ -140,7 +141,7 @@ def refuse_missing(
         hint = did_you_mean(name, known) or "."
         there = f" Recorded are: {', '.join(sorted(known))}." if known else ""
         raise SpecError(
-            f"nothing is recorded of {name!r} yet{hint}{there} `bakeoff run {name}` does that."
+            f"nothing is recorded of {name!r} yet{hint}{there} `{command('run', name)}` does that."
         )
     if scale is not None and scale not in scales:
         raise SpecError(

@@ -5,10 +5,9 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal, get_args
@@ -23,6 +22,7 @@ from suite.events import (
     ExecutorSettings,
     Finished,
     PlannedCode,
+    Started,
     TrialExecutor,
     Unavailable,
     writable_event,
@@ -36,10 +36,12 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
 from suite.planning.own_modules import planned_code, source_of
 from suite.planning.plan import plan as plan_of
+from suite.provenance import num_cpus
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
-from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.folder_lock import held
+from suite.sweep.interruption import Interrupted, checkpoint_folder, where_it_continues
 from suite.sweep.mlflow_sync import EventLog, MlflowSync
 from suite.sweep.pending import (
     Pending,
@@ -201,14 +203,18 @@ def run_plans(
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync), code)
         try:
             ran = sweep.run(console, display_for)
-        except BaseException:
+        except BaseException as error:
             writer, _ = sync.close(max_seconds=_SECONDS_TO_CLOSE) if sync else (None, "")
             if writer is not None:  # let the store show nothing of this as running
                 with suppress(StoreUnavailable):
                     close_parents(plans, journal, writer)
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted(sweep.continues()) from None
             raise
         outcome = _concluded(plans, options, journal, sync, ran)
-        return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
+        if not ran.was_cut:
+            return outcome
+        return replace(outcome, num_left=sweep.num_left(), continues=sweep.continues())
 
 
 def record_journal(file: Path, options: Options) -> SweepOutcome:
@@ -304,6 +310,7 @@ class _Sweep:
     journal: Journal
     log: EventLog
     code: PlannedCode | None
+    running: dict[str, None] = field(default_factory=dict)  # ids of the trials without a result
 
     def run(self, console: Console, display_for: DisplayFor) -> _Ran:
         """Run it all, or until the deadline."""
@@ -317,7 +324,7 @@ class _Sweep:
             console.print(f"joins {address}" if address else "starts Ray: this takes some seconds")
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
-            _folder_for(
+            checkpoint_folder(
                 self._executor_settings.checkpoints,
                 self.journal.done().keys() - self._starts.needed,
             ),
@@ -337,7 +344,11 @@ class _Sweep:
             return float(min(map(num_places, asked)))
         if self.options.executor == "inline":
             return 1.0
-        return max(1.0, (os.cpu_count() or 1) // max(each.num_cpus for each in asked))
+        return max(1.0, num_cpus() // max(each.num_cpus for each in asked))
+
+    def continues(self) -> str:
+        """Return a clause that says where the next run continues."""
+        return where_it_continues(self.plans, self.running, self._executor_settings.checkpoints)
 
     def num_left(self) -> int:
         """How many trials the next run would do."""
@@ -355,7 +366,10 @@ class _Sweep:
         try:
             for event in map(writable_event, events):
                 self.log.write(event)
+                if isinstance(event, Started):
+                    self.running[event.trial_id] = None
                 if isinstance(event, Finished):
+                    self.running.pop(event.trial_id, None)
                     num_finished += 1
                     if event.result.status in FAILURES:  # may resume from its checkpoint later
                         failed.append(event.trial_id)
@@ -431,29 +445,3 @@ class _Sweep:
             trial_seconds=self.options.trial_seconds
             or max(SECONDS_AT[plan.about.scale] for plan in self.plans),
         )
-
-
-@contextmanager
-def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[None]:
-    """Make the folder first, since a host that does not have it keeps none; remove it if empty.
-
-    A driver that was killed has left checkpoints of trials that are done.
-
-    Raises:
-        FolderUnavailable: if it can be neither made nor read.
-    """
-    folder = checkpoints.folder
-    try:
-        folder.mkdir(exist_ok=True)
-        names = [left.name for left in folder.iterdir()]
-    except OSError as error:
-        why = "a file is there" if isinstance(error, FileExistsError) else error.strerror
-        raise FolderUnavailable(f"{folder}: no checkpoints can be kept here: {why}.") from error
-    for name in names:
-        if name in done:
-            remove(checkpoints, name)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            folder.rmdir()

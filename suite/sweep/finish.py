@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from suite.journal.journal import Journal
 from suite.schema import FAILURES, Plan, Status
 from suite.sweep.pending import distinct_work
+from suite.text import command
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store
 from suite.tracking.run_writer import RunWriter
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
 
 _WITHOUT_STORE = (
     "MLflow is not installed here, so nothing was recorded: the results are in {journal}, and "
-    "`bakeoff record` brings that file into a store on a machine that has it."
+    "`bakeoff record {journal}` brings it into a store on a machine that has MLflow."
 )
 _WITHOUT_REPORT = " There is no report either: {error}."
 _UNWRITTEN = (
     "The reports cannot be written to {folder}: {error}; all results are safe, and {remedy} makes "
     "the reports."
 )
-_REPAIR, _RUN_AGAIN = "`bakeoff verify --repair`", "the same command"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class SweepOutcome:
         num_failed_beside: Trials of this run that timed out, crashed or erred, and count by the
             finding that they have of another environment.
         num_left: Trials that the time limit has left for the next run; 0 where it did not come.
+        continues: A clause that says from where the same command continues after a time limit.
         error: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
@@ -55,6 +56,7 @@ class SweepOutcome:
     num_missing: int
     num_failed_beside: int = 0
     num_left: int = 0
+    continues: str = ""
     error: str = ""
     note: str = ""
     reports: tuple[Path, ...] = ()
@@ -126,7 +128,7 @@ def conclude(
     except StoreUnavailable as error:
         return replace(outcome, error=str(error))
     except OSError as error:  # a full disk, for example
-        remedy = _REPAIR if writer else _RUN_AGAIN
+        remedy = f"`{command('verify', '--repair', out=out)}`" if writer else "the same command"
         unwritten = _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
         return replace(outcome, error=outcome.error or unwritten)
 

@@ -29,6 +29,7 @@ from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import JournalError
 from suite.reporting.frames import by_trial, with_history
 from suite.schema import Cell, Plan, Trial
+from suite.text import command
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
@@ -44,7 +45,7 @@ _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
 _SECONDS_OF_A_REQUEST = 3.0  # those that work here take less
 _NO_ANSWER = (
     "The MLflow store does not answer; what it lacks is in the journal, and the same command "
-    "again, or `bakeoff verify --repair`, brings it there."
+    "again, or `{repair}`, brings it there."
 )
 
 _Item = TypeVar("_Item")
@@ -174,7 +175,7 @@ class MlflowSync(threading.Thread):
         while self.is_alive():
             if time.monotonic() > min(until, self._gate.last_pass + self._gate.patience):
                 self._gate.is_abandoned = True
-                return None, self._error or _NO_ANSWER
+                return None, self._error or _NO_ANSWER.format(repair=command("verify", "--repair"))
             self.join(0.1)
         return self._writer, self._error or self._refusal()
 

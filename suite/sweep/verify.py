@@ -14,6 +14,7 @@ from suite.schema import Plan
 from suite.spec import SpecError
 from suite.sweep.folder_lock import FolderUnavailable, is_held
 from suite.sweep.store_check import Difference, StoreCheck
+from suite.text import command, number_of
 from suite.tracking.artifacts import files_in
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.experiments import folder_of
@@ -60,8 +61,9 @@ def verification(
         with Journal(journal_in(out), read_only=True) as journal:
             trials = journal.trials()
         names = dict.fromkeys(trial.ablation for trial in trials)
-        compared = f"{len({trial.trial_id for trial in trials})} trials of {', '.join(names)}"
-    state = f"{len(found)} differences" if found else "journal, store and reports agree"
+        number = number_of(len({trial.trial_id for trial in trials}), "trial")
+        compared = f"{number} of {', '.join(names)}"
+    state = number_of(len(found), "difference") if found else "journal, store and reports agree"
     sentences = tuple(each.sentence for each in found)
     return Verification(differences=sentences, summary=f"{compared}: {state}", mended=mended)
 
@@ -108,7 +110,8 @@ def found_in(out: Path, store: Store) -> list[Difference]:
 
 
 def _nothing_run(out: Path) -> SpecError:
-    return SpecError(f"--out {out}: nothing was run here yet; `bakeoff run` does that.")
+    run = command("run", "NAME", out=out)
+    return SpecError(f"--out {out}: nothing was run here yet; `{run}` does that.")
 
 
 def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Difference]:
@@ -131,7 +134,9 @@ def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Dif
 def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterator[Difference]:
     """Every file of a report against one made now, of the sweeps that it may show."""
     if not (folder / name / "index.html").is_file():
-        yield Difference(sentence=f"{name}: there is no report; `bakeoff report {name}` makes it.")
+        yield Difference(
+            sentence=f"{name}: there is no report; `{command('report', name)}` makes it."
+        )
         return
     shown = known | reported(folder)
     with tempfile.TemporaryDirectory() as fresh:
@@ -146,5 +151,6 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
     unlike = sorted(file for file, body in wanted.items() if here.get(file) != body)
     if unlike:
         others = f" and {len(unlike) - 1} more are" if len(unlike) > 1 else " is"
-        sentence = f"{name}: {unlike[0]}{others} not what the store gives; `bakeoff report {name}`."
+        again = command("report", name)
+        sentence = f"{name}: {unlike[0]}{others} not what the store gives; `{again}`."
         yield Difference(sentence=sentence)

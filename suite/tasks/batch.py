@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,8 +53,7 @@ class Batch:
         """
         others = {name: tensor for name, tensor in self.inputs.items() if name != INPUTS}
         first = [self.inputs[INPUTS]] if INPUTS in self.inputs else []
-        returned = model(*first, **others)
-        return returned if isinstance(returned, Outputs) else Outputs(returned)
+        return outputs_of(model(*first, **others))
 
     def to(self, device: str) -> Batch:
         """The batch on `device`; itself where it already is there."""
@@ -126,3 +126,21 @@ def _joined(tensors: Sequence[Tensor | None]) -> Tensor | None:
     found = [tensor for tensor in tensors if tensor is not None]
     assert len(found) in (0, len(tensors)), "batches of one split are alike"
     return torch.cat(found) if found else None
+
+
+def outputs_of(returned: Any) -> Outputs:
+    """Return what a module returned as `Outputs`.
+
+    A mapping or an object names its `logits`, as the outputs of transformers do; a tuple has them
+    first, as a recurrent network that returns its state too. Anything else is the logits.
+    """
+    if isinstance(returned, Outputs):
+        return returned
+    if isinstance(returned, Mapping) and "logits" in returned:
+        return Outputs(returned["logits"])
+    if isinstance(logits := getattr(returned, "logits", None), Tensor):
+        auxiliary = getattr(returned, "auxiliary", None)
+        return Outputs(logits, auxiliary if isinstance(auxiliary, Mapping) else {})
+    if isinstance(returned, tuple) and returned and isinstance(returned[0], Tensor):
+        return Outputs(returned[0])
+    return Outputs(returned)

@@ -22,7 +22,7 @@ from typing import Any
 
 from suite.errors import UnavailableError
 from suite.schema import DataSet
-from suite.text import redact
+from suite.text import command, redact
 from suite.tracking.location import secrets_of, sqlite_path
 
 PARAM_LIMIT = 6_000  # characters; these limits are in mlflow/utils/validation.py
@@ -321,7 +321,7 @@ class MlflowStore:
             if until and time.monotonic() > until:
                 raise StoreUnavailable(
                     f"{name} in the store is not the file that was published, by its SHA-256; "
-                    "`bakeoff run` publishes it again."
+                    f"`{command('run', 'NAME')}` publishes it again."
                 )
             until = until or time.monotonic() + _SECONDS_TO_SETTLE
             time.sleep(0.2)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from suite.text import command
 from suite.tracking.client import (
     NO_FILE,
     SHA256_TAG,
@@ -129,7 +130,9 @@ def _check_reachable(uri: str, database: Path | None) -> None:
             socket.create_connection((parts.hostname or "", port), timeout=5).close()
         return
     if not database.exists():
-        raise StoreUnavailable(f"There is no store at {database} yet: `bakeoff run` makes it.")
+        raise StoreUnavailable(
+            f"There is no store at {database} yet: `{command('run', 'NAME')}` makes it."
+        )
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA schema_version")
 

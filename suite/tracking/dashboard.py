@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from suite.spec import SpecError
+from suite.text import command
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import connect
 from suite.tracking.experiments import ANY_FOLDER, folder_of, readable_experiments
@@ -54,7 +55,8 @@ def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[st
     if database is None:
         raise SpecError("The store has a server of its own: open its address in a browser instead.")
     if not _has_tables(database):
-        raise SpecError(f"There is nothing to show in {out} yet: start with `bakeoff run`.")
+        run = command("run", "NAME", out=out)
+        raise SpecError(f"There is nothing to show in {out} yet: start with `{run}`.")
     return [
         sys.executable, "-m", "suite.tracking.mlflow_server", "server", "--backend-store-uri", uri,
         "--artifacts-destination", str(out.resolve() / "artifacts"),
@@ -140,7 +142,7 @@ def landing_page(tracking_uri: str, ablation: str, out: Path | None = None) -> s
         sweeps = store.parents(list(experiments))
     if ablation and not experiments:
         raise SpecError(
-            f"nothing is recorded of {ablation!r} yet; `bakeoff run {ablation}` does that."
+            f"nothing is recorded of {ablation!r} yet; `{command('run', ablation)}` does that."
         )
     # What still runs has no end, and comes before all others.
     for run in sorted(sweeps, key=lambda run: run.info.end_time or float("inf"), reverse=True):

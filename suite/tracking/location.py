@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from suite.errors import RefusedError, UsageError
 from suite.spec import SpecError
-from suite.text import redact
+from suite.text import command, redact
 
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "mysql", "mssql")
@@ -83,7 +83,10 @@ def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
     store = store_of(out, tracking_uri)
     file = sqlite_path(store.uri)
     if file is not None and not file.is_file():
-        raise SpecError(f"--out {out}: nothing is recorded here yet; `bakeoff run` does that.")
+        raise SpecError(
+            f"--out {out}: nothing is recorded here yet; `{command('run', 'NAME', out=out)}` does "
+            "that."
+        )
     return store
 
 

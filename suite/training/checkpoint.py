@@ -22,13 +22,13 @@ from typing import Any
 
 from suite.events import Checkpoints
 from suite.schema import Trial
+from suite.stopping import UNFINISHED as UNFINISHED
 from suite.training import tensor_io as atomic_files
 
 VERSION = 1  # of the layout of a checkpoint; goes up when an older program could misread it
 MANIFEST = "manifest.json"
 _NUM_KEPT = 2
 _MOST_BYTES = 1 << 24  # of a manifest
-UNFINISHED = "unfinished-"
 _GENERATION = re.compile(r"generation-(\d{6,12})")
 
 
@@ -52,6 +52,15 @@ def checkpointer_for(
         checkpoints.folder / trial.trial_id, checkpoints.seconds_between, is_first=is_first,
         keeps_weights=trial.trial_id in checkpoints.kept,
     )  # fmt: skip
+
+
+def saved_step(checkpoints: Checkpoints, trial_id: str) -> int:
+    """Return the training step of the newest checkpoint of a trial; 0 if there is none."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        folder = checkpoints.folder / trial_id
+        newest = max(path for path in folder.iterdir() if _GENERATION.fullmatch(path.name))
+        return int(json.loads((newest / MANIFEST).read_bytes())["manifest"]["step"])
+    return 0
 
 
 def remove(checkpoints: Checkpoints, trial_id: str) -> None:

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError, Diverged
 from suite.events import Condition, TrainedState, TrialRemark
 from suite.schema import Point, Training
+from suite.stopping import stoppable
 from suite.tasks.task import Task
 from suite.training import tensor_io as atomic_files
 from suite.training.augmentation import training_batch
@@ -145,6 +146,8 @@ def train_resuming(
     One process asks after every step whether a checkpoint is due. Several workers, who must agree,
     ask at points of the curve, and the first one's clock decides.
 
+    One that is asked to stop (see `suite.stopping`) writes a checkpoint first.
+
     At the end the model has the weights that it is scored with.
 
     Raises:
@@ -175,17 +178,23 @@ def _train(
     if progress.step:
         yield TrialRemark(f"it resumes from step {progress.step:,} of {exercise.training.steps:,}")
     yield from progress.points
+    if checkpointer is None:
+        yield from (point for point in steps(engine, exercise, progress) if point is not None)
+        return
     is_at_point = False
-    for point in steps(engine, exercise, progress):
-        if point is not None:
-            progress.points.append(point)
-            is_at_point = True
-            yield point
-            continue
-        may_save = engine.num_workers == 1 or is_at_point
-        if checkpointer and may_save and engine.agreed(checkpointer.is_due()):
-            yield from _save(engine, checkpointer, progress)
-        is_at_point = False
+    with stoppable(checkpointer.folder) as stop:
+        for point in steps(engine, exercise, progress):
+            if point is not None:
+                progress.points.append(point)
+                is_at_point = True
+                yield point
+                continue
+            may_save = engine.num_workers == 1 or is_at_point
+            if may_save and engine.agreed(checkpointer.is_due() or stop.is_made()):
+                yield from _save(engine, checkpointer, progress)
+                if engine.agreed(stop.is_made()):
+                    stop.obey()
+            is_at_point = False
 
 
 def _save(

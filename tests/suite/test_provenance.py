@@ -1,5 +1,6 @@
 """Where a number was made."""
 
+import os
 import platform
 import shutil
 import subprocess
@@ -110,3 +111,50 @@ def test_conditions_are_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert found["smt"] == "off"
     assert set(found) == {"governor", "boost", "smt", "aslr", "affinity"}
     assert all(type(value) is str and value for value in found.values())
+
+
+def quota_of(tmp_path: Path, lines: str, files: dict[str, str]) -> float | None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (tmp_path / "own").write_text(lines)
+    return provenance_._cpu_quota(tmp_path, tmp_path / "own")
+
+
+@pytest.mark.parametrize(
+    ("lines", "files", "wanted"),
+    [
+        ("0::/\n", {"cpu.max": "max 100000\n"}, None),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "max 100000\n"}, 2.0),
+        ("0::/not/seen/here\n", {"cpu.max": "300000 100000\n"}, 3.0),
+        (
+            "5:memory:/x\n4:cpu,cpuacct:/docker/1\n",
+            {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"},
+            0.5,
+        ),
+        (
+            "4:cpu,cpuacct:/\n",
+            {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
+            None,
+        ),
+        ("nonsense\n", {}, None),
+    ],
+)
+def test_the_quota_of_a_container_is_read(
+    tmp_path: Path, lines: str, files: dict[str, str], wanted: float | None
+) -> None:
+    assert quota_of(tmp_path, lines, files) == wanted
+
+
+def test_cpus_are_counted_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert provenance_.num_cpus() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+    monkeypatch.setattr(provenance_, "allowed_cpus", lambda: set(range(8)))
+    for quota, wanted in ((None, 8), (2.5, 2), (0.5, 1), (64.0, 8)):
+        monkeypatch.setattr(provenance_, "_cpu_quota", lambda *of, found=quota: found)
+        assert provenance_.num_cpus() == wanted

@@ -1,10 +1,23 @@
 """How a stretch of time is said, and understood."""
 
+import shutil
+import sys
+from pathlib import Path
+
 import pytest
 
 from suite.schema import Price
 from suite.spec import SpecError
-from suite.text import energy_in_words, in_money, in_words, price_in, seconds_in, some_of
+from suite.text import (
+    command,
+    energy_in_words,
+    in_money,
+    in_words,
+    number_of,
+    price_in,
+    seconds_in,
+    some_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +83,41 @@ def test_energy_and_money_in_words() -> None:
     sums = [in_money(amount, "USD") for amount in (0.0, 0.001, 1234.5)]
     assert sums == ["0.00 USD", "less than 0.01 USD", "1,234.50 USD"]
     assert in_money(2.0, "") == "2.00"
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, program: str, *words: str) -> None:
+    monkeypatch.setattr(sys, "argv", [program, *words])
+
+
+def test_a_command_in_a_message_repeats_the_users_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/bakeoff")
+    typed(monkeypatch, "/usr/bin/bakeoff", "report", "my files/exp.py", "--out", "my out")
+    assert command("run", "exp") == "bakeoff run 'my files/exp.py' --out 'my out'"
+    assert command("logs", "TRIAL", out=Path("out")) == "bakeoff logs TRIAL"
+    typed(monkeypatch, "/usr/bin/bakeoff", "verify", "--tracking-uri=http://a:b@host", "--out=x")
+    wanted = "bakeoff verify --repair --out x --tracking-uri 'http://***@host'"
+    assert command("verify", "--repair") == wanted
+    typed(monkeypatch, "script.py", "--out", "x")
+    assert command("verify", "--repair") == "bakeoff verify --repair"
+
+
+def test_a_program_that_the_path_does_not_find_is_named_by_the_shorter_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    typed(monkeypatch, str(tmp_path / ".venv/bin/bakeoff"), "run", "heads")
+    assert command("ui", "heads") == ".venv/bin/bakeoff ui heads"
+    (tmp_path / "a" / "b" / "c" / "d").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b" / "c" / "d")
+    typed(monkeypatch, "/v/bin/bakeoff", "run", "heads")
+    assert command("ui", "heads") == "/v/bin/bakeoff ui heads"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0 trials"), (1, "1 trial"), (1200, "1,200 trials")]
+)
+def test_a_number_with_its_noun(number: int, words: str) -> None:
+    assert number_of(number, "trial") == words

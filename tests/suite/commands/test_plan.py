@@ -63,7 +63,7 @@ def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
     own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], num: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(plan_command.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(plan_command, "num_cpus", lambda: 2)
     monkeypatch.setattr(plan_command, "_seconds", lambda *_: 1800.0)
     show(Asked([own], "quick", 3, settings), tmp_path / "out", card="h100", price="2.50 USD")
     said = capsys.readouterr().out

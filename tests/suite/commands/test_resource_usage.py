@@ -263,7 +263,7 @@ def test_the_longest_trial_bounds_it_from_below() -> None:
 def test_where_nothing_has_run_lately_this_machines_cpus_are_the_slots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("suite.commands.time_left.os.cpu_count", lambda: 8)
+    monkeypatch.setattr("suite.commands.time_left.num_cpus", lambda: 8)
     trials = [trial(f"t{k}", num_cpus=2.0) for k in range(9)]
     found = usage(trials, [end("t0", 60.0, None)])
     assert found.eta_seconds == pytest.approx(8 * 60 / 4)

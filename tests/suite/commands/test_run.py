@@ -89,10 +89,9 @@ def test_what_failed_here_shows_beside_what_was_found_elsewhere(
 
 STUBBORN = """
 import os, sys, time
-from rich.console import Console
-from suite.commands.run import _signals_interrupt
+from suite.sweep.interruption import signals_interrupt
 try:
-    with _signals_interrupt(Console(stderr=True)):
+    with signals_interrupt(on_second=lambda: None):
         print("ready", flush=True)
         time.sleep(600)
 except KeyboardInterrupt:

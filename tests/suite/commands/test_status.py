@@ -272,7 +272,7 @@ def test_a_sweep_under_way() -> None:
         _LOGS,
         "1.25 trials a minute lately; 1 min 30 s left",
         "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 still to come",
-        "2 attempts were lost with a driver or node before the end: not counted, at most 0.25 "
+        "2 attempts were interrupted, or lost with a driver or node: not counted, at most 0.25 "
         "CPU-hours",
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +9,13 @@ import pytest
 
 from suite.events import Checkpoints, ExecutorSettings, Unavailable
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
+from suite.provenance import num_cpus
 from suite.schema import Parallel, Resources
 from suite.sweep.driver import executing
 from tests.suite.execution.test_process_cleanup import assert_ended, left_behind
 from tests.suite.heads_sweep import HeadsSweep
 
-CPUS = os.cpu_count() or 1
+CPUS = num_cpus()
 TRIAL = HeadsSweep().trial()
 SPREAD = replace(
     TRIAL, parallel=Parallel(workers=CPUS + 1, zero=0, precision="float32", accumulation=1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import doctest
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -145,6 +146,84 @@ def test_what_cannot_be_meant_is_one_sentence(
         run(module, **changes)
 
 
+class Named(NamedTuple):
+    """Outputs as another library has them."""
+
+    logits: Tensor
+    hidden: Tensor
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda logits: {"loss": None, "logits": logits},
+        lambda logits: (logits, logits.new_zeros(3)),
+        lambda logits: Named(logits, logits),
+        lambda logits: SimpleNamespace(logits=logits),
+        lambda logits: Outputs(logits),
+    ],
+    ids=["dict", "tuple", "named", "object", "ours"],
+)
+def test_logits_are_found_in_what_a_module_returns(wrap: Callable[[Tensor], object]) -> None:
+    class Wrapped(Linear):
+        def forward(self, inputs: Tensor) -> object:  # type: ignore[override]
+            return wrap(super().forward(inputs))
+
+    torch.manual_seed(0)
+    plain, wrapped = Linear(), Wrapped()
+    wrapped.load_state_dict(plain.state_dict())
+    found = [run(module, steps=2).value for module in (plain, wrapped)]  # type: ignore[attr-defined]
+    assert found[0] == found[1]
+
+
+def test_no_steps_score_a_trained_module_as_it_is() -> None:
+    module = Linear()
+    trained = run(module)
+    before = module.map.weight.detach().clone()
+    scored = run(module.requires_grad_(requires_grad=False), steps=0)
+    assert scored.value == trained.value  # type: ignore[attr-defined]
+    assert scored.points == ()  # type: ignore[attr-defined]
+    assert torch.equal(module.map.weight, before)
+
+
+class Nothing(Linear):
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        return None  # type: ignore[return-value]
+
+
+class Detached(Linear):
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(inputs).detach()
+
+
+class Rounded(Linear):
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(inputs).long()
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (
+            Linear().requires_grad_(requires_grad=False),
+            r"Linear cannot be trained: all its parameters are frozen; steps=0 scores it as it is",
+        ),
+        (nn.Identity(), r"Identity cannot be trained: it has no parameters"),
+        (Linear().to("meta"), r"Linear is on the device meta, where tensors have no values"),
+        (Linear().double(), r"its parameters are torch.float64, and module.float\(\) makes them"),
+        (Linear().half(), r"its parameters are torch.float16, and module.float\(\) makes them"),
+        (Nothing(), r"Nothing returns None; fashion_mnist_patches needs logits"),
+        (Rounded(), r"Rounded returns torch.int64 of shape"),
+        (Detached(), r"Detached cannot be trained and scored on fashion_mnist_patches: Runtime"),
+    ],
+    ids=["frozen", "empty", "meta", "float64", "half", "none", "integers", "detached"],
+)
+def test_a_module_that_cannot_be_trained_is_one_sentence(module: nn.Module, sentence: str) -> None:
+    with pytest.raises(ModuleError, match=sentence) as refused:
+        run(module)
+    assert "\n" not in str(refused.value)
+
+
 def test_one_step_is_enough() -> None:
     assert len(run(Linear(), steps=1).points) == 2  # type: ignore[attr-defined]
 
@@ -211,8 +290,8 @@ class Recurrent(nn.Module):
         ),
         (
             Recurrent(), "fashion_mnist_patches",
-            "the module Recurrent returns tuple; fashion_mnist_patches needs logits of shape"
-            " [16, 10], [batch, classes]",
+            "the module Recurrent returns torch.float32 of shape [16, 49, 10];"
+            " fashion_mnist_patches needs logits of shape [16, 10], [batch, classes]",
         ),
         (
             Symbols(100), "mqar_small",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     trials = plan(str(tmp_path / "own.py")).trials
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(side_by_side, "num_cpus", lambda: 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
     return Bench(tmp_path, trials)
@@ -139,7 +138,7 @@ def test_what_fits_where(monkeypatch: pytest.MonkeyPatch) -> None:
     shares = {1.0: 2, 0.5: 4, 0.333: 4, 0.125: 4, 0.0: 1, 2.0: 1}
     assert {share: num_places(Resources(num_gpus=share)) for share in shares} == shares
     assert num_places(Resources(num_gpus=0.125, num_cpus=4)) == 1
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(side_by_side, "num_cpus", lambda: 64)
     assert num_places(Resources(num_gpus=0.333)) == 6
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert gpu_names() == ["3", "5"]

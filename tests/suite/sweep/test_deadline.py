@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from suite import timeouts
+from suite import stopping, timeouts
 from suite.commands import run as run_command
 from suite.errors import DONE, FAILED
 from suite.events import Event, Finished, Started
@@ -92,6 +92,7 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
 def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
     monkeypatch.setattr(timeouts, "_is_due", lambda one, now: one is timeouts._ALARMS[0])
+    monkeypatch.setattr(stopping, "SECONDS_TO_SAVE", 0.1)  # nothing here ends its step
 
 
 @pytest.fixture(autouse=True)

@@ -147,7 +147,7 @@ def test_nothing_to_show_yet(tmp_path: Path, content: bytes | None) -> None:
     database = tmp_path / "mlflow.db"
     if content is not None:
         database.write_bytes(content)
-    with pytest.raises(SpecError, match=r"start with `bakeoff run`\.$"):
+    with pytest.raises(SpecError, match=r"start with `bakeoff run NAME --out \S+`\.$"):
         dashboard_command(tmp_path, f"sqlite:///{database}")
     assert database.exists() == (content is not None)
 

@@ -1,0 +1,82 @@
+"""Output that is closed, loses its reader or its terminal, or has ASCII alone."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from suite.terminal import in_ascii
+
+SAYS = r"""
+import sys
+from suite.terminal import prepare_output
+prepare_output()
+print("a difference of \u22120.05 \u00b1 0.01, \u2265 3 \u2192 gr\u00f6\u00dfer \u65e5")
+sys.stdout.flush()
+print("said", file=sys.stderr)
+for _ in range(100):
+    print("x" * 1000)
+sys.exit(5)
+"""
+ASCII = {
+    "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
+    "PYTHONIOENCODING": "ascii:strict",
+}  # fmt: skip
+
+
+def said(shell: str) -> subprocess.CompletedProcess[str]:
+    """Run the program above by a line of shell, in which ``$P`` starts it."""
+    environment = {**os.environ, **ASCII, "P": sys.executable, "SAYS": SAYS}
+    return subprocess.run(
+        ["bash", "-c", shell], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_sign_that_the_terminal_lacks_becomes_one_that_means_the_same() -> None:
+    found = said('"$P" -c "$SAYS"')
+    assert found.stdout.splitlines()[0] == "a difference of -0.05 +/- 0.01, >= 3 -> grosser ?"
+    assert (found.returncode, found.stderr) == (5, "said\n")
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        '"$P" -c "$SAYS" >&-',
+        '"$P" -c "$SAYS" >&- 2>&-',
+        '"$P" -c "$SAYS" <&- >&- 2>&-',
+        'set -o pipefail; "$P" -c "$SAYS" | head -1 >/dev/null',
+        'set -o pipefail; "$P" -c "$SAYS" 2>&1 | true',
+    ],
+)
+def test_output_that_nobody_reads_changes_neither_the_exit_code_nor_the_rest(shell: str) -> None:
+    found = said(shell)
+    assert found.returncode == 5
+    assert found.stderr in ("", "said\n")
+
+
+def test_a_terminal_that_is_gone_ends_nothing() -> None:
+    waits = SAYS.replace("prepare_output()\nprint", "prepare_output()\ninput()\nprint")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", waits], stdin=subprocess.PIPE, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        os.close(ours)
+        process.communicate(b"\n", timeout=60)
+    assert process.returncode == 5
+
+
+def test_a_full_disk_is_still_an_error() -> None:
+    found = said('"$P" -c "$SAYS" >/dev/full')
+    assert "No space left on device" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("character", "wanted"), [("a", "a"), ("\u2212", "-"), ("\u00fc", "u"), ("\u65e5", "?")]
+)
+def test_the_nearest_character(character: str, wanted: str) -> None:
+    assert in_ascii(character) == wanted
