@@ -79,7 +79,7 @@ class _Handler:
     """The handler of all signals, which raises once."""
 
     on_first: Callable[[], None]
-    on_second: Callable[[], None] | None
+    on_second: Callable[[], object] | None
     ending: ExitStack
     num_repeated: int = 0
     until: float = 0.0
