@@ -26,12 +26,17 @@ from suite.schema import Resources, Trial
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """What to run, with what, how long it may take, and where its checkpoints are."""
+    """What to run, with what, how long it may take, and where its checkpoints are.
+
+    Attributes:
+        why_eager: See `suite.execution.trial.run_trial`.
+    """
 
     trial: Trial
     resources: Resources
     trial_seconds: float | None = None
     checkpoints: Checkpoints | None = None
+    why_eager: str = ""
 
 
 REQUEST = TypeAdapter(TrialRequest)
@@ -52,7 +57,8 @@ def main() -> None:
 
     where = request.checkpoints
     kept = checkpointer_for(request.trial, where) if where else None
-    events = run_trial(request.trial, request.resources, f"process {os.getpid()}", kept)
+    place = f"process {os.getpid()}"
+    events = run_trial(request.trial, request.resources, place, kept, why_eager=request.why_eager)
     for event in limited(events, request.trial_seconds):
         out.write(EVENT.dump_json(event) + b"\n")
         out.flush()
