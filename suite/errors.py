@@ -61,6 +61,13 @@ class TrialTimeout(BaseException):
     """
 
 
+class CaptureFailed(BaseException):
+    """A GPU could not capture a step as a graph: one sentence. Its process is of no more use.
+
+    Not an `Exception`, since it says nothing about the trial, which begins again elsewhere.
+    """
+
+
 class CheckpointError(Exception):
     """A training cannot be saved, or cannot resume from a checkpoint: one clause."""
 

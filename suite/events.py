@@ -56,6 +56,17 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class RunAgainEagerly:
+    """A trial has left its process without a result, since a GPU could not capture its steps.
+
+    Its executor, which alone hears this, runs it again in another process.
+    """
+
+    trial_id: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Waiting:
     """So many trials wait for resources; the reason is that of the next one."""
 
@@ -71,6 +82,8 @@ def writable_event(event: Event) -> Event:
     """
     if isinstance(event, Remarked):
         return replace(event, sentence=_sentence(event.sentence))
+    if isinstance(event, RunAgainEagerly):
+        return replace(event, why=_sentence(event.why))
     if not isinstance(event, Finished):
         return event
     result = event.result
@@ -108,7 +121,13 @@ def _writable_specimen(specimen: Specimen) -> Specimen:
 
 
 TrialEvent = Started | Progressed | Remarked | Finished
-Event = TrialEvent | Waiting
+Event = TrialEvent | RunAgainEagerly | Waiting
+
+
+def eagerly_remark(event: RunAgainEagerly) -> Remarked:
+    """Return what somebody who watches hears of it."""
+    sentence = f"its steps could not be captured ({event.why}); it runs again, eagerly"
+    return Remarked(event.trial_id, sentence)
 
 
 @dataclass(frozen=True)

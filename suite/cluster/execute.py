@@ -27,9 +27,11 @@ from suite.events import (
     Event,
     ExecutorSettings,
     Finished,
+    RunAgainEagerly,
     Started,
     Unavailable,
     Waiting,
+    eagerly_remark,
 )
 from suite.execution.output import with_left_output
 from suite.provenance import provenance
@@ -49,7 +51,8 @@ class _Running:
         avoided: Ids of the nodes that it must not run on.
         place: Empty until it has begun.
         ends_at: When it is killed, if it has not given its result by then.
-        has_ended: Whether it has given its result: what its process does after that is not its own.
+        has_ended: Whether it has given its result, or runs again eagerly: what its process does
+            after that is not its own.
     """
 
     attempt: TrialAttempt
@@ -194,6 +197,11 @@ class RayExecutor:
         elif isinstance(event, Finished):
             running.has_ended = True  # though its stream has not yet
             self._failing.record_result(node_of(running.place))
+        elif isinstance(event, RunAgainEagerly):
+            running.has_ended = True
+            queue.put_back(replace(running.attempt, node=None, why_eager=event.why))
+            yield eagerly_remark(event)
+            return
         yield event
 
     def _forget(self, running: _Running) -> None:

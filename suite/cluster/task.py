@@ -48,7 +48,8 @@ def submit(
         task = _stream_once.options(**asked, runtime_env=_own_environment(attempt))
     else:
         task = _stream.options(**_share(attempt), **_away_from(avoided))
-    return task.remote(attempt.trial, attempt.resources, settings)
+    given = (attempt.trial, attempt.resources, settings)
+    return task.remote(*given, attempt.why_eager) if attempt.why_eager else task.remote(*given)
 
 
 def _share(attempt: TrialAttempt) -> dict[str, Any]:
@@ -83,16 +84,17 @@ def _whole(attempt: TrialAttempt) -> dict[str, Any]:
 
 def _own_environment(attempt: TrialAttempt) -> dict[str, Any]:
     """Without the second variable Ray would set it to the CPUs that it hands out."""
+    again = ".eagerly" if attempt.why_eager else ""
     return {
         "env_vars": {
-            "BAKEOFF_TRIAL": f"{attempt.trial.trial_id}.{attempt.number}",
+            "BAKEOFF_TRIAL": f"{attempt.trial.trial_id}.{attempt.number}{again}",
             "OMP_NUM_THREADS": str(attempt.resources.num_threads),
         }
     }
 
 
 def _stream_trial(
-    trial: Trial, resources: Resources, settings: ExecutorSettings
+    trial: Trial, resources: Resources, settings: ExecutorSettings, why_eager: str = ""
 ) -> Iterator[Event]:
     from suite.execution.output import captured_output, with_output
     from suite.execution.planned_code import import_only
@@ -105,7 +107,7 @@ def _stream_trial(
     if not resources.num_gpus:  # Ray shows them to everybody
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)
-    events = run_trial(trial, resources, _place(), checkpointer)
+    events = run_trial(trial, resources, _place(), checkpointer, why_eager=why_eager)
     # A stream that ends without a result: whoever asked for that waits for its end.
     with (
         suppress(TrainingStopped),

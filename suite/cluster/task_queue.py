@@ -31,6 +31,7 @@ class TrialAttempt:
         avoided: Prefixes of the ids of nodes where it should not run, if there are others.
         has_more_memory: Whether it has more than it asked for, after it ran out of memory.
         provenance: Of the process that last began the trial; None where none has.
+        why_eager: See `suite.execution.trial.run_trial`.
     """
 
     trial: Trial
@@ -40,6 +41,7 @@ class TrialAttempt:
     avoided: tuple[str, ...] = ()
     has_more_memory: bool = False
     provenance: Provenance | None = None
+    why_eager: str = ""
 
     @property
     def asked(self) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Runs trials on this machine without Ray or MLflow, one after the other or sharing its GPUs.
 
-Training trials run in this process; timing trials, those with code of the user's, and those that
-share GPUs with others, each in a process of its own.
+Training trials run in this process; timing trials, those with code of the user's, and those on
+GPUs, each in a process of its own: what goes wrong on a GPU may stay with the process.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class InlineExecutor:
         templates: dict[Resources, ProcessTemplate] = {}
         with ExitStack() as ending:
             for trial, resources in work:
-                if not runs_own_code(trial):
+                if not resources.num_gpus and not runs_own_code(trial):
                     yield from self._here(trial, resources)
                     continue
                 if resources not in templates:

@@ -16,14 +16,23 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from typing import IO, Any
 
 from pydantic import ValidationError
 
 from suite import stopping
-from suite.events import Checkpoints, Event, Finished, PlannedCode, runs_own_code
+from suite.events import (
+    Checkpoints,
+    Event,
+    Finished,
+    PlannedCode,
+    RunAgainEagerly,
+    eagerly_remark,
+    runs_own_code,
+)
 from suite.execution.output import appended_only, end_of, with_output
 from suite.execution.process_template import (
     ForkedProcess,
@@ -54,23 +63,43 @@ def run_in_subprocess(
 ) -> Iterator[Event]:
     """Run one trial in a process of its own; however the process ends, a result comes last.
 
+    If a GPU cannot capture the trial's steps, it begins again in a second process, which runs them
+    eagerly and has as long.
+
     The process and all that it has started are killed when this ends or is closed, and
     `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself. With a template it
     is forked and not started: no timing is, since its memory would lie as another's did. With
     `code` it imports the user's modules from there. Soon after `is_stopped` is set, by another
     thread, this ends without a result. A training saves first.
     """
+    asked: dict[str, Any] = {
+        "trial_seconds": trial_seconds, "checkpoints": checkpoints,
+        "code": code if runs_own_code(trial) else None,
+    }  # fmt: skip
+    request = TrialRequest(trial=trial, resources=resources, **asked)
     is_stopped = is_stopped or threading.Event()
+    with closing(_run_once(request, template, is_stopped)) as events:
+        for event in events:
+            if isinstance(event, RunAgainEagerly):
+                break
+            yield event
+        else:
+            return
+    yield eagerly_remark(event)
+    yield from _run_once(replace(request, why_eager=event.why), template, is_stopped)
+
+
+def _run_once(
+    request: TrialRequest, template: ProcessTemplate | None, is_stopped: threading.Event
+) -> Generator[Event]:
+    """Run the trial in one process; its result comes last, or `RunAgainEagerly`."""
+    trial, resources, trial_seconds = request.trial, request.resources, request.trial_seconds
     with (
         _output_file() as errors,
         _process(resources, errors, template) as process,
         _killed_after(trial_seconds, process) as is_late,
     ):
-        asked: dict[str, Any] = {
-            "trial_seconds": trial_seconds, "checkpoints": checkpoints,
-            "code": code if runs_own_code(trial) else None,
-        }  # fmt: skip
-        _ask(process, TrialRequest(trial=trial, resources=resources, **asked))
+        _ask(process, request)
         try:
             for line in _lines(process, is_stopped):
                 try:
@@ -78,13 +107,13 @@ def run_in_subprocess(
                 except ValidationError:  # such as a line that was cut short
                     break
                 yield with_output(event, errors.fileno())
-                if isinstance(event, Finished):
+                if isinstance(event, Finished | RunAgainEagerly):
                     return
         except BaseException:  # Ctrl-C, the time limit of the sweep, or this is closed
-            _let_it_save(process, trial, checkpoints)
+            _let_it_save(process, trial, request.checkpoints)
             raise
         if is_stopped.is_set():
-            return _let_it_save(process, trial, checkpoints)
+            return _let_it_save(process, trial, request.checkpoints)
         reason = timeout_reason(trial_seconds) if trial_seconds and is_late.is_set() else ""
         status = Status.TIMEOUT if reason else Status.CRASHED
         reason, said = reason or _how_it_ended(process), end_of(errors.fileno())

@@ -32,6 +32,7 @@ class TrialRequest:
 
     Attributes:
         code: The user's code that it runs.
+        why_eager: See `suite.execution.trial.run_trial`.
     """
 
     trial: Trial
@@ -39,6 +40,7 @@ class TrialRequest:
     trial_seconds: float | None = None
     checkpoints: Checkpoints | None = None
     code: PlannedCode | None = None
+    why_eager: str = ""
 
 
 REQUEST = TypeAdapter(TrialRequest)
@@ -61,7 +63,8 @@ def main() -> None:
     import_only(request.code)
     where = request.checkpoints
     kept = checkpointer_for(request.trial, where) if where else None
-    events = run_trial(request.trial, request.resources, f"process {os.getpid()}", kept)
+    place = f"process {os.getpid()}"
+    events = run_trial(request.trial, request.resources, place, kept, why_eager=request.why_eager)
     with suppress(TrainingStopped):  # its state is saved; whoever asked for it waits for our end
         for event in limited(events, request.trial_seconds):
             out.write(EVENT.dump_json(event) + b"\n")

@@ -20,13 +20,14 @@ from typing import Any
 
 import torch
 
-from suite.errors import Diverged, TrialTimeout, classified
+from suite.errors import CaptureFailed, Diverged, TrialTimeout, classified
 from suite.events import (
     Condition,
     Event,
     Finished,
     Progressed,
     Remarked,
+    RunAgainEagerly,
     Started,
     TrainedState,
     TrialRemark,
@@ -97,12 +98,23 @@ class _Collected:
 
 
 def run_trial(
-    trial: Trial, resources: Resources, place: str, checkpointer: Checkpointer | None = None
+    trial: Trial,
+    resources: Resources,
+    place: str,
+    checkpointer: Checkpointer | None = None,
+    *,
+    why_eager: str = "",
 ) -> Iterator[Event]:
     """Run one trial; its points as they come, its result last.
 
-    With a checkpointer it resumes from its newest checkpoint, and writes others.
+    With a checkpointer it resumes from its newest checkpoint, and writes others. If a GPU cannot
+    capture its steps, `RunAgainEagerly` comes in place of the result: then run it in another
+    process, and give that its reason as `why_eager`, which holds for the rest of the process.
     """
+    if why_eager:
+        from suite.training.engines.recording import record_nothing
+
+        record_nothing(why_eager)
 
     def measure() -> Iterator[Said]:
         return probe(trial.probe).measure_resuming(trial, device_of(resources), checkpointer)
@@ -130,6 +142,9 @@ def run_measuring(
         use = _gpu_use(trial, resources)
         with float32_products(precision) if resources.num_gpus else nullcontext():
             yield from _events(trial.trial_id, _unchanged(measure), collected)
+    except CaptureFailed as error:
+        yield writable_event(RunAgainEagerly(trial.trial_id, str(error)))
+        return
     except BaseException as error:  # a mixer may raise anything
         if _ends_more_than_the_trial(error):
             raise

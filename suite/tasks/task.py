@@ -147,11 +147,8 @@ class Task(ABC):
                 (Szegedy et al. 2016, arXiv:1512.00567, section 7). Scores know nothing of it.
         """
         logits, targets = outputs.logits, batch.targets
-        if batch.is_soft(logits):  # of probabilities torch leaves out none
-            is_scored = batch.is_scored(logits)
-            return functional.cross_entropy(
-                logits[is_scored], targets[is_scored], label_smoothing=label_smoothing
-            )
+        if batch.is_soft(logits):
+            return _loss_of_probabilities(logits, targets, batch.is_scored(logits), label_smoothing)
         return functional.cross_entropy(
             logits.flatten(0, -2), targets.flatten(), ignore_index=UNSCORED,
             label_smoothing=label_smoothing,
@@ -199,3 +196,17 @@ class Task(ABC):
 
 class TaskError(UsageError):
     """A task that cannot be had as asked, or whose data are missing or altered: one sentence."""
+
+
+def _loss_of_probabilities(
+    logits: Tensor, targets: Tensor, is_scored: Tensor, label_smoothing: float
+) -> Tensor:
+    """Mean cross-entropy over the rows that are scored, of which torch leaves out none.
+
+    A row that is not scored gets the target zero, in place of being cut out by a mask: the shape of
+    what is left would depend on data, for which a GPU would have to be waited for.
+    """
+    smoothed = targets * (1 - label_smoothing) + label_smoothing / targets.shape[-1]
+    kept = (smoothed if label_smoothing else targets).where(is_scored.unsqueeze(-1), 0.0)
+    total = functional.cross_entropy(logits.flatten(0, -2), kept.flatten(0, -2), reduction="sum")
+    return total / is_scored.sum()

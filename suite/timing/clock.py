@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
 
@@ -59,7 +60,8 @@ class Gauge:
 _LONGEST_WAIT = 0.05
 _SIDE_OF_KNOWN_WORK, _PRODUCTS_OF_KNOWN_WORK = 64, 5
 _CYCLES_OF_A_TRIAL_SLEEP = 20_000_000
-_PASSES_THAT_A_SLEEP_GOES_BY = 9
+_PASSES_THAT_A_SPIN_GOES_BY = 9
+_LEAST_SECONDS = 1e-7  # that two events can be apart, about
 _LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default, below which a sample is worth nothing
 
 
@@ -162,17 +164,30 @@ class CudaClock(Clock):
         return sum(_seconds(begun, ended) for begun, ended in pairs) / num_passes
 
     def slowed(self, one_pass: Call, factor: float) -> Call:
-        """The device sleeps after each pass, for a share of what the last few passes took."""
-        cycles_of_a_second = (factor - 1.0) * self._cycles_per_second()
-        pending: deque[Events] = deque()  # a sleep waits for no pass to end
-        lately: deque[float] = deque(maxlen=_PASSES_THAT_A_SLEEP_GOES_BY)
+        """Let the device spin after each pass, for a share of what the last few passes took.
+
+        A kernel spins for a number of cycles. How many make a second is taken from how long the
+        last spins took, by the device's own events: a GPU that has just woken is far below the
+        clock that it computes at, and a launch takes time, too.
+        """
+        pending: deque[_SlowPass] = deque()  # no pass is waited for
+        lately: deque[_SlowPass] = deque(maxlen=_PASSES_THAT_A_SPIN_GOES_BY)
+        at_first = self._cycles_per_second()
 
         def slow() -> None:
-            while pending and pending[0][1].query():  # type: ignore[no-untyped-call]
-                lately.append(_seconds(*pending.popleft()))
-            pending.append(_between_events(one_pass))
+            while pending and pending[0].spun.query():  # type: ignore[no-untyped-call]
+                lately.append(pending.popleft())
+            cycles = 0
             if lately:  # not in the first passes, which warm up
-                _sleep(int(cycles_of_a_second * median(lately)))
+                rates = [each.cycles_per_second() for each in lately if each.cycles]
+                wanted = (factor - 1.0) * median(each.seconds() for each in lately)
+                cycles = max(1, int(wanted * (median(rates) if rates else at_first)))
+            begun, ended = _between_events(one_pass)
+            if cycles:
+                _sleep(cycles)
+            spun = _event()
+            spun.record()
+            pending.append(_SlowPass(begun, ended, spun, cycles))
 
         return slow
 
@@ -206,6 +221,24 @@ class CudaClock(Clock):
             begun, ended = _between_events(lambda: _sleep(_CYCLES_OF_A_TRIAL_SLEEP))
             torch.cuda.synchronize(self.device)
         return _CYCLES_OF_A_TRIAL_SLEEP / _seconds(begun, ended)
+
+
+@dataclass(frozen=True)
+class _SlowPass:
+    """A pass, and the spin after it."""
+
+    begun: torch.cuda.Event
+    ended: torch.cuda.Event
+    spun: torch.cuda.Event
+    cycles: int
+
+    def seconds(self) -> float:
+        """Of the pass alone."""
+        return _seconds(self.begun, self.ended)
+
+    def cycles_per_second(self) -> float:
+        """Of the spin, its launch included."""
+        return self.cycles / max(_seconds(self.ended, self.spun), _LEAST_SECONDS)
 
 
 def _known_work() -> Callable[[], float]:

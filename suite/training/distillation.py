@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from models.interface import DISTILLATION, Outputs
 from suite.schema import Training
-from suite.tasks.task import Batch, Task
+from suite.tasks.task import UNSCORED, Batch, Task
 
 
 class TeacherMisfit(ValueError):
@@ -63,11 +63,16 @@ def _distilled(outputs: Outputs, taught: Outputs, batch: Batch, training: Traini
             f"has {[*learned.shape]}"
         )
     is_scored = batch.is_scored(outputs.logits)
-    own, wanted = learned[is_scored], taught.logits[is_scored]
+    own, wanted = learned.flatten(0, -2), taught.logits.flatten(0, -2)
+    is_left_out = ~is_scored.flatten()
     if training.distillation == "hard":
-        return functional.cross_entropy(own, wanted.argmax(dim=-1))
+        classes = wanted.argmax(dim=-1).masked_fill(is_left_out, UNSCORED)
+        return functional.cross_entropy(own, classes, ignore_index=UNSCORED)
     temperature = training.distillation_temperature
-    return temperature**2 * functional.kl_div(
+    parts = functional.kl_div(
         (own / temperature).log_softmax(dim=-1), (wanted / temperature).log_softmax(dim=-1),
-        reduction="batchmean", log_target=True,
+        reduction="none", log_target=True,
     )  # fmt: skip
+    # Cutting rows out by a mask would make a shape depend on data: a GPU would be waited for.
+    total = parts.masked_fill(is_left_out.unsqueeze(-1), 0.0).sum()
+    return temperature**2 * (total / is_scored.sum())

@@ -86,4 +86,6 @@ class EmojiPictures(CoarseScenes):
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         """See the module's note; there are no labels to smooth."""
         is_scored = batch.is_scored(outputs.logits)
-        return mse_loss(outputs.logits[is_scored], batch.targets[is_scored])
+        wanted = batch.targets.where(is_scored.unsqueeze(-1), outputs.logits.detach())
+        total = mse_loss(outputs.logits, wanted, reduction="sum")
+        return total / (is_scored.sum() * wanted.shape[-1])

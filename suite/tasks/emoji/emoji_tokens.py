@@ -40,7 +40,7 @@ from suite.tasks.emoji.picture_metrics import (
     scored_rows,
 )
 from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
-from suite.tasks.task import Batch
+from suite.tasks.task import UNSCORED, Batch
 
 VERSION = 1
 
@@ -83,6 +83,9 @@ class EmojiTokens(PictureTask, CoarseScenes):
         Raises:
             TaskError: the model returns no tokens.
         """
-        rows = scored_rows(batch)
-        logits, tokens = outputs.logits[rows].flatten(0, 1), image_tokens(outputs)[rows].flatten()
-        return cross_entropy(logits, tokens, label_smoothing=label_smoothing)
+        is_left_out = ~scored_rows(batch).unsqueeze(-1)
+        tokens = image_tokens(outputs).masked_fill(is_left_out, UNSCORED)
+        logits = outputs.logits.flatten(0, 1)
+        return cross_entropy(
+            logits, tokens.flatten(), ignore_index=UNSCORED, label_smoothing=label_smoothing
+        )

@@ -10,6 +10,11 @@ training is a replay, the first one too, and a resumed training ends as an unint
 recording counts only if two replays give the losses of two eager steps, the second of which shows
 what the first one changed.
 
+A step that no graph can hold is found out before it is captured: see `capturable`. If a capture
+fails nevertheless, its process is of no more use: torch's generator of the GPU refuses to draw, and
+its allocator keeps what it holds. So the attempt ends by `CaptureFailed`, and the trial begins
+again in another process, in which `record_nothing` was called.
+
 Source: PyTorch's notes on CUDA graphs, "Whole-network capture".
 """
 
@@ -24,9 +29,11 @@ from torch import Tensor, nn
 
 from models.model_spec import ModelSpec
 from models.registry import architecture_class
+from suite.errors import CaptureFailed
 from suite.schema import Training
 from suite.tasks.batch import sendable
 from suite.tasks.task import Batch, Task
+from suite.training.engines.capturable import why_not_captured
 
 Step = Callable[[Batch, Task], Tensor]
 Work = Callable[[], Tensor]
@@ -35,13 +42,21 @@ _OPTIMIZERS = ("adamw", "sgd")  # whose updates wait for no number from the GPU
 _WARM_UPS = 3  # as in PyTorch's notes: libraries choose kernels and take their memory
 _MOST_SHAPES = 8  # of batches; each recording keeps the memory of a whole step
 _TOLERANCE = {"float32": 1e-4, "tf32": 1e-3, "bf16": 1e-2}  # relative, of a loss
+_why_nothing = ""  # is recorded in this process
+
+
+def record_nothing(why: str) -> None:
+    """Run all steps of this process eagerly from now on; the empty string undoes that."""
+    global _why_nothing
+    _why_nothing = why
 
 
 def on_gpu(work: Work) -> Work:
     """What does all of the work again when it is called; its result lies in the same place.
 
     Raises:
-        RuntimeError: it waits for the GPU, a shape depends on data, or memory does not suffice.
+        CaptureFailed: the process is of no more use: work waits for the GPU, a shape depends on
+            data, or memory does not suffice.
     """
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
@@ -50,8 +65,12 @@ def on_gpu(work: Work) -> Work:
             work()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = work()
+    try:
+        with torch.cuda.graph(graph):
+            result = work()
+    except Exception as error:  # also where torch cannot end the capture
+        first = error.__context__ if isinstance(error.__context__, Exception) else error
+        raise CaptureFailed(str(first).partition("\n")[0]) from error
 
     def replay() -> Tensor:
         graph.replay()
@@ -103,7 +122,7 @@ class RecordedSteps:
             device: Where the models are.
         """
         reasons = (why_eager(model, training) for model in models)
-        self._why_eager = next(filter(None, reasons), "")
+        self._why_eager = _why_nothing or next(filter(None, reasons), "")
         self._step, self._models, self._optimizer = step, models, optimizer
         self._device = device
         self._tolerance = _TOLERANCE[training.precision]
@@ -115,7 +134,11 @@ class RecordedSteps:
         return f"eagerly: {self._why_eager}" if self._why_eager else RECORDED
 
     def __call__(self, batch: Batch, task: Task) -> Tensor:
-        """See `Engine.step`."""
+        """See `Engine.step`.
+
+        Raises:
+            CaptureFailed: see `on_gpu`.
+        """
         key = (task, *_shapes(batch))
         if not self._why_eager and key not in self._recordings:
             self._add(key, batch, task)
@@ -129,13 +152,18 @@ class RecordedSteps:
             return
         own = batch.to(self._device).map(Tensor.clone)
         before = _Snapshot(self._models, self._optimizer)
+        why = why_not_captured(lambda: self._step(own, task), torch.device(self._device).type)
+        before.restore()
+        if why:
+            self._give_up(why)
+            return
         eager = _two_losses(lambda: self._step(own, task))  # what fails here fails eagerly, too
         before.restore()
         try:
             recording = _Recording(own, on_gpu(lambda: self._step(own, task)))
             before.restore()
             replayed = _two_losses(lambda: recording(batch))
-        except RuntimeError as error:
+        except RuntimeError as error:  # a warm-up lacks memory; a capture that fails ends all
             self._give_up(str(error).partition("\n")[0])
         else:
             self._recordings[key] = recording

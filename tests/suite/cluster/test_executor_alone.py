@@ -9,10 +9,20 @@ from typing import Any
 import pytest
 from ray.exceptions import WorkerCrashedError
 
-from suite.cluster import connect, execute, multi_worker, ray_private
-from suite.cluster.task_queue import ExclusiveQueue, TrialAttempt
+from suite.cluster import connect, execute, multi_worker, ray_private, task
+from suite.cluster.capacity import NodeShape
+from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TrialAttempt
 from suite.cluster.worker import WorkerConfig
-from suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started, Unavailable
+from suite.events import (
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    RunAgainEagerly,
+    Started,
+    Unavailable,
+    eagerly_remark,
+)
 from suite.provenance import provenance
 from suite.schema import Resources, Status
 from suite.sweep.driver import executing
@@ -76,6 +86,26 @@ def test_a_crash_has_the_provenance_of_the_worker_that_began(
     assert first == began[0]
     assert isinstance(last, Finished)
     assert last.result.provenance == ELSEWHERE
+
+
+def test_a_trial_whose_steps_cannot_be_captured_runs_again_in_a_fresh_process(
+    settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = HeadsSweep().trial()
+    told = [Started(trial.trial_id, "node 1"), RunAgainEagerly(trial.trial_id, "it waits")]
+    monkeypatch.setattr(execute.ray, "get", lambda event: event)
+    executor = execute.RayExecutor(settings)
+    queue = PackedQueue([], lambda: [NodeShape("node 1", {"CPU": 8.0, "GPU": 1.0})])
+    running = execute._Running(TrialAttempt(trial, Resources(num_gpus=1.0)), iter(told))
+    executor._in_flight.append(running)
+    heard: list[Event] = []
+    while executor._in_flight:
+        heard += executor._next_event(running, queue)
+    assert heard == [told[0], eagerly_remark(RunAgainEagerly(trial.trial_id, "it waits"))]
+    (again,) = queue.drain()
+    assert again.why_eager == "it waits"
+    environments = [task._own_environment(each) for each in (running.attempt, again)]
+    assert environments[0] != environments[1]  # which keeps Ray from using the process again
 
 
 def test_where_all_workers_die_the_result_has_the_provenance_of_the_first() -> None:

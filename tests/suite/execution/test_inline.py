@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from suite.events import Checkpoints, ExecutorSettings, Unavailable
+from suite.execution import inline
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.provenance import num_cpus
 from suite.schema import Parallel, Resources
@@ -30,6 +32,18 @@ def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep() -> Non
         assert isinstance(executor, InlineExecutor)
         left = left_behind()
     assert_ended(left)
+
+
+def test_a_trial_on_a_gpu_gets_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose GPU has failed it, as in a capture, is of no use to the next trial."""
+    given: list[Resources] = []
+    monkeypatch.setattr(inline, "ProcessTemplate", lambda environment: BytesIO())
+    monkeypatch.setattr(
+        inline, "run_in_subprocess", lambda _, resources, *others: given.append(resources) or []
+    )
+    resources = Resources(num_gpus=1.0)
+    list(InlineExecutor(SETTINGS)._in_turn([(TRIAL, resources)]))
+    assert given == [resources]
 
 
 def test_what_fits_passes() -> None:

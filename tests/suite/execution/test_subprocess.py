@@ -12,16 +12,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
 
 from suite.errors import INTERRUPTED
-from suite.events import Event, Finished, Progressed, Started
+from suite.events import Event, Finished, Progressed, Remarked, Started
 from suite.execution import process_template
 from suite.execution import subprocess as trial_subprocess
-from suite.execution.subprocess import run_in_subprocess
+from suite.execution.process_template import ProcessTemplate
+from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
 from suite.execution.trial import run_trial
 from suite.planning.plan import plan
@@ -74,6 +76,18 @@ class Dies(Prints):
             print("the last words", file=sys.stderr, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
         return x
+
+
+class CannotBeCaptured(Prints):
+    """As where a GPU cannot capture a step; in a process that records nothing, it trains."""
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        from suite.errors import CaptureFailed
+        from suite.training.engines import recording
+
+        if len(x) >= 100 and not recording._why_nothing:
+            raise CaptureFailed("the stream was waited for")
+        return super().forward(x)
 
 
 class LeavesHelper(Prints):
@@ -130,6 +144,22 @@ def test_the_numbers_are_those_of_this_process_whatever_is_printed(work: Workpla
     assert found.points == here.points
     assert found.provenance.environment_id == provenance(resources).environment_id
     assert found.provenance.commit == here.provenance.commit
+
+
+def test_a_trial_whose_steps_cannot_be_captured_begins_again_in_another_process(
+    work: Workplace,
+) -> None:
+    wanted, resources = trial(work, "fresh_mixers:CannotBeCaptured"), Resources()
+    with closing(ProcessTemplate(environment_of(resources))) as template:
+        first, remark, second, *_, last = run_in_subprocess(wanted, resources, template=template)
+    assert isinstance(first, Started)
+    assert isinstance(second, Started)
+    assert first.place != second.place
+    assert remark == Remarked(
+        wanted.trial_id,
+        "its steps could not be captured (the stream was waited for); it runs again, eagerly",
+    )
+    assert ended([last]).status is Status.OK, ended([last]).reason
 
 
 def test_what_cannot_even_begin_is_a_result_that_says_why(

@@ -93,7 +93,8 @@ class Gpu:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
-        self.milliseconds = 0.0
+        self.milliseconds, self.milliseconds_of_a_launch = 0.0, 0.0
+        self.kilohertz = 2e6
         monkeypatch.setattr(clock, "_event", lambda: Event(self))
         monkeypatch.setattr(torch.cuda, "synchronize", lambda device: self.calls.append("wait"))
         monkeypatch.setattr(torch.cuda, "_sleep", self.sleep)
@@ -103,7 +104,7 @@ class Gpu:
 
     def sleep(self, cycles: int) -> None:
         self.calls.append("sleep")
-        self.milliseconds += cycles / 2e6  # 2 GHz
+        self.milliseconds += self.milliseconds_of_a_launch + cycles / self.kilohertz
 
     def work(self) -> None:
         self.calls.append("pass")
@@ -156,6 +157,18 @@ def test_a_slowed_pass_on_a_gpu_sleeps_for_a_share_of_the_last_ones(
     slow = gpu_clock.slowed(gpu.work, 1.05)
     slow()  # it knows of no pass yet
     assert [gpu_clock.seconds(slow, 2) for _ in range(3)] == pytest.approx([0.0105] * 3)
+
+
+def test_a_slowed_pass_goes_by_the_clock_that_the_gpu_has_now(
+    gpu: Gpu, gpu_clock: CudaClock
+) -> None:
+    """One that has just woken runs far below the clock that it computes at."""
+    gpu.kilohertz, gpu.milliseconds_of_a_launch = 0.35e6, 0.003
+    slow = gpu_clock.slowed(gpu.work, 1.05)
+    gpu.kilohertz = 2e6
+    for _ in range(20):
+        slow()
+    assert gpu_clock.seconds(slow, 2) == pytest.approx(0.0105, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """A CUDA graph's stand-in on a CPU: it repeats the operations of a step on the same tensors.
 
 As there, Python runs once, numbers that it passes are fixed, and a number that it asks a tensor
-for is refused. Unlike there, random numbers are drawn by the CPU's generator.
+for is refused. Unlike there, random numbers are drawn by the CPU's generator. Once a capture has
+failed, it draws no more, until `repaired`: so a GPU's generator refuses for the rest of a process.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-_TOLD = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+from suite.errors import CaptureFailed
+
 Operation = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]
 
 
@@ -44,8 +46,13 @@ def recorded(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
     """In place of `suite.training.engines.recording.on_gpu`, warm-up included."""
     for _ in range(3):
         work()
-    with Tape() as tape:
-        result = work()
+    try:
+        with Tape() as tape:
+            result = work()
+    except Exception as error:
+        _broken.append(_Broken())
+        _broken[-1].__enter__()
+        raise CaptureFailed(str(error)) from error
 
     def replay() -> Tensor:
         with torch.no_grad():
@@ -54,6 +61,29 @@ def recorded(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
         return result
 
     return replay
+
+
+class _Broken(TorchDispatchMode):
+    """Draws nothing, as a generator that believes that it is being captured."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Raises RuntimeError where the operation draws."""
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
+        return func(*args, **(kwargs or {}))
+
+
+_broken: list[_Broken] = []
+
+
+def repaired() -> bool:
+    """Let the generator draw again; return whether a capture had failed."""
+    is_broken = bool(_broken)
+    while _broken:
+        _broken.pop().__exit__(None, None, None)
+    return is_broken
 
 
 def _overwrite(before: Any, now: Any) -> None:

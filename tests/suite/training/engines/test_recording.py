@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from models import ModelSpec, build_model
 from models.interface import Outputs
-from suite.events import Condition
-from suite.schema import Training
+from suite.errors import CaptureFailed
+from suite.events import Condition, RunAgainEagerly, Started
+from suite.execution.trial import run_measuring
+from suite.schema import Point, Resources, Training
 from suite.tasks.emoji.emoji_scenes import LENGTH as SCENE
 from suite.tasks.emoji.emoji_scenes import EmojiScenes
 from suite.tasks.registry import build_task
@@ -21,16 +23,21 @@ from suite.tasks.task import Batch, Task
 from suite.training.engines import recording
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise, train_resuming
+from tests.suite.heads_sweep import HeadsSweep
 from tests.suite.toy import NUM_SYMBOLS, FirstToken, Reader, training
 from tests.suite.training.engines import tape
 
 LENGTH, BATCH, STEPS = 8, 4, 7
 TEXT = "shakespeare_characters"
+NOT_PERMITTED = "operation not permitted when stream is capturing"
 
 
 @pytest.fixture(autouse=True)
-def _on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(recording, "on_gpu", tape.recorded)
+    yield
+    recording.record_nothing("")
+    assert not tape.repaired(), "a capture has failed that should not have been tried"
 
 
 def built(mixer: str = "attention", **settings: Any) -> nn.Module:
@@ -180,7 +187,7 @@ class Declared(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("task", "why"), [(Moody, "not permitted when stream is capturing"), (Fickle, "gave losses of")]
+    ("task", "why"), [(Moody, "waits for a number"), (Fickle, "gave losses of")]
 )
 def test_what_cannot_be_recorded_trains_eagerly_and_says_so(task: type[Task], why: str) -> None:
     asked = training(STEPS)
@@ -252,3 +259,59 @@ def test_a_training_says_how_its_steps_were_run() -> None:
     assert Condition("training steps", recording.RECORDED) in said
     eager = LocalEngine(Declared(), exercise.training, "cpu")
     assert not any(isinstance(each, Condition) for each in train_resuming(eager, exercise, None))
+
+
+class Dropping(Declared):
+    """Draws random numbers in each step."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return nn.functional.dropout(super().forward(inputs), 0.5)
+
+
+def a_failing_one(monkeypatch: pytest.MonkeyPatch) -> LocalEngine:
+    """Return a training with dropout whose capture fails, although nothing foretells it."""
+    monkeypatch.setattr(recording, "why_not_captured", lambda step, kind: "")
+    torch.manual_seed(5)
+    return LocalEngine(Dropping(), training(STEPS), "cpu", is_recorded=True)
+
+
+def test_a_capture_that_fails_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eager step after it would fail, and so would the trainings that follow."""
+    engine, task = a_failing_one(monkeypatch), Moody(3)
+    batch = task.training_batch(0, BATCH, 0)
+    with pytest.raises(CaptureFailed, match=NOT_PERMITTED):
+        engine.step(batch, task)
+    with pytest.raises(RuntimeError, match="Offset increment outside graph capture"):
+        torch.rand(1)
+    assert tape.repaired()
+
+
+def test_a_trial_whose_capture_fails_has_no_result_and_its_second_process_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = a_failing_one(monkeypatch)
+    exercise = Exercise(task=Moody(3), training=training(STEPS), batch=BATCH, seed=0)
+    trial, here = HeadsSweep().trial(), Resources()
+    events = list(run_measuring(trial, here, "", lambda: train_resuming(engine, exercise, None)))
+    assert tape.repaired()
+    assert isinstance(events[0], Started)
+    assert events[1:] == [RunAgainEagerly(trial.trial_id, NOT_PERMITTED)]
+    recording.record_nothing(NOT_PERMITTED)
+    again = a_failing_one(monkeypatch)
+    said = list(train_resuming(again, exercise, None))
+    assert Condition("training steps", f"eagerly: {NOT_PERMITTED}") in said
+    torch.manual_seed(5)
+    eager = LocalEngine(Dropping(), exercise.training, "cpu")
+    points = [each for each in train_resuming(eager, exercise, None) if isinstance(each, Point)]
+    assert [p.value for p in said if isinstance(p, Point)] == pytest.approx(
+        [p.value for p in points], rel=1e-5
+    )
+
+
+def test_what_no_graph_holds_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempt alone would cost the process: the eager steps could draw no more."""
+    monkeypatch.setattr(recording, "on_gpu", None)
+    losses, _, how = trained(Dropping(), training(STEPS), Moody(3), is_recorded=True)
+    assert how == "eagerly: aten._local_scalar_dense.default waits for a number from the device"
+    eager, *_ = trained(Dropping(), training(STEPS), FirstToken(3))
+    assert losses == pytest.approx(eager, rel=1e-5)
