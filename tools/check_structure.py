@@ -14,7 +14,7 @@ from pathlib import Path
 WINGS = ("suite", "reports", "models")
 MOST_LOOSE_FILES = {"suite": 9, "reports": 5}
 MOST_FILES_IN_A_FOLDER = 24
-MOST_LINES_OF_A_FILE = 450
+MOST_LINES_OF_A_FILE = 500
 MOST_LINES_OF_A_FUNCTION = 40
 SHARED_NAMES = frozenset({"Config"})  # every mixer and architecture has a Config of its own
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -34,6 +34,7 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
 from suite.planning.own_modules import source_of
 from suite.planning.plan import plan as plan_of
+from suite.planning.training_examination import remarks_on, unresumable
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
@@ -194,6 +195,8 @@ def run_plans(
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
         _meet_store(plans, options, journal, console)
+        for sentence in remarks_on(plans):
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         # States each claim before its trials.
         plans = [journal.keep_plan(plan, source_of(plan)) for plan in plans]
         sync = _started_sync(plans, options)
@@ -418,6 +421,7 @@ class _Sweep:
                 folder=self.options.out.resolve() / "checkpoints",
                 seconds_between=self.options.checkpoint_seconds,
                 kept=self._starts.needed,
+                unused=frozenset(unresumable(self.plans)),
             ),
             trial_seconds=self.options.trial_seconds
             or max(SECONDS_AT[plan.about.scale] for plan in self.plans),
