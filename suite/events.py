@@ -216,11 +216,13 @@ class Checkpoints:
         folder: Holds one folder per trial, named by its id, until the trial has a result.
         seconds_between: The least time; a shorter trial writes no checkpoint.
         kept: Ids of the trials whose final weights are kept, since others start from them.
+        unused: Ids of the trials that write and read no checkpoint: they hold state that none has.
     """
 
     folder: Path
     seconds_between: float = SECONDS_BETWEEN
     kept: frozenset[str] = frozenset()
+    unused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,7 @@ def _stream_trial_guarded(
     import torch
 
     import suite.execution.trial  # noqa: F401 - first, so that nothing of ours is imported between
-    from suite.execution.global_state import GlobalState
+    from suite.timing.global_state import GlobalState
 
     torch.set_num_threads(resources.num_threads)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""

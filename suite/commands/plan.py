@@ -17,6 +17,7 @@ from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.cards import Card, card_named
 from suite.planning.plan import plans_of
+from suite.planning.training_examination import remarks_on
 from suite.provenance import num_cpus
 from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
 from suite.sweep.pending import is_done
@@ -65,7 +66,8 @@ def show(
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
         return
     for p in plans:
-        _show_plan(p, states[p.key], (_power(p, out), _share(p, out, on)), on, stated)
+        said = (*remarks_on([p]), _power(p, out), _share(p, out, on))
+        _show_plan(p, states[p.key], said, on, stated)
 
 
 def _show_plan(

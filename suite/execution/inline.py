@@ -22,13 +22,13 @@ from suite.events import (
     Unavailable,
     runs_own_code,
 )
-from suite.execution.global_state import GlobalState
 from suite.execution.process_template import ProcessTemplate
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.trial import run_trial
 from suite.provenance import num_cpus, provenance
 from suite.schema import Resources, Trial
 from suite.timeouts import limited
+from suite.timing.global_state import GlobalState
 from suite.training.checkpoint import checkpointer_for
 
 _GIB = 2**30

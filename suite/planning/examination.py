@@ -43,7 +43,7 @@ def try_own_mixer(spec: ModelSpec, *, is_padded: bool) -> None:
         Exception: whatever the user's code raises.
     """
     shape = (1, min(spec.length, _LONGEST_TRIED), spec.dim)
-    with _generators_kept():
+    with generators_kept():
         model = build_model(dataclasses.replace(spec, depth=1))
         mixer = next(module for module in model.modules() if isinstance(module, Mixer))
         with torch.no_grad():
@@ -68,7 +68,7 @@ def try_own_architecture(spec: ModelSpec, asks_for: Answer, *, is_padded: bool) 
         ModelError: as `try_own_mixer`.
         Exception: whatever the user's code raises.
     """
-    with _generators_kept():
+    with generators_kept():
         model = build_model(spec)
         takes = inspect.signature(model.forward).parameters
         if is_padded and "mask" not in takes:
@@ -92,7 +92,7 @@ def _refuse_flops(part: Mixer | Architecture, spec: ModelSpec, *lengths: int) ->
 
 
 @contextmanager
-def _generators_kept() -> Iterator[None]:
+def generators_kept() -> Iterator[None]:
     """Leave all generators of random numbers as they were."""
     of_python, of_numpy = random.getstate(), np.random.get_state()
     try:
@@ -105,7 +105,7 @@ def _generators_kept() -> Iterator[None]:
 
 def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
     """Which promise the mixer breaks, as the rest of a sentence; empty where it keeps all."""
-    _show_all(mixer)
+    show_all(mixer)
     is_causal = architecture_class(spec.architecture).is_causal
 
     def fault(length: int) -> str:
@@ -120,14 +120,15 @@ def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
 
 def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -> str:
     """The same of a whole model, and what is wrong with what it returns."""
-    _show_all(model)
+    show_all(model)
     spec = model.spec
 
     def fault(length: int) -> str:
         drawn = torch.Generator().manual_seed(0)
-        axes = (2, 2) if asks_for in {"pair", "choice"} else (2,)
-        given = {n: random_input(each, axes, length, drawn) for n, each in spec.inputs.items()}
-        first, other = given.pop(INPUTS), random_input(spec.inputs[INPUTS], axes, length, drawn)
+        given = inputs_like(spec, asks_for, length, drawn)
+        first = given.pop(INPUTS)
+        axes = axes_of(asks_for)
+        other = random_input(spec.inputs[INPUTS], axes, length, drawn)
         num_logits = 2 if asks_for == "choice" else spec.output_size
         shape = (2, length, num_logits) if asks_for in PER_TOKEN else (2, num_logits)
 
@@ -148,7 +149,20 @@ def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -
     return _at_short_length(fault, spec.length)
 
 
-def _show_all(module: nn.Module) -> None:
+def axes_of(asks_for: Answer, num_rows: int = 2) -> tuple[int, ...]:
+    """Return the sizes of the axes of an input before that of time."""
+    return (num_rows, 2) if asks_for in {"pair", "choice"} else (num_rows,)
+
+
+def inputs_like(
+    spec: ModelSpec, asks_for: Answer, length: int, drawn: torch.Generator, num_rows: int = 2
+) -> dict[str, Tensor]:
+    """Return random inputs of a model, by name, shaped like those of its task."""
+    axes = axes_of(asks_for, num_rows)
+    return {n: random_input(each, axes, length, drawn) for n, each in spec.inputs.items()}
+
+
+def show_all(module: nn.Module) -> None:
     """Set evaluation mode; a map that starts at zero would hide what it maps."""
     module.eval()
     with torch.no_grad():
@@ -187,7 +201,7 @@ class _Examination:
         """The first promise that is broken."""
         with torch.no_grad():
             fault = self._in_place() or self._of_calls()
-            is_repeatable = _are_same(self._mixed(self.x), self._mixed(self.x))
+            is_repeatable = are_same(self._mixed(self.x), self._mixed(self.x))
             if not fault and is_repeatable:
                 fault = self._of_rows() or self._of_padding(is_padded=is_padded)
                 fault = fault or (self._of_future() if is_causal else "")
@@ -203,7 +217,7 @@ class _Examination:
     def _in_place(self) -> str:
         given = self.x.clone()
         self.call(given, None)
-        if _are_same(given, self.x):
+        if are_same(given, self.x):
             return ""
         return "changes its input in place; let it work on x.clone()"
 
@@ -213,19 +227,19 @@ class _Examination:
             return ""
         first = self._mixed(self.x)
         keeps = "keeps state between calls: in evaluation the same input gave other numbers"
-        if not _are_same(first, self._mixed(self.x)):
+        if not are_same(first, self._mixed(self.x)):
             return f"{keeps} when it was mixed again"
-        if not _are_same(first, self._mixed(self.x, seed=1)):
+        if not are_same(first, self._mixed(self.x, seed=1)):
             return (
                 "draws random numbers in evaluation: the same input gave other numbers with "
                 "another seed; if that is meant, let it declare is_stochastic = True"
             )
         self._mixed(self.other)
-        return "" if _are_same(first, self._mixed(self.x)) else f"{keeps} after another input"
+        return "" if are_same(first, self._mixed(self.x)) else f"{keeps} after another input"
 
     def _of_rows(self) -> str:
         changed = torch.stack([self.x[0], self.other[1]])
-        if _are_same(self._mixed(self.x)[0], self._mixed(changed)[0]):
+        if are_same(self._mixed(self.x)[0], self._mixed(changed)[0]):
             return ""
         return (
             "mixes the rows of a batch: the output of one sequence changed with another sequence "
@@ -244,7 +258,7 @@ class _Examination:
         before, after = self._mixed(self.x, is_real), self._mixed(changed, is_real)
         if self.is_per_token:
             before, after = before[is_real], after[is_real]
-        if _are_same(before, after):
+        if are_same(before, after):
             return ""
         seen = "reads padding: its output at real tokens changed with what stands at padded ones"
         if is_exact:
@@ -259,7 +273,7 @@ class _Examination:
         before = self._mixed(self.x)
         for cut in self._cuts():
             changed = torch.cat([self.x[:, :cut], self.other[:, cut:]], dim=1)
-            if not _are_same(before[:, :cut], self._mixed(changed)[:, :cut]):
+            if not are_same(before[:, :cut], self._mixed(changed)[:, :cut]):
                 return _sees_the_future(cut, "changed with later ones")
         return ""
 
@@ -296,7 +310,7 @@ def _sees_the_future(cut: int, how: str) -> str:
     )
 
 
-def _are_same(a: Tensor, b: Tensor) -> bool:
+def are_same(a: Tensor, b: Tensor) -> bool:
     """But for rounding; what is no number counts as equal, since training tells of it."""
     difference = (a - b).abs().nan_to_num(0.0, 0.0)
     return not bool((difference > _TOLERANCE * a.abs().nan_to_num(0.0, 0.0).max()).any())

@@ -270,7 +270,7 @@ def _state_kept() -> AbstractContextManager[None]:
     """Without torch no trial runs here: then what is kept besides the folder does not matter."""
     if "torch" not in sys.modules:
         return nullcontext()
-    from suite.execution.global_state import state_restored
+    from suite.timing.global_state import state_restored
 
     return state_restored()
 

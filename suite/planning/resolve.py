@@ -44,6 +44,7 @@ from suite.planning.recipes import (
     searching,
     teaching_of,
 )
+from suite.planning.training_examination import why_rows_mixed, why_unsaved, why_unshared
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.planning.versions import own_versions
 from suite.probes.probe import probe
@@ -96,6 +97,8 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     spec = _model_spec(_named(model, name), variant, scale, interface)
     if reason := _why_whole(spec, scale) or _why_untrained(name, scale):
         raise Impossible(f"{name}: {reason}")
+    if reason := _why_whole_own(spec, scale, task.asks_for):
+        raise Impossible(reason)
     training = _training(_at_own_rate(scale, baseline.scale), task, name)
     found = Subject(
         task=task, model=spec, training=training, length=length,
@@ -132,6 +135,18 @@ def _why_whole(spec: ModelSpec, scale: Scale) -> str:
     if scale.distillation != NO_DISTILLATION and architecture.learns_by_score(spec):
         return "estimator='reinforce' learns from the task's own loss alone, without distillation"
     return architecture.why_whole(spec, num_parts=num_parts, are_parameters_divided=scale.zero == 3)
+
+
+def _why_whole_own(spec: ModelSpec, scale: Scale, asks_for: Answer) -> str:
+    """Return the same of the user's own classes, which say nothing of it: what was seen."""
+    num_parts, is_spread = scale.workers * scale.accumulation, _parallel(scale) is not None
+    if not spec.is_own or (num_parts == 1 and not is_spread):
+        return ""
+    if num_parts > 1 and (reason := why_rows_mixed(spec, asks_for)):
+        return f"{reason}, and the batch would be cut into {num_parts}"
+    if scale.accumulation > 1 and (reason := why_unsaved(spec, asks_for)):
+        return f"{reason}; with accumulation={scale.accumulation} each part would change it"
+    return why_unshared(spec, asks_for) if is_spread else ""
 
 
 def _why_untrained(name: str, scale: Scale) -> str:

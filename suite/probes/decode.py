@@ -146,7 +146,7 @@ class TokenStep(Pass):
 
 def _measured(
     trial: Trial, device: str, clock: Clock, copies: float, decoding: Decoding
-) -> Iterator[Measurement]:
+) -> Iterator[Said]:
     """Of all subjects at one coordinate; with their share of the copies, where these are known."""
     sizes: dict[str, int] = {}
 
@@ -171,6 +171,7 @@ def _measured(
             if copies:
                 read = (size or 0) + sum(p.nbytes for p in build_shapes(spec).parameters())
                 yield share_of(copies, _SHARE, read, found)
+    yield from timed.state_changes()
 
 
 def _rate_and_state(

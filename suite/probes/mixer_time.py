@@ -94,6 +94,7 @@ class MixerTime(Probe):
         )  # fmt: skip
         yield from timed.measured()
         yield from timed.attention_kernels()
+        yield from timed.state_changes()
         yield from clock.conditions()
 
 

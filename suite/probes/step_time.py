@@ -91,12 +91,11 @@ class StepTime(Probe):
         if found_peaks and trial.batch > 1:
             yield from _of_one_sequence(trial, device, clock, bench)
         yield from timed.attention_kernels()
+        yield from timed.state_changes()
         yield from clock.conditions()
 
 
-def _of_one_sequence(
-    trial: Trial, device: str, clock: Clock, bench: _StepBench
-) -> Iterator[Measurement]:
+def _of_one_sequence(trial: Trial, device: str, clock: Clock, bench: _StepBench) -> Iterator[Said]:
     """How fast a prompt is read where nobody else's is there."""
     one = replace(bench, batches=[batch.rows(slice(1)) for batch in bench.batches])
     timed = TimingComparison(
@@ -108,6 +107,7 @@ def _of_one_sequence(
         yield found
         if found.metric == _FORWARD:
             yield rate_of(_RATES[_FORWARD], trial.length, found)
+    yield from timed.state_changes()
 
 
 def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:

@@ -36,6 +36,7 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
 from suite.planning.own_modules import planned_code, source_of
 from suite.planning.plan import plan as plan_of
+from suite.planning.training_examination import remarks_on, unresumable
 from suite.provenance import num_cpus
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
@@ -197,6 +198,8 @@ def run_plans(
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
         _meet_store(plans, options, journal, console, map(source_sha256, sources))
+        for sentence in remarks_on(plans):
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         # States each claim before its trials.
         plans = list(map(journal.keep_plan, plans, sources))
         sync = _started_sync(plans, options)
@@ -441,6 +444,7 @@ class _Sweep:
                 folder=self.options.out.resolve() / "checkpoints",
                 seconds_between=self.options.checkpoint_seconds,
                 kept=self._starts.needed,
+                unused=frozenset(unresumable(self.plans)),
             ),
             trial_seconds=self.options.trial_seconds
             or max(SECONDS_AT[plan.about.scale] for plan in self.plans),

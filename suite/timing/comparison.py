@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from models import Mixer, ModelSpec
-from suite.events import Condition
+from suite.events import Condition, TrialRemark
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
 from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
@@ -19,6 +19,7 @@ from suite.timing.machine_load import ReadTimes, cpu_times
 from suite.timing.measurements import beside, measurements
 from suite.timing.passes import Key, Missing, Pass, built
 from suite.timing.rounds import Contest, why_missing
+from suite.timing.state_guard import StateGuard
 from suite.timing.stopping import DEFAULT, Limits
 from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.runtimes import NoRuntime
@@ -58,6 +59,7 @@ class TimingComparison:
     at: str = ""
     limits: Limits = DEFAULT
     read_times: ReadTimes = cpu_times
+    _guard: StateGuard = field(default_factory=StateGuard, init=False)
 
     def measured(self) -> Iterator[Measurement]:
         """Of all subjects and controls.
@@ -66,8 +68,10 @@ class TimingComparison:
             Disproved: a mixer is not what its reference says.
         """
         with fixed_cpus(self.device), memory_kept():  # first of all: threads inherit both
+            self._guard.begin()
             for spec in self.trial.subjects:
-                refuse_wrong_mixers(spec, self.device, self.trial.seed)
+                with self._guard.around(spec):
+                    refuse_wrong_mixers(spec, self.device, self.trial.seed)
             # The contest alone holds the passes, so that it can free the memory of one.
             contest = Contest(
                 self._passes(), self.clock, self.limits, self.read_times, self.trial.seed
@@ -78,6 +82,10 @@ class TimingComparison:
             timings, main=self.compared[0], compared=frozenset(self.compared), at=self.at
         )
 
+    def state_changes(self) -> Iterator[TrialRemark | Condition]:
+        """Say which subjects changed the state of the process while they were measured."""
+        return self._guard.said()
+
     def attention_kernels(self) -> Iterator[Condition]:
         """Which kernels compute the attention of subjects on a GPU: each runs once, untimed.
 
@@ -87,7 +95,8 @@ class TimingComparison:
             for spec in self.trial.subjects if self.device != "cpu" else ():
                 with suppress(Exception):
                     if spec.runtime == "eager":
-                        self.main_operation(spec).run()
+                        with self._guard.around(spec):
+                            self.main_operation(spec).run()
         yield from choice.conditions()
 
     def _passes(self) -> dict[Key, Pass | Missing]:
@@ -106,8 +115,9 @@ class TimingComparison:
         return found | {Key(metric, 0): control for metric, control in controls.items()}
 
     def _declared(self, operation: Pass | Missing, spec: ModelSpec) -> Pass | Missing:
-        how = self._how(spec)
-        return replace(operation, declared=how) if isinstance(operation, Pass) else operation
+        if isinstance(operation, Missing):
+            return operation
+        return self._guard.guarded(replace(operation, declared=self._how(spec)), spec)
 
     def _how(self, spec: ModelSpec) -> str:
         """As `Pass.declared`."""
@@ -118,7 +128,8 @@ class TimingComparison:
     def or_missing(self, build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
         """Missing is what this machine has no memory for, or cannot run as declared."""
         try:
-            return build(spec)
+            with self._guard.around(spec):
+                return build(spec)
         except NoRuntime as error:
             return Missing(Status.SKIPPED, str(error))
         except Exception as error:

@@ -51,6 +51,7 @@ def checkpointer_for(
     return Checkpointer(
         checkpoints.folder / trial.trial_id, checkpoints.seconds_between, is_first=is_first,
         keeps_weights=trial.trial_id in checkpoints.kept,
+        may_resume=trial.trial_id not in checkpoints.unused,
     )  # fmt: skip
 
 
@@ -94,6 +95,8 @@ class Checkpointer:
         folder: Of all trials' checkpoints.
         trial_id: Of this one.
         keeps_weights: Whether its final weights are to be kept, since others start from them.
+        may_resume: Whether checkpoints are written and read; the training starts from the
+            beginning where its model holds state that no checkpoint has.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Checkpointer:
         *,
         is_first: bool = True,
         keeps_weights: bool = False,
+        may_resume: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Of several workers exactly one `is_first`, and removes unfinished drafts.
@@ -112,10 +116,12 @@ class Checkpointer:
             seconds_between: From the start to the first, and from the end of one to the next.
             is_first: Whether to remove what a killed process has left unfinished.
             keeps_weights: See the class.
+            may_resume: See the class.
             clock: Seconds, of which only differences count.
         """
         self._folder, self._seconds_between, self._clock = folder, seconds_between, clock
         self.folder, self.trial_id, self.keeps_weights = folder.parent, folder.name, keeps_weights
+        self.may_resume = may_resume
         self._may_have_drafts = is_first
         self._rejected: set[int] = set()
         self._has_failed = False
@@ -123,6 +129,8 @@ class Checkpointer:
 
     def latest(self) -> FoundCheckpoint:
         """The newest checkpoint that passes its checksums and was not rejected."""
+        if not self.may_resume:
+            return FoundCheckpoint()
         remarks: list[str] = []
         try:
             self._remove_drafts()
@@ -149,7 +157,7 @@ class Checkpointer:
 
     def is_due(self) -> bool:
         """Whether it is time for the next one, by this worker's clock."""
-        return self._clock() - self._last >= self._seconds_between
+        return self.may_resume and self._clock() - self._last >= self._seconds_between
 
     def draft(self, token: int) -> Path:
         """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""

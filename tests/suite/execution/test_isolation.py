@@ -107,7 +107,7 @@ def test_what_a_trial_in_this_process_changes_is_undone_and_said(
 
 def test_the_floors_that_scikit_learn_fits_change_nothing_that_others_share() -> None:
     program = (
-        "from suite.execution.global_state import GlobalState\n"
+        "from suite.timing.global_state import GlobalState\n"
         "before = GlobalState()\n"
         "from sklearn.linear_model import LogisticRegression\n"
         "print(before.changes())"

@@ -9,6 +9,7 @@ import pickle
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -480,6 +481,22 @@ def test_keepers_for_trials(tmp_path: Path) -> None:
     remove(checkpoints, trial().trial_id)
     remove(checkpoints, trial().trial_id)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_that_holds_unsaved_state_writes_and_reads_no_checkpoint(
+    tmp_path: Path, undisturbed: Said
+) -> None:
+    resumable = Checkpoints(folder=tmp_path, seconds_between=0.0)
+    stored = checkpointer_for(trial(), resumable)
+    assert stored is not None
+    add(stored)  # by an earlier program
+    found = checkpointer_for(trial(), replace(resumable, unused=frozenset([trial().trial_id])))
+    assert found is not None
+    assert found.latest() == FoundCheckpoint()
+    said = run(ATTENTION, found)
+    assert said.numbers == undisturbed.numbers
+    assert (said.remarks, said.num_steps) == ([], STEPS)
+    assert len(list((tmp_path / trial().trial_id).iterdir())) == 1
 
 
 def test_a_folder_that_cannot_be_looked_into_is_said(tmp_path: Path, undisturbed: Said) -> None:

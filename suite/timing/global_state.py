@@ -1,4 +1,4 @@
-"""Compare and restore what all code of a process shares, so that no trial changes the next one.
+"""Compare and restore what all code of a process shares: no trial or variant changes the next.
 
 Random numbers are not part of it: each trial seeds them. Of torch's functions the identity counts;
 that torch's compiler puts a wrapper around one is no change.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -54,6 +56,45 @@ def _set_deterministic(flags: tuple[bool, bool, bool, bool]) -> None:
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = flags[2:]
 
 
+class _Precision(NamedTuple):
+    """What torch's two ways of setting it say; the older one says nothing beside some settings."""
+
+    general: str
+    of_products: str
+
+    def __str__(self) -> str:
+        usual = self.general == "none" and self.of_products
+        return self.of_products if usual else f"fp32_precision = {self.general!r}"
+
+
+def _precision() -> _Precision:
+    of_products = ""
+    with suppress(RuntimeError):
+        of_products = torch.get_float32_matmul_precision()
+    return _Precision(torch.backends.fp32_precision, of_products)
+
+
+def _set_precision(precision: _Precision) -> None:
+    torch.backends.fp32_precision = precision.general
+    torch.backends.cuda.matmul.fp32_precision = "none"
+    if precision.of_products:
+        torch.set_float32_matmul_precision(precision.of_products)
+
+
+def _flushes_denormals() -> bool:
+    """Return what torch sets and cannot read: whether a product below the least number is 0."""
+    return sys.float_info.min / 2 == 0.0
+
+
+def _cpus() -> frozenset[int]:
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+
+
+def _set_cpus(cpus: frozenset[int]) -> None:
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+
+
 # What it is called -> how it is read and written.
 _SETTINGS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
@@ -61,8 +102,14 @@ _SETTINGS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
     "torch's deterministic flags": (_deterministic, _set_deterministic),
     "torch's precision of matrix products": (
-        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision,
+        _precision, _set_precision,
     ),
+    "whether torch flushes denormal numbers": (_flushes_denormals, torch.set_flush_denormal),
+    "whether torch looks for anomalies": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    "torch's autocast on CPUs": (
+        partial(torch.is_autocast_enabled, "cpu"), partial(torch.set_autocast_enabled, "cpu"),
+    ),
+    "the CPUs of this thread": (_cpus, _set_cpus),
     "whether torch keeps gradients": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the working folder": (_folder, _change_folder),
 }  # fmt: skip
@@ -86,14 +133,16 @@ class GlobalState:
     def changes(self) -> str:
         """What is not as it was, in words; empty where all is."""
         found = [
-            *(f"{name} ({self.settings[name]} -> {now})" for name, now in self._settings()),
+            *self.changed_settings(),
             *(f"the environment variable {name}" for name in self._variables()),
             *(f"the handler of {signal.Signals(number).name}" for number in self._handlers()),
             *(f"{holder}.{name}" for holder, name in self._functions()),
         ]
-        rest = len(found) - _MOST_NAMED
-        shown = [*found[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
-        return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+        return _joined(found)
+
+    def changed_settings(self) -> list[str]:
+        """The part of `changes` that takes microseconds to find."""
+        return [f"{name} ({self.settings[name]} -> {now})" for name, now in self._settings()]
 
     def restore(self) -> None:
         """Undo what changed; the handler of a signal only in the main thread."""
@@ -133,6 +182,12 @@ class GlobalState:
             and (now := vars(_HOLDERS[holder]).get(name)) is not function
             and not _is_of_compiler(now)
         ]
+
+
+def _joined(found: Sequence[str]) -> str:
+    rest = len(found) - _MOST_NAMED
+    shown = [*found[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
 
 
 def _is_of_compiler(function: Any) -> bool:

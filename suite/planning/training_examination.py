@@ -1,0 +1,305 @@
+"""Examine how a user's own mixer or architecture trains, on a few tokens, before anything runs.
+
+It takes milliseconds. Three things are found that would otherwise give wrong numbers silently:
+state that no checkpoint holds, rows of a batch that are mixed in training, and parameters that
+DeepSpeed cannot divide.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from models import Mixer, ModelSpec, architecture_class, build_model, mixer_class
+from models.interface import INPUTS, PENALTY, Answer, Outputs
+from models.registry import mixer_pattern
+from suite.planning.examination import (
+    are_same,
+    generators_kept,
+    inputs_like,
+    show_all,
+)
+from suite.planning.loader import tried
+from suite.planning.module_state import shared_state, state_of
+from suite.schema import Plan
+from suite.tasks.registry import task_class
+from suite.training.engines.engine import weights_of
+
+_LONGEST_EXAMINED = 16
+_NUM_ROWS, _NUM_TOGETHER = 3, 2
+_STEPS_BEFORE = 2  # the checkpoint
+_STEP_SIZE = 1e-3
+_MOST_NAMED = 3
+_REDUCED = (torch.float32, torch.bfloat16, torch.float16)  # by DeepSpeed
+
+Given = Mapping[str, Tensor]
+_Aspect = Literal["unsaved", "rows_mixed", "unshared"]
+
+
+def why_unsaved(spec: ModelSpec, asks_for: Answer) -> str:
+    """Return why a training of the model cannot be resumed from a checkpoint; empty where it can.
+
+    As the functions below it says what was seen of the user's own classes, in a clause that begins
+    with the name of one.
+
+    Args:
+        spec: The model.
+        asks_for: What its task asks for.
+    """
+    return _first_finding("unsaved", spec, asks_for)
+
+
+def why_rows_mixed(spec: ModelSpec, asks_for: Answer) -> str:
+    """Return why a batch of the model cannot be cut into parts; empty where it can."""
+    return _first_finding("rows_mixed", spec, asks_for)
+
+
+def why_unshared(spec: ModelSpec, asks_for: Answer) -> str:
+    """Return why DeepSpeed cannot train the model; empty where it can."""
+    return _first_finding("unshared", spec, asks_for)
+
+
+def unresumable(plans: Iterable[Plan]) -> dict[str, str]:
+    """Return trial_id -> why it cannot be resumed, of the trainings of which that is known."""
+    found: dict[str, str] = {}
+    for trial in (trial for plan in plans for trial in plan.trials):
+        if trial.training is not None and any(spec.is_own for spec in trial.subjects):
+            asks_for = task_class(trial.task).asks_for
+            why = (why_unsaved(spec, asks_for) for spec in trial.subjects)
+            found[trial.trial_id] = next(filter(None, why), "")
+    return {trial_id: why for trial_id, why in found.items() if why}
+
+
+def remarks_on(plans: Iterable[Plan]) -> list[str]:
+    """Return the sentences that a user should read before the trials run."""
+    return [
+        f"{why}; it is trained without checkpoints and starts from the beginning after an "
+        "interruption"
+        for why in dict.fromkeys(unresumable(plans).values())
+    ]
+
+
+def _first_finding(aspect: _Aspect, spec: ModelSpec, asks_for: Answer) -> str:
+    kinds: list[tuple[str, type[nn.Module]]] = [
+        (name, mixer_class(name)) for name in dict.fromkeys(mixer_pattern(spec.mixer))
+    ]
+    kinds.append((spec.architecture, architecture_class(spec.architecture)))
+    own = (each for each in kinds if ":" in each[0])
+    found = (_finding(aspect, spec.spelling, asks_for, *each) for each in own)
+    return next(filter(None, found), "")
+
+
+@cache
+def _finding(
+    aspect: _Aspect, spelling: str, asks_for: Answer, name: str, kind: type[nn.Module]
+) -> str:
+    """Examine one class; it is an argument so that a module imported anew is examined anew."""
+    spec = ModelSpec.of_spelling(spelling)
+    subject = _Subject(spec=spec, asks_for=asks_for, name=name, kind=kind)
+    with tried(), generators_kept():
+        return subject.finding(aspect)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Subject:
+    """A user's class, and the model that it is a part of."""
+
+    spec: ModelSpec
+    asks_for: Answer
+    name: str
+    kind: type[nn.Module]
+
+    def finding(self, aspect: _Aspect) -> str:
+        """Return what is seen at a few tokens; at all where the class takes no other number.
+
+        What cannot be trained here either is left to its trial.
+        """
+        examine = {
+            "unsaved": self._unsaved, "rows_mixed": self._rows_mixed, "unshared": self._unshared,
+        }[aspect]  # fmt: skip
+        for length in (min(self.spec.length, _LONGEST_EXAMINED), self.spec.length):
+            with suppress(Exception):  # a user's class may raise anything
+                return examine(length)
+        return ""
+
+    def _built(self) -> nn.Module:
+        """The module, alike at each call but for what it shares between its instances."""
+        _seed(0)
+        if not issubclass(self.kind, Mixer):
+            return build_model(self.spec)
+        knobs = {field.name for field in dataclasses.fields(self.kind.Config)}
+        own = {k: v for k, v in self.spec.knobs.items() if k in knobs}
+        alone = dataclasses.replace(self.spec, mixer=self.name, knobs=own, depth=1)
+        return next(m for m in build_model(alone).modules() if isinstance(m, self.kind))
+
+    def _given(self, length: int, seed: int) -> dict[str, Tensor]:
+        drawn = torch.Generator().manual_seed(seed)
+        if issubclass(self.kind, Mixer):
+            return {INPUTS: torch.randn(_NUM_ROWS, length, self.spec.dim, generator=drawn)}
+        return inputs_like(self.spec, self.asks_for, length, drawn, num_rows=_NUM_ROWS)
+
+    def _unsaved(self, length: int) -> str:
+        """Take steps, load what a checkpoint would hold into a new module, and compare a third."""
+        module = self._built()
+        batches = [self._given(length, seed) for seed in range(_STEPS_BEFORE + 1)]
+        for batch in batches[:-1]:
+            _step(module, batch)
+        saved = {name: t.clone() for name, t in weights_of(module).items()}
+        drawn = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        shared = shared_state(module)
+        fresh = self._built()
+        if added := sorted(saved.keys() ^ weights_of(fresh).keys()):
+            return (
+                f"{self.name} cannot be resumed from a checkpoint: {_listed(added)} of its "
+                "state_dict is made or removed in training"
+            )
+        _set_generators(*drawn)
+        loss = _step(module, batches[-1])
+        changed = _differing(shared, shared_state(module))
+        _set_generators(*drawn)
+        fresh.load_state_dict(saved, strict=False)
+        loss_of_fresh = _step(fresh, batches[-1])
+        changed = _differing(state_of(module), state_of(fresh)) + changed
+        if changed:
+            are, do = ("are", "change") if len(changed) > 1 else ("is", "changes")
+            return (
+                f"{self.name} cannot be resumed from a checkpoint: {_listed(changed)} {do} in "
+                f"training and {are} not in its state_dict (register_buffer puts a tensor there)"
+            )
+        if not are_same(loss, loss_of_fresh):
+            return (
+                f"{self.name} cannot be resumed from a checkpoint: something that is not in its "
+                "state_dict changes in training, and with it the loss"
+            )
+        return ""
+
+    def _rows_mixed(self, length: int) -> str:
+        """Compare what rows come to in training, beside other rows and beside none."""
+        given, others = self._given(length, 0), self._given(length, 1)
+        together = {name: tensor[:_NUM_TOGETHER] for name, tensor in given.items()}
+        beside = {n: torch.cat([t, others[n][_NUM_TOGETHER:]]) for n, t in together.items()}
+        outputs, buffers = self._once_in_training(given)
+        is_same = self._once_in_training(given)[0] == outputs
+        outputs_beside, buffers_beside = self._once_in_training(beside)
+        if is_same and outputs != outputs_beside:
+            return self._mixing("the output of one sequence")
+        if is_same and buffers != buffers_beside:
+            return self._mixing("what a buffer takes from one sequence")
+        is_drawn = self._once_in_training(given, seed=1)[0] != outputs
+        # Random numbers may be others for fewer rows.
+        if is_same and not is_drawn and self._once_in_training(together)[0] != outputs:
+            return self._mixing("the output of one sequence")
+        return ""
+
+    def _mixing(self, what: str) -> str:
+        return (
+            f"{self.name} mixes the rows of a batch in training, as batch norm does: {what} "
+            "changes with the others"
+        )
+
+    def _once_in_training(self, given: Given, seed: int = 0) -> tuple[_Numbers, _Numbers]:
+        """Return a new module's outputs for the rows that are compared, and its buffers then."""
+        module = self._built()
+        show_all(module)
+        module.train()
+        _seed(seed)
+        with torch.no_grad():
+            outputs = [each[:_NUM_TOGETHER] for each in _outputs(module, given)]
+        return _Numbers(outputs), _Numbers(buffer.float() for buffer in module.buffers())
+
+    def _unshared(self, length: int) -> str:
+        for name, parameter in self._built().named_parameters():
+            if parameter.is_complex():
+                return (
+                    f"{self.name} has the complex parameter {name!r}, and DeepSpeed would make all "
+                    "parameters complex"
+                )
+            if parameter.dtype not in _REDUCED:
+                return (
+                    f"{self.name} has the parameter {name!r} of {parameter.dtype}, which "
+                    "DeepSpeed cannot reduce"
+                )
+        return ""
+
+
+class _Numbers:
+    """Tensors that equal others but for rounding."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._tensors = list(tensors)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Numbers) and all(
+            a.shape == b.shape and are_same(a, b)
+            for a, b in zip(self._tensors, other._tensors, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _set_generators(of_python: Any, of_numpy: Any, of_torch: Tensor) -> None:
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)
+    torch.set_rng_state(of_torch)
+
+
+def _outputs(module: nn.Module, given: Given) -> tuple[Tensor, ...]:
+    """Those that a loss reads, of a copy of the inputs."""
+    first, *_ = copies = [tensor.clone() for tensor in given.values()]
+    rest = dict(zip(list(given)[1:], copies[1:], strict=True))
+    returned = module(first, None) if isinstance(module, Mixer) else module(first, **rest)
+    if isinstance(returned, Outputs):
+        penalty = returned.auxiliary.get(PENALTY)
+        return (returned.logits,) if penalty is None else (returned.logits, penalty)
+    return (returned,)
+
+
+def _step(module: nn.Module, given: Given) -> Tensor:
+    """Forward, backward, update, then a pass in evaluation mode; returns the loss.
+
+    The update is written out: torch's optimisers import its compiler, which takes seconds.
+    """
+    module.train()
+    weights = torch.Generator().manual_seed(0)
+    loss = torch.zeros(())
+    for output in _outputs(module, given):
+        real = torch.view_as_real(output) if output.is_complex() else output.float()
+        loss = loss + (real * torch.randn(real.shape, generator=weights) + real.square()).mean()
+    if loss.requires_grad:
+        loss.backward()  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                parameter.sub_(_STEP_SIZE * parameter.grad.sgn())
+                parameter.grad = None
+        module.eval()
+        _outputs(module, given)
+        module.train()
+    return loss.detach()
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The names under which two states differ."""
+    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = [repr(name) for name in names]
+    rest = len(found) - _MOST_NAMED
+    shown = [*found[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

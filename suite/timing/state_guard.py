@@ -1,0 +1,79 @@
+"""Keep a variant that is timed from changing what the others of its trial are timed under."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from models import ModelSpec
+from suite.events import Condition, TrialRemark
+from suite.timing.global_state import GlobalState
+from suite.timing.passes import Pass
+
+_SECONDS_UNTIL_THREADS_SLEEP = 0.05  # those that a variant has started wait actively at first
+
+
+class StateGuard:
+    """Puts back what the code of a variant changes of its process, and remembers who did.
+
+    All is compared when a variant is built and after its first pass, which takes milliseconds;
+    after later passes torch's settings alone, which takes microseconds, unless the variant has
+    changed something before.
+    """
+
+    def __init__(self) -> None:
+        """Begin with the state as it is."""
+        self._changes: dict[str, str] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Restore to the state as it is now from now on."""
+        self._before = GlobalState()
+        self._has_run: set[str] = set()
+
+    @contextmanager
+    def around(self, spec: ModelSpec) -> Iterator[None]:
+        """Call code of the variant in the block; restore what it changes."""
+        try:
+            yield
+        finally:
+            self._restore(spec, self._before.changes())
+
+    def guarded(self, operation: Pass, spec: ModelSpec) -> Pass:
+        """Return the pass, which now restores the state after each sample, outside the clock."""
+        name = _name(spec)
+
+        def clear() -> None:
+            try:
+                operation.clear()
+            finally:
+                is_cheap = name in self._has_run and name not in self._changes
+                self._has_run.add(name)
+                if not is_cheap or self._before.changed_settings():
+                    self._restore(spec, self._before.changes())
+
+        return replace(operation, clear=clear)
+
+    def _restore(self, spec: ModelSpec, changes: str) -> None:
+        if changes:
+            self._changes.setdefault(_name(spec), changes)
+            self._before.restore()
+            time.sleep(_SECONDS_UNTIL_THREADS_SLEEP)
+
+    def said(self) -> Iterator[TrialRemark | Condition]:
+        """Yield which variants changed what: a remark, and a condition that stays in the result."""
+        sentences = [
+            f"{name} changes {changes} while it is timed; that was put back before each of the "
+            "others was timed"
+            for name, changes in self._changes.items()
+        ]
+        yield from map(TrialRemark, sentences)
+        if sentences:
+            yield Condition("changed while timed", "; ".join(sentences))
+
+
+def _name(spec: ModelSpec) -> str:
+    """The class of the variant that may be the user's own."""
+    return spec.architecture if ":" in spec.architecture else spec.mixer or spec.architecture
