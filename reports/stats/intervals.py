@@ -16,6 +16,16 @@ from dataclasses import dataclass
 from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
+_SURE_DIGITS = 12
+
+
+def rounded(value: float, digits: int = _SURE_DIGITS) -> float:
+    """Return the number to so many significant digits; what is not finite as it is.
+
+    The last digits of logarithms, sums and products depend on the processor's vector instructions
+    and on the number of threads. Fits, which enlarge such differences, need fewer than 12 digits.
+    """
+    return float(f"{value:.{digits}g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +47,24 @@ class Estimate:
     def half_width(self) -> float | None:
         """Half the interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def sure(self) -> Estimate:
+        """The numbers to the digits that are the same on all processors.
+
+        Those are 12 of the largest number, since an end near zero is a difference of larger ones;
+        whole numbers stay.
+        """
+        known = [abs(x) for x in (self.point, self.low, self.high) if x is not None]
+        largest = max(known, default=0.0)
+        if not 0 < largest < math.inf:
+            return self
+        decimals = _SURE_DIGITS - 1 - math.floor(math.log10(largest))
+        point, low, high = (
+            x if x is None or not math.isfinite(x) or x == round(x) else round(x, decimals)
+            for x in (self.point, self.low, self.high)
+        )
+        return Estimate(n=self.n, point=point, low=low, high=high)
 
     @property
     def excludes_zero(self) -> bool:
@@ -130,7 +158,7 @@ class Notation:
 
     def write(self, value: float) -> str:
         """The number, without its unit."""
-        scaled = value / self.factor
+        scaled = rounded(value / self.factor)
         if self.decimals is None:
             return _proper(_significant(scaled))
         return _proper(f"{scaled:.{self.decimals}f}")

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from reports.stats.intervals import (
+    Estimate,
     mean_interval,
     median_range,
     paired_differences,
     paired_ratio,
 )
+
+
+def test_digits_that_depend_on_the_processor_are_left_out() -> None:
+    made = Estimate(n=3, point=1 / 3, low=1e-5 / 3, high=2 / 3)
+    up = [math.nextafter(x, 1) for x in (1 / 3, 1e-5 / 3, 2 / 3)]
+    assert Estimate(n=3, point=up[0], low=up[1] + 1e-17, high=up[2]).sure == made.sure
+    assert made.sure.point == 0.333333333333
+    exact = Estimate(n=3, point=1234567890123457.0)
+    assert exact.sure == exact
+    assert Estimate(n=0).sure == Estimate(n=0)
 
 
 def test_three_values_by_hand() -> None:
