@@ -16,6 +16,7 @@ from reports.results.reading import coverage, is_noisy
 from reports.results.series import Series, advantages, num_expected
 from reports.stats.aggregate import Improvement, improvement
 from reports.stats.intervals import (
+    CONFIDENCE,
     Estimate,
     Notation,
     as_ratio,
@@ -92,6 +93,13 @@ class Evidence:
     def is_whole(self) -> bool:
         """Whether every seed gave a difference that may be judged."""
         return not (self.why_invalid or self.why_not_tested or self.diverged)
+
+    def advantage(self, confidence: float = CONFIDENCE) -> Estimate:
+        """Return the mean difference with its interval; none where it may not be judged."""
+        differences = self.differences if self.is_whole else ()
+        if self.series is None or self.is_ratio:
+            return mean_interval(differences, confidence)
+        return self.series.mean_difference(differences, confidence)
 
     def count(self, n: int | str, word: str = "") -> str:
         """That many seeds, or processes: ``3 paired seeds``."""

@@ -26,7 +26,7 @@ from reports.analysis.editions import in_words
 from reports.document import listed
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
-from reports.stats.intervals import Estimate, as_ratio, mean_interval
+from reports.stats.intervals import Estimate, as_ratio
 from reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
 from suite.schema import About, Registration
 
@@ -130,7 +130,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
 
 def judged(about: About, found: Evidence, family: Family) -> Verdict:
     """The verdict on what was found, at the level that its family leaves it."""
-    advantage = mean_interval(found.differences if found.is_whole else (), 1 - family.level)
+    advantage = found.advantage(1 - family.level)
     outcome = _outcome(found, advantage)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
     strong = strength(found, family)

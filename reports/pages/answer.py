@@ -138,7 +138,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     """Which variant came out best; empty where none has a score, or none is trained."""
     if series is None or series.better == "none" or about.scale == SMOKE:
         return ""
-    means = {v: mean_interval(tuple(series.values(v).values())) for v in about.variants}
+    means = {v: series.mean(v) for v in about.variants}
     points = {v: one.point for v, one in means.items() if one.point is not None}
     if not points:
         return ""
