@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from reports.document import listed
 from reports.results.series import QUALITY, Series, beside_scores, floors_of
 from reports.results.variant_labels import what_baseline_is
-from reports.stats.intervals import Estimate, as_interval, for_scores
+from reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
 from suite.schema import About, ClaimSpec, rests_on
 
 CONFIDENCE = 0.99
@@ -105,7 +105,9 @@ def _rank(score: Series, value: float | None) -> float:
 
 
 def _scored(score: Series, variant: str) -> Estimate:
-    return score.mean(variant, CONFIDENCE)
+    """Student's interval, whose error at the floor is known; where it may end is cut off."""
+    found = mean_interval([*score.values(variant).values()], CONFIDENCE)
+    return found.within(0.0, 1.0) if score.is_share else found
 
 
 def _beats(score: Series, variant: str, floor: float) -> bool:

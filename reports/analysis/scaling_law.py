@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.special import ndtri, stdtrit
 
@@ -339,7 +340,7 @@ def _settled(theta: Array, x: Array, z: Array, logs: Array, width: float) -> Arr
     for _ in range(_MOST_STEPS):
         residuals, slopes = _linear(theta[moving], x, z, logs[moving])
         weights = np.minimum(1.0, width / np.maximum(np.abs(residuals), _FINEST))
-        is_free = ~_pushes_out(theta[moving], slopes, weights * residuals, top[moving])
+        is_free = _is_free(theta[moving], slopes, weights * residuals, top[moving])
         step = _step(slopes * is_free[:, None], weights, residuals, np.zeros(len(moving)))
         tried = _boxed(theta[moving] + step, top[moving])
         length = np.abs(tried - theta[moving]).max(axis=1)
@@ -351,11 +352,10 @@ def _settled(theta: Array, x: Array, z: Array, logs: Array, width: float) -> Arr
     return theta
 
 
-def _pushes_out(theta: Array, slopes: Array, pulls: Array, top: Array) -> Array:
-    """Whether a number stands at its limit, and would lower the loss beyond it: `[fit, 5]`."""
+def _is_free(theta: Array, slopes: Array, pulls: Array, top: Array) -> npt.NDArray[np.bool_]:
+    """Whether a number does not stand at its limit with a lower loss beyond it: `[fit, 5]`."""
     ahead = np.sign(np.einsum("fpi,fp->fi", slopes, pulls))
-    found: Array = (_boxed(theta + _FINEST * ahead, top) == theta) & (ahead != 0)
-    return found
+    return (_boxed(theta + _FINEST * ahead, top) != theta) | (ahead == 0)
 
 
 def _linear(theta: Array, x: Array, z: Array, logs: Array) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ _SENTENCES = {
     ClaimOutcome.REFUTED: "It does not hold here that {}.",
     ClaimOutcome.EQUIVALENT: "No difference matters here, so it does not hold that {}.",
     ClaimOutcome.IDENTICAL: "Both sides gave the same numbers, so it does not hold here that {}.",
+    ClaimOutcome.NO_DIFFERENCE: "No difference was seen, so it is not shown that {}.",
     ClaimOutcome.INCONCLUSIVE: "It stays open whether {}.",
     ClaimOutcome.UNDERPOWERED: "There are too few seeds to say whether {}.",
     ClaimOutcome.NOT_TESTED: "This scale cannot say whether {}.",

@@ -147,7 +147,9 @@ def about_to_json(about: About) -> str:
 def _to_json(about: About, clean: Callable[[str], str]) -> str:
     content = _cleaned(_ABOUT.dump_python(about, mode="json"), clean)
     # A file from before there were any stays as it is.
-    for name in ("editions", "costs", "price", "part_titles", "opens_with", "held_out"):
+    for name in (
+        "editions", "costs", "price", "part_titles", "opens_with", "held_out", "num_test_examples",
+    ):  # fmt: skip
         if not getattr(about, name):
             del content[name]
     for of_task in content["specimens"].values():

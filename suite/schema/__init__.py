@@ -329,6 +329,7 @@ class About:
         price: Of the hours, where a user states one.
         opens_with: What is shown above the figure of scores, see `suite.Ablation`; mostly nothing.
         held_out: Of a scaling law: axis -> its value in the trainings that it predicts.
+        num_test_examples: Task -> examples of its test split, where a plan knows how many.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -360,6 +361,7 @@ class About:
     price: Price | None = None
     opens_with: str = ""
     held_out: Mapping[str, int] = field(default_factory=dict)
+    num_test_examples: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def edition(self) -> int:
