@@ -34,7 +34,7 @@ class Entry:
 
     Attributes:
         text: The number, or why there is none.
-        estimate: In the unit of the measurements, unrounded.
+        estimate: In the unit of the measurements, unrounded; files hold its `sure` numbers.
         interval: As ``[2.40, 2.43]``; empty where there is none.
         note: What must be said beside it; the page keeps its line breaks.
         marks: Of what holds for several entries of a table, in the order of their signs.

@@ -21,7 +21,7 @@ from reports.results.variant_labels import (
     shown_name,
     what_baseline_is,
 )
-from reports.stats.intervals import Estimate, mean_interval
+from reports.stats.intervals import Estimate
 from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
 from suite.schema.old_labels import named_values
 
@@ -284,7 +284,7 @@ def _point(about: About, series: Series, variant: str) -> AxisPoint:
     values = tuple(series.values(variant).values())
     fates = dict.fromkeys(reading.fate for reading in series.of(variant))
     return AxisPoint(
-        estimate=mean_interval(values),
+        estimate=series.mean(variant),
         is_partial=0 < len(values) < num_expected(series, about),
         fate="" if values else ", ".join(fates) or absent,
         spread=_spread(series, variant),

@@ -16,6 +16,7 @@ from reports.results.reading import coverage, is_noisy
 from reports.results.series import Series, advantages, num_expected
 from reports.stats.aggregate import Improvement, improvement
 from reports.stats.intervals import (
+    CONFIDENCE,
     Estimate,
     Notation,
     as_ratio,
@@ -37,6 +38,8 @@ from reports.stats.significance import (
     smallest_effect,
 )
 from suite.schema import About, ClaimSpec
+
+_UNITS_OF_LOSSES = ("bit", "nat")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,9 @@ class Evidence:
         ordered: The same with the seeds that diverged: a run without an end is worse than any
             score, so infinite where one side has none, zero where neither has.
         diverged: Both sides, where any seed of either diverged; else empty.
+        is_same_computation: Whether losses, equal to the last bit with every seed, show that both
+            sides computed the same.
+        num_test_examples: Of the claim's task; None where they are not known.
         is_mostly_noisy: Times of which most processes of a side were noisy: never called alike.
         is_unresolved: Times whose ratio is no larger than what the baseline showed against itself.
     """
@@ -80,6 +86,8 @@ class Evidence:
     is_ratio: bool = False
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
+    is_same_computation: bool = False
+    num_test_examples: int | None = None
     is_mostly_noisy: bool = False
     is_unresolved: bool = False
 
@@ -92,6 +100,13 @@ class Evidence:
     def is_whole(self) -> bool:
         """Whether every seed gave a difference that may be judged."""
         return not (self.why_invalid or self.why_not_tested or self.diverged)
+
+    def advantage(self, confidence: float = CONFIDENCE) -> Estimate:
+        """Return the mean difference with its interval; none where it may not be judged."""
+        differences = self.differences if self.is_whole else ()
+        if self.series is None or self.is_ratio:
+            return mean_interval(differences, confidence)
+        return self.series.mean_difference(differences, confidence)
 
     def count(self, n: int | str, word: str = "") -> str:
         """That many seeds, or processes: ``3 paired seeds``."""
@@ -134,6 +149,8 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         is_ratio=is_ratio,
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
+        is_same_computation=_is_same_computation(claim, measured),
+        num_test_examples=about.num_test_examples.get(claim.task),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
         is_unresolved=_is_unresolved(claim, series),
     )
@@ -147,6 +164,13 @@ def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], b
     if series.unit == "s" and claim.by == 0 and is_positive:
         return tuple(log_ratios(better, worse).values()), True
     return paired_differences(better, worse), False
+
+
+def _is_same_computation(claim: ClaimSpec, measured: Sequence[Series]) -> bool:
+    """Whether both sides have losses, and the same ones: a share of right answers shows little."""
+    losses = [s for s in measured if s.task == claim.task and s.unit in _UNITS_OF_LOSSES]
+    pairs = [advantages(series, claim.a, claim.b) for series in losses]
+    return any(pairs) and not any(any(some) for some in pairs)
 
 
 def _is_unresolved(claim: ClaimSpec, series: Series) -> bool:
@@ -302,6 +326,35 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
         yield _family(family)
     if found.beyond_floors and not found.why_not_tested:
         yield found.beyond_floors
+
+
+def what_was_equal(found: Evidence) -> str:
+    """Return a clause on numbers that are equal with every seed, and what they can hide."""
+    series = found.series
+    assert series is not None, "what is equal was measured"
+    values = tuple(series.values(found.claim.a).values())
+    notation, count = for_scores(series.unit, [], values), found.count(found.num_pairs)
+    if len(set(values)) > 1:
+        text = f"both gave the same number with each of {count}"
+    else:
+        text = f"both gave {notation.with_unit(notation.write(values[0]))} with each of {count}"
+    if not series.is_share:
+        return text
+    if not any(0 < value < 1 for value in values):
+        text += ", at the end of what the score can show"
+    n = found.num_test_examples
+    if n is None:
+        return f"{text}; the finite test split may hide a difference"
+    return f"{text}; {n:,} test examples leave it open by {_hidden(values, n):.2g} (95 %)"
+
+
+def _hidden(values: Sequence[float], n: int) -> float:
+    """Return how far from an observed share the true one may lie, by the binomial error.
+
+    Where all examples are right, or none, that is the rule of three: at most 3 / n.
+    """
+    share = math.fsum(values) / len(values)
+    return max(3 / n, 1.96 * math.sqrt(max(0.0, share * (1 - share)) / n))
 
 
 def _boundary(found: Evidence) -> float:

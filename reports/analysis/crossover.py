@@ -24,11 +24,12 @@ import numpy as np
 
 from reports.analysis.time_comparison import compare, log_ratios, refuse_different_environments
 from reports.results.length_sweep import Growth
-from reports.stats.intervals import Estimate
+from reports.stats.intervals import Estimate, rounded
 from reports.stats.log_means import Array, LogMeans
 
 _STEPS = 400  # between neighbouring lengths, in which ends are looked for
 _DIGITS = 3
+_SURE = 6  # digits that are the same on all processors: a crossover is a ratio of differences
 
 
 class CrossoverKind(StrEnum):
@@ -141,15 +142,16 @@ def _crossing(means: LogMeans, resolutions: Array, index: int) -> tuple[Estimate
     at = logs[index] + (logs[index + 1] - logs[index]) * before / (before - after)
     point, n = math.exp(at), int(means.counts.sum())
     if not means.freedom:
-        return Estimate(n=n, point=point), _rounded(point)
+        return Estimate(n=n, point=rounded(point, _SURE)), _written(point)
     first, last = float(logs[0]), float(logs[-1])
     low, high = _ends(means, resolutions, logs, at)
     if low <= first and high >= last:
         return None, _alike(means)
-    place = Estimate(n=n, point=point, low=math.exp(low), high=math.exp(high))
-    start = f"below {means.places[0]:,}" if low <= first else _rounded(math.exp(low))
-    end = f"beyond {means.places[-1]:,}" if high >= last else _rounded(math.exp(high))
-    return place, f"{_rounded(point)} [{start}, {end}]"
+    ends = (rounded(x, _SURE) for x in (point, math.exp(low), math.exp(high)))
+    place = Estimate(n=n, point=next(ends), low=next(ends), high=next(ends))
+    start = f"below {means.places[0]:,}" if low <= first else _written(math.exp(low))
+    end = f"beyond {means.places[-1]:,}" if high >= last else _written(math.exp(high))
+    return place, f"{_written(point)} [{start}, {end}]"
 
 
 def _ends(means: LogMeans, resolutions: Array, logs: Array, at: float) -> tuple[float, float]:
@@ -176,7 +178,7 @@ def _curvature_error(means: LogMeans, logs: Array, grid: Array) -> Array:
     return missed
 
 
-def _rounded(value: float) -> str:
+def _written(value: float) -> str:
     """Three significant digits, with separators."""
     digits = _DIGITS - 1 - math.floor(math.log10(value))
     return f"{round(value, digits):,.{max(0, digits)}f}"

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.results.length_sweep import AXIS_SYMBOLS, Growth
-from reports.stats.intervals import Estimate
+from reports.stats.intervals import Estimate, rounded
 from reports.stats.log_means import (
     MIN_PLACES,
     Array,
     LogMeans,
     leading_term,
     log_means,
-    on_any_processor,
     term_names,
     terms_of,
 )
@@ -111,7 +110,7 @@ def slope_over(growth: Growth | None, variant: str, places: Sequence[int]) -> fl
     means = growth_means(growth, variant)
     if not set(places) <= set(means.places):
         return None
-    return on_any_processor(float(_slope_weights(means, places) @ means.means))
+    return rounded(float(_slope_weights(means, places) @ means.means))
 
 
 def growth_means(growth: Growth, variant: str) -> LogMeans:

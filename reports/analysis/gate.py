@@ -105,7 +105,9 @@ def _rank(score: Series, value: float | None) -> float:
 
 
 def _scored(score: Series, variant: str) -> Estimate:
-    return mean_interval([*score.values(variant).values()], CONFIDENCE)
+    """Student's interval, whose error at the floor is known; where it may end is cut off."""
+    found = mean_interval([*score.values(variant).values()], CONFIDENCE)
+    return found.within(0.0, 1.0) if score.is_share else found
 
 
 def _beats(score: Series, variant: str, floor: float) -> bool:

@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from reports.analysis.scaling_data import LawGroup, LawVariant
-from reports.analysis.scaling_law import FittedLaw
-from reports.stats.intervals import CONFIDENCE, Estimate
+from reports.analysis.scaling_law import FittedLaw, fitted_number
+from reports.stats.intervals import CONFIDENCE, Estimate, rounded
 from reports.stats.log_means import Array
 
 NUM_BUDGETS = 4
@@ -72,7 +72,7 @@ def frontier(group: LawGroup, amounts: Sequence[float]) -> dict[float, float]:
     every = np.array(amounts)[:, None]
     found = law.best.log_losses(np.tile(sizes, len(amounts)), (every / costs).ravel())
     lowest = found.reshape(len(amounts), len(sizes)).min(axis=1)
-    return {flops: math.exp(float(y)) for flops, y in zip(amounts, lowest, strict=True)}
+    return {flops: fitted_number(math.exp(y)) for flops, y in zip(amounts, lowest, strict=True)}
 
 
 def _budget(
@@ -90,12 +90,12 @@ def _budget(
         flops=flops,
         measured={size: loss for size, loss in measured.items() if loss is not None},
         curve={
-            float(n): math.exp(float(y))
+            float(n): fitted_number(math.exp(y))
             for n, y in zip(sizes, fitted, strict=True)
             if least <= n <= most
         },
         best_size=_best_size(law, sizes, fitted, drawn),
-        best_loss=math.exp(float(fitted.min())),
+        best_loss=fitted_number(math.exp(fitted.min())),
     )
 
 
@@ -116,7 +116,7 @@ def _best_size(law: FittedLaw, sizes: Array, fitted: Array, drawn: Array) -> Est
 
 def _three_digits(value: float) -> float:
     """The sizes that are looked at lie 3 % apart."""
-    return float(f"{value:.3g}")
+    return rounded(value, 3)
 
 
 def _lines(seen: Sequence[LawVariant]) -> dict[float, dict[float, float]]:

@@ -25,10 +25,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.special import ndtri, stdtrit
 
-from reports.stats.intervals import CONFIDENCE, Estimate
+from reports.stats.intervals import CONFIDENCE, Estimate, rounded
 from reports.stats.log_means import Array
 
 NUM_FITTED = 5  # E, A, alpha, B, beta
@@ -44,7 +45,8 @@ _LEAST_EXPONENT, _MOST_EXPONENT = 0.01, 4.0
 _LEAST_TERM = math.log(1e-6)  # of a term, below the mean loss
 _MOST_STEPS = 200  # of a descent; most rest after ten
 _SMALLEST_GAIN, _MOST_DAMPING = 1e-9, 1e8
-_DIGITS = 6  # of every number that leaves here: the last ones depend on the processor
+_MOST_TO_SETTLE = 0.01  # the first step of a fit that has come close enough to settle
+_DIGITS = 6  # of numbers of a law; fits on two processors differ in the 13th
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -153,11 +155,11 @@ class FittedLaw:
     def typical_miss(self) -> float:
         """Root mean squared residual, with n - 5 below: a share of the loss."""
         square = float(np.sum(self.residuals**2)) / (len(self.points) - NUM_FITTED)
-        return _rounded(math.sqrt(square))
+        return fitted_number(math.sqrt(square))
 
     def loss(self, num_parameters: float, num_tokens: float) -> float:
         """As the fit has it."""
-        return float(np.exp(self.best.log_loss(num_parameters, num_tokens)[0]))
+        return fitted_number(math.exp(self.best.log_loss(num_parameters, num_tokens)[0]))
 
     def positive(self, quantity: Quantity) -> Estimate:
         """A positive number of the law; its interval is stretched on a logarithmic axis."""
@@ -186,7 +188,7 @@ class FittedLaw:
     def _estimate(self, point: float, moved: Array, *, is_log: bool) -> Estimate:
         low, high = (point + self.stretch * end for end in _ends(moved))
         ends = (math.exp(x) if is_log else x for x in (point, low, high))
-        found, low, high = map(_rounded, ends)
+        found, low, high = map(fitted_number, ends)
         return Estimate(n=len(self.points), point=found, low=low, high=high)
 
 
@@ -230,7 +232,7 @@ def exponent_difference(a: FittedLaw, b: FittedLaw, quantity: Quantity) -> Estim
     moved = quantity(a.draws) - quantity(b.draws) - point
     stretch = max(a.stretch, b.stretch)
     low, high = (point + stretch * end for end in _ends(moved))
-    found = tuple(map(_rounded, (point, low, high)))
+    found = tuple(map(fitted_number, (point, low, high)))
     return Estimate(n=len(a.points) + len(b.points), point=found[0], low=found[1], high=found[2])
 
 
@@ -323,7 +325,37 @@ def _descended(theta: Array, x: Array, z: Array, logs: Array, width: float) -> t
         moving = moving[~rests & (damping[moving] < _MOST_DAMPING)]
         if not len(moving):
             break
-    return theta, losses
+    return _settled(theta, x, z, logs, width), losses
+
+
+def _settled(theta: Array, x: Array, z: Array, logs: Array, width: float) -> Array:
+    """Step towards no slope as long as steps become shorter: `[fit, 5]`.
+
+    Near its least value a loss is flat: half of the digits of `theta` move nothing but its
+    rounding. The slope shows nearly all of them, so that fits agree on all processors.
+    """
+    theta, top = theta.copy(), logs.mean(axis=1)
+    shortest = np.full(len(theta), _MOST_TO_SETTLE)
+    moving = np.arange(len(theta))
+    for _ in range(_MOST_STEPS):
+        residuals, slopes = _linear(theta[moving], x, z, logs[moving])
+        weights = np.minimum(1.0, width / np.maximum(np.abs(residuals), _FINEST))
+        is_free = _is_free(theta[moving], slopes, weights * residuals, top[moving])
+        step = _step(slopes * is_free[:, None], weights, residuals, np.zeros(len(moving)))
+        tried = _boxed(theta[moving] + step, top[moving])
+        length = np.abs(tried - theta[moving]).max(axis=1)
+        is_shorter = length < shortest[moving]
+        moving = moving[is_shorter]
+        if not len(moving):
+            break
+        theta[moving], shortest[moving] = tried[is_shorter], length[is_shorter]
+    return theta
+
+
+def _is_free(theta: Array, slopes: Array, pulls: Array, top: Array) -> npt.NDArray[np.bool_]:
+    """Whether a number does not stand at its limit with a lower loss beyond it: `[fit, 5]`."""
+    ahead = np.sign(np.einsum("fpi,fp->fi", slopes, pulls))
+    return (_boxed(theta + _FINEST * ahead, top) != theta) | (ahead == 0)
 
 
 def _linear(theta: Array, x: Array, z: Array, logs: Array) -> tuple[Array, Array]:
@@ -373,5 +405,6 @@ def _stretch(freedom: int) -> float:
     return float(stdtrit(freedom, middle) / ndtri(middle))
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
+def fitted_number(value: float) -> float:
+    """Return a number of a law to the digits that a fit is sure of."""
+    return rounded(value, _DIGITS)

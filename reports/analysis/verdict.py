@@ -21,12 +21,13 @@ from reports.analysis.claim_data import (
     evidence,
     smallest_levels,
     strength,
+    what_was_equal,
 )
 from reports.analysis.editions import in_words
 from reports.document import listed
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
-from reports.stats.intervals import Estimate, as_ratio, mean_interval
+from reports.stats.intervals import Estimate, as_ratio
 from reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
 from suite.schema import About, Registration
 
@@ -38,6 +39,7 @@ class ClaimOutcome(StrEnum):
     REFUTED = "refuted"
     EQUIVALENT = "equivalent"
     IDENTICAL = "identical"
+    NO_DIFFERENCE = "no difference seen"
     INCONCLUSIVE = "inconclusive"
     UNDERPOWERED = "underpowered"
     NOT_TESTED = "not tested"
@@ -56,8 +58,10 @@ _MEANINGS = {
     "does not lie above zero.",
     ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
-    ClaimOutcome.IDENTICAL: "Both gave the same number with every seed, to the last bit: what "
+    ClaimOutcome.IDENTICAL: "Both gave the same loss with every seed, to the last bit: what "
     "differs between them did not change what was computed.",
+    ClaimOutcome.NO_DIFFERENCE: "Both gave the same number with every seed, but of a measure that "
+    "models which compute different things can share, as when both answer everything rightly.",
     ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, a seed diverged so that there is "
     "none, or times differ by no more than those of the baseline against itself; that is not to "
     "say that the two are equal.",
@@ -130,8 +134,10 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
 
 def judged(about: About, found: Evidence, family: Family) -> Verdict:
     """The verdict on what was found, at the level that its family leaves it."""
-    advantage = mean_interval(found.differences if found.is_whole else (), 1 - family.level)
+    advantage = found.advantage(1 - family.level)
     outcome = _outcome(found, advantage)
+    if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers have no spread that says how sure
+        advantage = Estimate(n=advantage.n, point=advantage.point)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
     strong = strength(found, family)
     why_exploratory = _why_exploratory(about)
@@ -184,8 +190,9 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
-    if found.differences and not found.is_ratio and not any(found.differences):
-        return ClaimOutcome.IDENTICAL
+    if found.num_pairs >= MIN_PAIRS and not found.is_ratio and not any(found.differences):
+        same, alike = ClaimOutcome.IDENTICAL, ClaimOutcome.NO_DIFFERENCE
+        return same if found.is_same_computation else alike
     outcome = judge(advantage, found.claim.by)
     if found.is_unresolved and outcome in (ClaimOutcome.SUPPORTED, ClaimOutcome.REFUTED):
         return ClaimOutcome.INCONCLUSIVE
@@ -248,6 +255,8 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
             f"seeds diverged, {sides}; a run that diverged has no score, and a mean over the "
             "others would flatter"
         )
+    if outcome is ClaimOutcome.NO_DIFFERENCE:
+        return what_was_equal(found)
     compare = _comparison_of_times if found.is_ratio else _comparison
     return f"{compare(found, advantage, family)}{_remark(found, advantage, outcome)}"
 

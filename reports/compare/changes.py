@@ -29,7 +29,7 @@ from reports.analysis.time_comparison import (
 )
 from reports.compare.pairs import MetricPair, MetricRows, Selection, UnpairedMetric, pair_metrics
 from reports.results.reading import reading_of
-from reports.results.series import QUALITY
+from reports.results.series import QUALITY, is_share
 from reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
@@ -200,7 +200,10 @@ def _different_endings(pair: MetricPair) -> Iterator[str]:
 
 def _judge_score(pair: MetricPair) -> Change:
     differences = paired_differences(pair.b.values, pair.a.values)
-    found = Change(pair=pair, kind=NumberKind.SCORE, estimate=mean_interval(differences))
+    estimate = mean_interval(differences)
+    if is_share(pair.key.metric, pair.key.unit):
+        estimate = estimate.within(-1.0, 1.0)
+    found = Change(pair=pair, kind=NumberKind.SCORE, estimate=estimate)
     if pair.is_identical:
         return replace(found, outcome=ChangeOutcome.IDENTICAL)
     num_pairs = len(differences)

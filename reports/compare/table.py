@@ -127,7 +127,7 @@ def csv_frame(changes: Sequence[Change], unpaired: Iterable[UnpairedMetric]) -> 
 
 
 def _record(change: Change) -> dict[str, object]:
-    a, b, estimate = change.pair.a, change.pair.b, change.estimate
+    a, b, estimate = change.pair.a, change.pair.b, change.estimate.sure
     return {
         "kind": str(change.kind), "outcome": str(change.outcome),
         "has_moved": "yes" if change.is_certain else "no", "direction": change.tone,

@@ -56,7 +56,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Exact numbers, in the units of the measurements; text that no spreadsheet computes."""
+    """Numbers to 12 digits, in the units of the measurements; text that no spreadsheet computes."""
     has_floors = any(row.is_floor for row in table.rows)
     header = ["task", csv_text(table.row_title), *(["is_baseline"] if table.is_of_variants else [])]
     header += ["is_floor"] if has_floors else []
@@ -153,7 +153,7 @@ def _latex_head(column: Column) -> str:
 
 
 def _numbers(entry: Entry) -> list[object]:
-    estimate = entry.estimate
+    estimate = entry.estimate.sure
     said = ", ".join(filter(None, (entry.note, *(mark.name for mark in entry.marks))))
     note = one_line(said) or ("" if estimate.point is not None else entry.text)
     return [estimate.point, estimate.low, estimate.high, estimate.n, note]

@@ -251,7 +251,9 @@ def _effect_of_ours(series: Series, one: Counterpart) -> tuple[Estimate, str, fl
     differences = paired_differences(mine, theirs)
     scaled = [100 * d for d in differences] if is_in_points else differences
     unit = "points" if is_in_points else "" if series.unit == "1" else series.unit
-    return mean_interval(scaled), unit, 0.0
+    most = 100.0 if is_in_points else 1.0
+    found = mean_interval(scaled)
+    return found.within(-most, most) if series.is_share else found, unit, 0.0
 
 
 def _written(effect: Estimate, unit: str, even: float) -> str:

@@ -30,6 +30,7 @@ _SENTENCES = {
     ClaimOutcome.REFUTED: "It does not hold here that {}.",
     ClaimOutcome.EQUIVALENT: "No difference matters here, so it does not hold that {}.",
     ClaimOutcome.IDENTICAL: "Both sides gave the same numbers, so it does not hold here that {}.",
+    ClaimOutcome.NO_DIFFERENCE: "No difference was seen, so it is not shown that {}.",
     ClaimOutcome.INCONCLUSIVE: "It stays open whether {}.",
     ClaimOutcome.UNDERPOWERED: "There are too few seeds to say whether {}.",
     ClaimOutcome.NOT_TESTED: "This scale cannot say whether {}.",
@@ -139,7 +140,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     """Which variant came out best; empty where none has a score, or none is trained."""
     if series is None or series.better == "none" or about.scale == SMOKE:
         return ""
-    means = {v: mean_interval(tuple(series.values(v).values())) for v in about.variants}
+    means = {v: series.mean(v) for v in about.variants}
     points = {v: one.point for v, one in means.items() if one.point is not None}
     if not points:
         return ""

@@ -17,9 +17,9 @@ from reports.escape import slug
 from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, Stroke, draw
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.axis_values import belongs
-from reports.results.series import Series
+from reports.results.series import Series, is_share
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate, mean_interval
+from reports.stats.intervals import Estimate, mean_interval, share_interval
 from suite.schema import About, Better
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
@@ -116,7 +116,7 @@ def curves_figure(about: About, curves: Curves) -> Drawing | None:
     The mean ends where the first seed ends, so that it is never one of survivors. None where no
     variant has points.
     """
-    lines = [_line(about, *some) for some in list(curves.seeds.items())[:MAX_LINES]]
+    lines = [_line(about, curves, variant) for variant in list(curves.seeds)[:MAX_LINES]]
     if not lines:
         return None
     drawn = [curves.seeds[about.variants[line.index]] for line in lines]
@@ -136,21 +136,22 @@ def curves_figure(about: About, curves: Curves) -> Drawing | None:
     )  # fmt: skip
 
 
-def mean_curve(seeds: Sequence[SeedCurve]) -> dict[float, Estimate]:
+def mean_curve(seeds: Sequence[SeedCurve], *, of_shares: bool = False) -> dict[float, Estimate]:
     """Step -> mean over all seeds, at the steps that every seed reached."""
     at_step = [dict(zip(seed.steps, seed.scores, strict=True)) for seed in seeds]
     return {
-        step: mean_interval([scores[step] for scores in at_step])
+        step: (share_interval if of_shares else mean_interval)([scores[step] for scores in at_step])
         for step in (seeds[0].steps if seeds else ())
         if all(step in scores for scores in at_step)
     }
 
 
-def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
+def _line(about: About, curves: Curves, variant: str) -> ChartLine:
     """Each seed, and their mean over the steps that every seed reached."""
     index, name = about.variants.index(variant), shown_name(about, variant)
     look, is_baseline = line_look(index), variant == about.baseline
-    mean = mean_curve(seeds)
+    seeds = curves.seeds[variant]
+    mean = mean_curve(seeds, of_shares=is_share(curves.metric, curves.unit))
     # One stroke with gaps: a thousand strokes would take matplotlib half a minute.
     thin = Stroke(
         x=[x for seed in seeds for x in (*seed.steps, math.nan)],

@@ -21,7 +21,7 @@ from reports.results.axis_values import belongs
 from reports.results.reading import Coverage, coverage
 from reports.results.series import Series, floors_of, is_bound, num_expected
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import for_quantities, for_scores, mean_interval
+from reports.stats.intervals import as_interval, for_quantities, for_scores
 from suite.schema import MIXER_ALONE, About
 
 MAX_ROWS = 60  # beyond, the table is the better picture
@@ -106,7 +106,7 @@ def score_figure(
         size = (7.2, 1.1 + _ROW_INCHES * sum(rooms))
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
-        mean = mean_interval(tuple(series.values(about.baseline).values())).point
+        mean = series.mean(about.baseline).point
         if mean is not None:
             axes.axvline(mean, color=GREY, linestyle=(0, (5, 4)), linewidth=1.2, zorder=1)
         for row, variant in zip(places, variants, strict=True):
@@ -143,7 +143,7 @@ def _draw_coverage(axes: Axes, row: float, cover: Coverage) -> None:
 
 def _draw_scores(axes: Axes, row: float, series: Series, variant: str, colour: str) -> None:
     values = tuple(series.values(variant).values())
-    estimate = mean_interval(values)
+    estimate = series.mean(variant)
     if estimate.low is not None and estimate.high is not None:
         axes.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=2.2)
     if estimate.point is not None and estimate.n > 1:
@@ -176,13 +176,15 @@ def _describe(series: Series, variants: Sequence[str]) -> str:
     unit = "" if series.unit == "1" else f" {series.unit}"
     parts = []
     for variant in variants:
-        estimate = mean_interval(tuple(series.values(variant).values()))
+        estimate = series.mean(variant)
         if estimate.point is None:
             parts.append(f"{variant}: no result")
         elif estimate.half_width is None:
             parts.append(f"{variant}: {estimate.point:.4g}{unit}")
-        else:
+        elif estimate.is_symmetric:
             parts.append(f"{variant}: {estimate.point:.4g} ± {estimate.half_width:.2g}{unit}")
+        else:
+            parts.append(f"{variant}: {estimate.point:.4g} {as_interval(estimate, _four)}{unit}")
     return "; ".join(parts) + "."
 
 
@@ -249,3 +251,7 @@ def _stacked(names: Sequence[_FloorName]) -> list[tuple[_FloorName, int]]:
         lines[level].append(name)
         found.append((name, level))
     return found
+
+
+def _four(value: float) -> str:
+    return f"{value:.4g}"

@@ -45,7 +45,7 @@ _ARROW = {"int64": pa.int64(), "float64": pa.float64(), "str": pa.string()}
 _ABOUT: TypeAdapter[About] = TypeAdapter(About)
 _LATE_IN_ABOUT = (
     "editions", "costs", "price", "part_titles", "opens_with", "held_out", "axis_values",
-    "named_axes",
+    "named_axes", "num_test_examples",
 )  # fmt: skip
 _LATE = {k: [] if v == () else v for k, v in LATE_IN_SPECIMENS.items()}  # as JSON has them
 

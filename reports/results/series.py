@@ -8,6 +8,7 @@ the score of its task only.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from functools import cached_property
 import pandas as pd
 
 from reports.results.reading import Reading, first_of_seeds, reading_of, resolution_of
+from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
 from suite.schema import (
     BASELINE_AGAIN,
     FLOORS,
@@ -44,6 +46,11 @@ def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
     return tuple(r for r in series.of(variant) if r.has_number) if series.unit == "s" else ()
 
 
+# Shares, by the last words of their names: what they are of, as validation data, comes before.
+_SHARE = re.compile(
+    r"(.*_)?(accuracy|exact_match|recall_at_\d+|pictures_right|objects_drawn|rouge_l|unfinished|"
+    r"localisation|pointing|alignment_error|attention_entropy)"
+)
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
 _Place = tuple[str, str, str, str]  # task, probe, environment, coordinate
 _Readings = Mapping[str, tuple[Reading, ...]]
@@ -78,6 +85,23 @@ class Series:
     def is_whole_score(self) -> bool:
         """Whether it is the score that a task is judged by: of no part, at no other length."""
         return self.is_score and not self.at
+
+    @property
+    def is_share(self) -> bool:
+        """Whether its numbers cannot lie outside 0 to 1."""
+        return is_share(self.metric, self.unit)
+
+    def mean(self, variant: str, confidence: float = CONFIDENCE) -> Estimate:
+        """Return the mean over the seeds of a variant, with its interval."""
+        values = tuple(self.values(variant).values())
+        return (share_interval if self.is_share else mean_interval)(values, confidence)
+
+    def mean_difference(
+        self, differences: Sequence[float], confidence: float = CONFIDENCE
+    ) -> Estimate:
+        """Return the mean of paired differences; that of two shares lies between -1 and 1."""
+        found = mean_interval(differences, confidence)
+        return found.within(-1.0, 1.0) if self.is_share else found
 
     @property
     def is_bound_to_environment(self) -> bool:
@@ -127,6 +151,11 @@ class Series:
             variant: {reading.seed: reading.value for reading in some}
             for variant, some in self._usable.items()
         }
+
+
+def is_share(metric: str, unit: str) -> bool:
+    """Whether numbers of a metric cannot lie outside 0 to 1."""
+    return unit == "1" and bool(_SHARE.fullmatch(metric))
 
 
 def is_bound(unit: str, metric: str = "") -> bool:

@@ -11,11 +11,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from scipy.special import stdtr, stdtrit
+from scipy.special import expit, logit, stdtr, stdtrit
 
 CONFIDENCE = 0.95
+_SURE_DIGITS = 12
+
+
+def rounded(value: float, digits: int = _SURE_DIGITS) -> float:
+    """Return the number to so many significant digits; what is not finite as it is.
+
+    The last digits of logarithms, sums and products depend on the processor's vector instructions
+    and on the number of threads. Fits, which enlarge such differences, need fewer than 12 digits.
+    """
+    return float(f"{value:.{digits}g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +49,37 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
+    def sure(self) -> Estimate:
+        """The numbers to the digits that are the same on all processors.
+
+        Those are 12 of the largest number, since an end near zero is a difference of larger ones;
+        whole numbers stay.
+        """
+        known = [abs(x) for x in (self.point, self.low, self.high) if x is not None]
+        largest = max(known, default=0.0)
+        if not 0 < largest < math.inf:
+            return self
+        decimals = _SURE_DIGITS - 1 - math.floor(math.log10(largest))
+        point, low, high = (
+            x if x is None or not math.isfinite(x) or x == round(x) else round(x, decimals)
+            for x in (self.point, self.low, self.high)
+        )
+        return Estimate(n=self.n, point=point, low=low, high=high)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether both ends are as far from the point, so that one number says both."""
+        if self.point is None or self.low is None or self.high is None:
+            return True
+        return math.isclose(self.point - self.low, self.high - self.point, rel_tol=1e-6)
+
+    def within(self, least: float, most: float) -> Estimate:
+        """Return the same with ends between two numbers: between which the truth is known to be."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(self.low, least), high=min(self.high, most))
+
+    @property
     def excludes_zero(self) -> bool:
         """Whether the whole interval lies on one side of zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
@@ -57,6 +98,23 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
         return Estimate(n=1, point=mean)
     half = float(stdtrit(n - 1, 0.5 + confidence / 2)) * standard_deviation(values) / math.sqrt(n)
     return Estimate(n=n, point=mean, low=mean - half, high=mean + half)
+
+
+def share_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Return mean and interval of numbers between 0 and 1; the interval stays between them, too.
+
+    Where Student's t interval would leave them, it is taken of the log-odds of the mean, with the
+    error that the delta method gives them, and transformed back: so surveys estimate shares. Equal
+    values at 0 or 1 have no spread, and an interval of no width.
+    """
+    plain = mean_interval(values, confidence)
+    half, mean = plain.half_width, plain.point
+    if not half or mean is None or not 0 < mean < 1 or not all(0 <= x <= 1 for x in values):
+        return plain
+    if mean - half >= 0 and mean + half <= 1:
+        return plain
+    middle, reach = float(logit(mean)), half / (mean * (1 - mean))
+    return replace(plain, low=float(expit(middle - reach)), high=float(expit(middle + reach)))
 
 
 def standard_deviation(values: Sequence[float]) -> float:
@@ -130,7 +188,7 @@ class Notation:
 
     def write(self, value: float) -> str:
         """The number, without its unit."""
-        scaled = value / self.factor
+        scaled = rounded(value / self.factor)
         if self.decimals is None:
             return _proper(_significant(scaled))
         return _proper(f"{scaled:.{self.decimals}f}")

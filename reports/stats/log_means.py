@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from reports.stats.intervals import CONFIDENCE, Estimate
+from reports.stats.intervals import CONFIDENCE, Estimate, rounded
 
 Array = npt.NDArray[np.float64]
 _NUM_DRAWS = 2000
@@ -81,11 +81,11 @@ class LogMeans:
         """
         point, n = float(weights @ self.means), int(self.counts[weights != 0].sum())
         if not self.freedom:
-            return Estimate(n=n, point=on_any_processor(point))
+            return Estimate(n=n, point=rounded(point))
         error = self.spread * math.sqrt(float(np.sum(weights**2 / self.counts)))
         half = self.quantile * error
         ends = point, point - half, point + half
-        point, low, high = map(on_any_processor, ends)
+        point, low, high = map(rounded, ends)
         return Estimate(n=n, point=point, low=low, high=high)
 
     def redraws(self) -> Array:
@@ -119,15 +119,6 @@ class LogMeans:
         """At each place, of each process from the mean."""
         both = zip(self.samples.values(), self.means, strict=True)
         return [[x - mean for x in some] for some, mean in both]
-
-
-def on_any_processor(value: float) -> float:
-    """The number to 12 digits.
-
-    The last ones of NumPy's logarithms and products depend on the processor's vector instructions,
-    and pages must be the same everywhere.
-    """
-    return float(f"{value:.12g}")
 
 
 def log_means(values: Mapping[int, Sequence[float]]) -> LogMeans:

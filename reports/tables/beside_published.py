@@ -39,6 +39,7 @@ from reports.stats.intervals import (
     for_estimates,
     mean_interval,
     paired_ratio,
+    share_interval,
 )
 from reports.tables.comparison import ARROWS, PARTIAL, no_number, time_marks
 from suite.schema import About
@@ -187,7 +188,8 @@ def _averages(arena: _Arena) -> Column:
         if missing:
             entries[variant] = Entry(text=f"no result on {', '.join(missing)}", tone="none")
             continue
-        one = mean_interval(_by_seed(arena, variant))
+        values = _by_seed(arena, variant)
+        one = (share_interval if first.is_share else mean_interval)(values)
         if one.point is None:
             entries[variant] = NO_ENTRY
             continue
@@ -297,7 +299,7 @@ def _smaller(series: Series, variant: str, baseline: str) -> Entry:
 
 
 def _mean(series: Series, variant: str) -> Estimate:
-    return mean_interval(tuple(series.values(variant).values()))
+    return series.mean(variant)
 
 
 def _footnotes(arena: _Arena) -> Iterator[str]:

@@ -34,7 +34,6 @@ from reports.stats.intervals import (
     as_interval,
     for_estimates,
     for_quantities,
-    mean_interval,
     paired_differences,
     paired_ratio,
 )
@@ -195,7 +194,7 @@ def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[C
 def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
     floors = floors_of(about, series)
     labels = (*variants, *floors)
-    estimates = {v: mean_interval(tuple(series.values(v).values())) for v in labels}
+    estimates = {v: series.mean(v) for v in labels}
     written = for_estimates(series.unit, [estimates[variant] for variant in variants])
     expected = num_expected(series, about)
     entries = {
@@ -213,7 +212,9 @@ def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
 def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
     reference = series.values(about.baseline)
     others = [variant for variant in variants if variant != about.baseline]
-    estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
+    estimates = {
+        v: series.mean_difference(paired_differences(series.values(v), reference)) for v in others
+    }
     written = for_estimates(series.unit, estimates.values())
     entries = {about.baseline: Entry(text="baseline")}
     for variant, one in estimates.items():
@@ -234,8 +235,8 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
 
 def _floor_difference(about: About, series: Series, floor: str, written: Notation) -> Entry:
     """To the baseline's mean: a plain number, since nothing of it is paired."""
-    reference = mean_interval(tuple(series.values(about.baseline).values())).point
-    own = mean_interval(tuple(series.values(floor).values())).point
+    reference = series.mean(about.baseline).point
+    own = series.mean(floor).point
     if own is None or reference is None:
         return NO_ENTRY
     difference = own - reference
@@ -246,9 +247,7 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
     """Medians of times and memory, with the ratio to the baseline; counts as they are."""
     is_count = not series.is_bound_to_environment
     estimates = {
-        variant: _count(tuple(series.values(variant).values()))
-        if is_count
-        else median_of(series.of(variant))
+        variant: _count(series, variant) if is_count else median_of(series.of(variant))
         for variant in variants
     }
     points = [one.point for one in estimates.values() if one.point is not None]
@@ -312,11 +311,12 @@ def no_number(readings: Sequence[Reading], otherwise: str = "no result") -> Entr
     return Entry(text=", ".join(fates) or otherwise, tone="none")
 
 
-def _count(values: Sequence[float]) -> Estimate:
+def _count(series: Series, variant: str) -> Estimate:
     """Counts that agree need no interval."""
+    values = tuple(series.values(variant).values())
     if len(set(values)) == 1:
         return Estimate(n=len(values), point=values[0])
-    return mean_interval(values)
+    return series.mean(variant)
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:

@@ -72,6 +72,11 @@ class _Pool:
         }
         return found if all(found.values()) else {}
 
+    def mean_difference(self, variant: str) -> Estimate:
+        """Return the pooled difference to the baseline, with its interval."""
+        found = pooled_interval(self.differences(variant))
+        return found.within(-1.0, 1.0) if self.first.is_share else found
+
     def is_complete(self, variant: str) -> bool:
         """Whether every planned seed of every task ended well."""
         return all(
@@ -164,7 +169,7 @@ def _column(
 def _differences(pool: _Pool) -> Column:
     first = pool.first
     others = [variant for variant in pool.variants if variant != pool.about.baseline]
-    estimates = {variant: pooled_interval(pool.differences(variant)) for variant in others}
+    estimates = {variant: pool.mean_difference(variant) for variant in others}
     written = for_estimates(first.unit, estimates.values())
     kind = "interquartile mean" if pool.is_trimmed else "mean"
     return Column(

@@ -233,13 +233,15 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
         )  # fmt: skip
         law = group.law
         fit = law.loss(one.point.num_parameters, one.point.num_tokens) if law else None
-        fitted[name] = NO_ENTRY if fit is None else Entry(
-            text=write(fit), estimate=Estimate(n=1, point=fit)
-        )  # fmt: skip
-        off[name] = NO_ENTRY if fit is None else Entry(
-            text=Notation(decimals=2).write_signed(100 * (found.point / fit - 1)),
-            estimate=Estimate(n=1, point=found.point / fit - 1),
-        )  # fmt: skip
+        fitted[name] = off[name] = NO_ENTRY
+        if fit is None:
+            continue
+        fitted[name] = Entry(text=write(fit), estimate=Estimate(n=1, point=fit))
+        miss = round(found.point / fit - 1, 6)  # a fit is sure of six digits
+        off[name] = Entry(
+            text=Notation(decimals=2).write_signed(100 * miss),
+            estimate=Estimate(n=1, point=miss),
+        )
     columns = (
         *_sizes({name: one for name, (_, one) in every.items()}),
         Column(key="loss", title="measured", measured_unit=unit, unit=unit, entries=measured),

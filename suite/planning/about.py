@@ -73,6 +73,7 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
         axis_values={v.label: _axis_values(baseline, v) for v in expanded.variants},
         named_axes={v.label: tuple(v.values) for v in expanded.variants},
+        num_test_examples=_num_test_examples(tasks),
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, expanded.num_seeds),
     )  # fmt: skip
@@ -141,6 +142,12 @@ def _part_titles(tasks: Iterable[str]) -> dict[str, dict[str, str]]:
     """As `About.part_titles`."""
     found = {task: dict(task_class(task).part_titles) for task in tasks if task != MIXER_ALONE}
     return {task: titles for task, titles in found.items() if titles}
+
+
+def _num_test_examples(tasks: Iterable[str]) -> dict[str, int]:
+    """As `About.num_test_examples`."""
+    found = {task: task_class(task).num_test_examples() for task in tasks if task != MIXER_ALONE}
+    return {task: count for task, count in found.items() if count is not None}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:

@@ -333,6 +333,7 @@ class About:
         axis_values: Variant -> axis -> its value, of every axis; a whole model by its label. Empty
             in results of versions that did not store it.
         named_axes: Variant -> the axes that its label names.
+        num_test_examples: Task -> examples of its test split, where a plan knows how many.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
@@ -366,6 +367,7 @@ class About:
     held_out: Mapping[str, int] = field(default_factory=dict)
     axis_values: Mapping[str, Mapping[str, Knob]] = field(default_factory=dict)
     named_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    num_test_examples: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def axes(self) -> tuple[str, ...]:

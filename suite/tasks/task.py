@@ -133,6 +133,11 @@ class Task(ABC):
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """The batch of one training step: a pure function of its arguments."""
 
+    @classmethod
+    def num_test_examples(cls) -> int | None:
+        """Return how many examples the test split has; None where only its data say."""
+        return None
+
     @abstractmethod
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """The whole split, in a fixed order, each example once; the last batch may be smaller."""

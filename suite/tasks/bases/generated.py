@@ -77,6 +77,11 @@ class GeneratedTask(Task):
         kind = kinds[int(stream.integers(1, low=0, high=len(kinds))[0])]
         return self.draw(stream, batch, kind)
 
+    @classmethod
+    def num_test_examples(cls) -> int | None:
+        """See `Task.num_test_examples`."""
+        return cls.num_held_out["test"]
+
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """As many of each kind, one kind after the other."""
         whole = _whole_split(type(self), self.length, split, self.num_held_out[split])

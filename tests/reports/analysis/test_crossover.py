@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,7 +53,26 @@ def test_exact_numbers_have_a_crossover_without_an_interval(
 ) -> None:
     found = _found(a, b)
     assert (found.kind, found.text) == (kind, text)
-    assert found.place == (point and Estimate(n=7, point=pytest.approx(point)))
+    assert found.place == (point and Estimate(n=7, point=pytest.approx(point, rel=1e-5)))
+
+
+def test_last_bits_of_times_move_nothing() -> None:
+    values = {v: timed(f, np.random.default_rng(1)) for v, f in
+              (("a", lambda n: 1000 * n), ("b", lambda n: n * n))}  # fmt: skip
+    found = [
+        crossover(growth({v: _off_by(bits, of) for v, of in values.items()}), "a", "b")
+        for bits in (0, 1, 3)
+    ]
+    assert found[0].kind is CrossoverKind.FASTER_FROM
+    assert found[0] == found[1] == found[2]
+
+
+def _off_by(bits: int, times: Mapping[int, Sequence[float]]) -> dict[int, list[float]]:
+    rng = random.Random(bits)
+    return {
+        place: [time + rng.randint(-bits, bits) * math.ulp(time) for time in some]
+        for place, some in times.items()
+    }
 
 
 def test_intervals_keep_their_word_at_three_processes() -> None:

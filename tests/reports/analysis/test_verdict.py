@@ -52,21 +52,30 @@ def test_two_pairs_are_too_few_however_clear(n: int) -> None:
     assert judge(Estimate(n=n, point=1.0, low=0.9, high=1.1), 0.1) is ClaimOutcome.UNDERPOWERED
 
 
-def _judged(a: list[Any], b: list[Any], better: str = "lower", **about: Any) -> Verdict:
-    spec = synthetic.MetricSpec(name="m", unit="bit", better=better)
+def _judged(
+    a: list[Any], b: list[Any], better: str = "lower", name: str = "m", unit: str = "bit",
+    losses: tuple[list[float], list[float]] | None = None, **about: Any,
+) -> Verdict:  # fmt: skip
+    spec = synthetic.MetricSpec(name=name, unit=unit, better=better)
+    loss = synthetic.MetricSpec(name="loss", unit="bit", better="lower")
     said = synthetic.about(
         variants=("a", "b"), baseline="b", tasks=("t",), probes=("quality",),
         metrics={"t": {"quality": (spec,)}},
         **({"num_seeds": max(len(a), len(b)),
-            "claim": ClaimSpec(statement="A beats B.", metric="m", a="a", b="b", by=0.02,
+            "claim": ClaimSpec(statement="A beats B.", metric=name, a="a", b="b", by=0.02,
                                source="", task="t")} | about),
     )  # fmt: skip
     rows = []
-    for name, values in (("a", a), ("b", b)):
+    for label, values in (("a", a), ("b", b)):
         for seed, value in enumerate(values):
             given = {"value": value} if isinstance(value, float) else value
             if given:
-                rows.append(synthetic.row(said, name, "t", "quality", spec, seed=seed) | given)
+                rows.append(synthetic.row(said, label, "t", "quality", spec, seed=seed) | given)
+    for label, some in zip("ab", losses or (), strict=False):
+        rows += [
+            synthetic.row(said, label, "t", "validation", loss, seed=seed, value=value)
+            for seed, value in enumerate(some)
+        ]
     return known(verdict(said, all_series(said, results_frame(rows))))
 
 
@@ -85,6 +94,46 @@ def test_equal_to_the_last_bit_is_identical_and_not_merely_equivalent() -> None:
     assert _judged(same, same).outcome is ClaimOutcome.IDENTICAL
     assert _judged(same, [2.0, 2.1, 2.2 + 1e-12]).outcome is ClaimOutcome.EQUIVALENT
     assert _judged([None], [None]).outcome is ClaimOutcome.INVALID
+
+
+def _of_shares(a: list[float], b: list[float], **more: Any) -> Verdict:
+    return _judged(a, b, better="higher", name="exact_match", unit="1", **more)
+
+
+def test_equal_shares_do_not_show_that_models_computed_the_same() -> None:
+    """Two models that both answer everything rightly may differ in all else."""
+    answer = _of_shares([1.0] * 3, [1.0] * 3)
+    assert answer.outcome is ClaimOutcome.NO_DIFFERENCE
+    assert answer.sentence == (
+        "A beats B: no difference seen, indicative; both gave 1.000 with each of 3 seeds, at the "
+        "end of what the score can show; the finite test split may hide a difference."
+    )
+    assert (answer.advantage.point, answer.advantage.low) == (0.0, None)
+    assert answer.num_seeds_to_settle is None
+    known_size = _of_shares([1.0] * 3, [1.0] * 3, num_test_examples={"t": 2_000})
+    assert "; 2,000 test examples leave it open by 0.0015 (95 %)." in known_size.sentence
+    inside = _of_shares([0.5, 0.6, 0.7], [0.5, 0.6, 0.7], num_test_examples={"t": 100})
+    assert inside.outcome is ClaimOutcome.NO_DIFFERENCE
+    assert "the same number with each of 3 seeds; 100 test examples leave it open by 0.096" in (
+        inside.sentence
+    )
+    assert _of_shares([0.0] * 3, [0.0] * 3).outcome is ClaimOutcome.NO_DIFFERENCE
+
+
+def test_equal_losses_show_that_models_computed_the_same() -> None:
+    same, other = [0.1, 0.2, 0.3], [0.1, 0.2, 0.3 + 1e-12]
+    found = [_of_shares([1.0] * 3, [1.0] * 3, losses=(same, of_b)) for of_b in (same, other)]
+    assert [one.outcome for one in found] == [ClaimOutcome.IDENTICAL, ClaimOutcome.NO_DIFFERENCE]
+
+
+@pytest.mark.parametrize("num_seeds", [1, 2])
+def test_too_few_equal_pairs_are_no_verdict(num_seeds: int) -> None:
+    for answer in (
+        _of_shares([1.0] * num_seeds, [1.0] * num_seeds),
+        _judged([2.0] * num_seeds, [2.0] * num_seeds),
+    ):
+        assert answer.outcome is ClaimOutcome.UNDERPOWERED
+        assert "at least 3 pairs are needed for a verdict" in answer.sentence
 
 
 def test_higher_is_better_turns_the_sign() -> None:

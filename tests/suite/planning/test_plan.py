@@ -393,6 +393,9 @@ def test_a_plan_says_what_a_report_must_know() -> None:
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}
+    assert about.num_test_examples == {}
+    drawn = plan(make_ablation(tasks=["parity"], probes=["quality"])).about
+    assert drawn.num_test_examples == {"parity": 2_000}
 
 
 def test_an_axis_may_hold_whole_models() -> None:
