@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from models import Architecture, Mixer, architecture_class, mixer_class
 from models.model_spec import content_hash
-from models.registry import mixer_pattern
+from models.registry import architecture_class, mixer_class, mixer_pattern
 from suite.events import PlannedCode, PlannedModule
 from suite.import_order import OURS, program_folder
 from suite.planning.loaded_source import is_changed, is_installed
@@ -26,7 +26,10 @@ from suite.schema import Plan
 from suite.spec import SpecError
 from suite.text import redact
 
-Part = type[Mixer] | type[Architecture]
+if TYPE_CHECKING:
+    from models import Architecture, Mixer
+
+    Part = type[Mixer] | type[Architecture]
 
 
 @dataclass(frozen=True)
