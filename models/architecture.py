@@ -43,6 +43,8 @@ class Architecture(nn.Module, ABC):
             parts that it does not train itself; empty where it trains all of them.
         siblings: By what they can be asked for, architectures whose parts have the names of its
             own: those on which a training may start where it cannot be asked for that itself.
+        files: Data files that a user's own architecture reads, by their paths from the folder of
+            its module; their content is part of the ids of trials.
         spec: What it was built from.
         config: Its knobs, defaults filled in.
     """
@@ -58,6 +60,7 @@ class Architecture(nn.Module, ABC):
     mask_mode: ClassVar[Literal["none", "pads_as_tokens"]] = "none"
     starts_from: ClassVar[Answer | Literal[""]] = ""
     siblings: ClassVar[Mapping[Answer, str]] = {}
+    files: ClassVar[tuple[str, ...]] = ()
 
     @dataclass(frozen=True, kw_only=True)
     class Config:

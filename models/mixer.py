@@ -76,6 +76,8 @@ class Mixer(nn.Module, ABC):
         mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
         positive_knobs: Fields of `Config` that must be at least 1.
         heads_divide_dim: Whether its field `heads` must divide the width.
+        files: Data files that a user's own mixer reads, by their paths from the folder of its
+            module; their content is part of the ids of trials.
     """
 
     version: ClassVar[int] = 1
@@ -98,6 +100,7 @@ class Mixer(nn.Module, ABC):
     mask_mode: ClassVar[Literal["exact", "pads_as_tokens", "none"]] = "none"
     positive_knobs: ClassVar[tuple[str, ...]] = ()
     heads_divide_dim: ClassVar[bool] = False
+    files: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Any) -> None:
         for key, value in {"dim": dim, "max_length": max_length}.items():

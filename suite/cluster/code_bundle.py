@@ -21,7 +21,7 @@ from typing import Any
 from models.model_spec import content_hash
 from suite.errors import QUIET
 from suite.import_order import OURS
-from suite.planning.own_modules import own_files, own_packages
+from suite.planning.own_modules import own_files, own_packages, refuse_unplanned
 from suite.provenance import COMMIT, commit
 from suite.schema import Plan
 from suite.spec import SpecError
@@ -86,13 +86,14 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     The plans must be made in this process: what they import is read off the interpreter.
 
     Raises:
-        SpecError: if they are larger than a cluster takes; it names the largest.
+        SpecError: if they are larger than a cluster takes, or were edited after the plan.
     """
     wanted = dict(_contents(plans))
     _refuse_too_large(wanted)
     for target, source in wanted.items():
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / target)
+    refuse_unplanned(plans)  # now, since a file may have been edited before it was copied
     return CodeBundle(
         packages=tuple(_folder_of(name) for name in OURS), files=folder,
         names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),

@@ -52,11 +52,17 @@ def refuse_changed_files() -> None:
             finder.refuse_changed_files()
 
 
+def planned_folders() -> tuple[str, ...]:
+    """Return the user's folders, which are not on the import path here."""
+    found = (each for each in sys.meta_path if isinstance(each, _PlannedFinder))
+    return next((finder.code.folders for finder in found), ())
+
+
 class _PlannedFinder(MetaPathFinder):
     """The first finder of a process that runs the user's code."""
 
     def __init__(self, code: PlannedCode) -> None:
-        self._code = code
+        self.code = code
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -66,7 +72,7 @@ class _PlannedFinder(MetaPathFinder):
         Raises:
             ImportError: for a module of the user's that was not planned.
         """
-        planned = self._code.modules.get(fullname)
+        planned = self.code.modules.get(fullname)
         if planned is None:
             self._refuse_unplanned(fullname, path)
             return None
@@ -85,9 +91,9 @@ class _PlannedFinder(MetaPathFinder):
     def _refuse_unplanned(self, fullname: str, path: Sequence[str] | None) -> None:
         """Refuse what lies in a folder of the user's; what lies elsewhere is not its concern."""
         parent = fullname.rpartition(".")[0]
-        if fullname in sys.stdlib_module_names or (parent and parent not in self._code.modules):
+        if fullname in sys.stdlib_module_names or (parent and parent not in self.code.modules):
             return
-        found = PathFinder.find_spec(fullname, path if parent else list(self._code.folders))
+        found = PathFinder.find_spec(fullname, path if parent else list(self.code.folders))
         if found is None or found.loader is None:
             return
         if not parent and PathFinder.find_spec(fullname) is not None:
@@ -100,7 +106,7 @@ class _PlannedFinder(MetaPathFinder):
 
     def refuse_changed_files(self) -> None:
         """As the function."""
-        for path, sha256 in self._code.digests.items():
+        for path, sha256 in self.code.digests.items():
             try:
                 is_same = hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha256
             except OSError:

@@ -34,7 +34,7 @@ from suite.events import (
     runs_own_code,
     writable_event,
 )
-from suite.execution.planned_code import refuse_changed_files
+from suite.execution.planned_code import planned_folders, refuse_changed_files
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import (
@@ -221,7 +221,7 @@ def own_frame(error: BaseException) -> str:
     own = [frame for frame in passed if not frame.filename.startswith((*_NOT_OWN, "<"))]
     if not own:
         return ""
-    folders = sorted((path for path in sys.path if path), key=len, reverse=True)
+    folders = sorted(filter(None, [*sys.path, *planned_folders()]), key=len, reverse=True)
     within = (path for path in folders if own[-1].filename.startswith(path + os.sep))
     file = os.path.relpath(own[-1].filename, next(within, os.path.dirname(own[-1].filename)))
     return f" (at {file}, line {own[-1].lineno}: {own[-1].line})"

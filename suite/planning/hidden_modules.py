@@ -67,8 +67,9 @@ def _refuse_elsewhere(folder: Path, top: str, importer: Path) -> None:
 
 
 def _origin(top: str) -> str:
+    """Return where Python has found the module, or would; empty for a folder without its file."""
     module = sys.modules.get(top)
-    if module is not None:
-        return str(getattr(module, "__file__", None) or "Python's own module")
-    spec = importlib.util.find_spec(top)
-    return str(spec.origin or "") if spec else ""
+    spec = importlib.util.find_spec(top) if module is None else getattr(module, "__spec__", None)
+    if spec is None or spec.origin is None:
+        return ""
+    return str(spec.origin) if spec.has_location else "Python's own module"

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from models import Architecture, Mixer, architecture_class, mixer_class
 from models.model_spec import content_hash
-from models.registry import mixer_pattern
+from models.registry import architecture_class, mixer_class, mixer_pattern
 from suite.events import PlannedCode, PlannedModule
 from suite.import_order import OURS, program_folder
 from suite.planning.loaded_source import is_changed, is_installed
@@ -26,7 +26,10 @@ from suite.schema import Plan
 from suite.spec import SpecError
 from suite.text import redact
 
-Part = type[Mixer] | type[Architecture]
+if TYPE_CHECKING:
+    from models import Architecture, Mixer
+
+    Part = type[Mixer] | type[Architecture]
 
 
 @dataclass(frozen=True)
@@ -356,7 +359,7 @@ def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
         modules=planned, digests={str(file): _sha256(_content(file)) for file in files},
         folders=_users_folders(plans),
     )  # fmt: skip
-    _refuse_unplanned(plans, parts)
+    refuse_unplanned(plans)
     return code
 
 
@@ -366,15 +369,20 @@ def _planned(module: OwnModule) -> PlannedModule:
 
 
 def _users_folders(plans: Iterable[Plan]) -> tuple[str, ...]:
-    """The folders of ablation files and of the program, and the current one."""
+    """Find the folders of ablation files; and of the program, and the current one, if imported."""
     found = [folder for plan in plans for folder in plan.source_paths]
-    found += [str(Path.cwd()), program_folder()]
-    return tuple(dict.fromkeys(folder for folder in found if folder and not is_installed(folder)))
+    path = {str(Path(entry).resolve()) for entry in sys.path}
+    found += [folder for folder in (str(Path.cwd()), program_folder()) if folder in path]
+    return tuple(dict.fromkeys(folder for folder in found if not is_installed(folder)))
 
 
-def _refuse_unplanned(plans: Iterable[Plan], parts: dict[str, Part]) -> None:
-    """Refuse what has other content than when it was planned."""
-    now = {name: identity(name, kind) for name, kind in parts.items()}
+def refuse_unplanned(plans: Sequence[Plan]) -> None:
+    """Refuse classes that have other content than when they were planned.
+
+    Raises:
+        SpecError: with the name of the class.
+    """
+    now = {name: identity(name, kind) for name, kind in own_parts(plans).items()}
     for trial in (trial for plan in plans for trial in plan.trials):
         for key, version in trial.versions.items():
             name = key.partition(" ")[2]

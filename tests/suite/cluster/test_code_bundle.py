@@ -129,6 +129,33 @@ def test_a_plan_made_from_the_parcel_has_the_same_trials(
     assert printed(folder, name) == [ids]
 
 
+def test_the_id_of_a_submission_holds_the_content_of_what_is_sent(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    """A helper that only the ablation's file imports is in no id of a trial."""
+
+    def digest(blocks: str, number: int) -> str:
+        (tmp_path / "own_blocks.py").write_text(blocks)
+        path = write_ablation()
+        path.write_text(f"import own_blocks\n{path.read_text()}")
+        folder = tmp_path / f"bundle{number}"
+        folder.mkdir()
+        return bundle_code([plan(str(path))], folder).digest()
+
+    assert digest("", 1) == digest("", 2) != digest("# edited", 3)
+
+
+def test_a_declared_file_travels(write_ablation: WriteAblation, folder: Path) -> None:
+    path = write_ablation(**mixer("mine_mixers"))
+    (path.parent / "mine_mixers.py").write_text(
+        MIXER.replace("    def", "    files = ('texts/words.txt',)\n\n    def")
+    )
+    (path.parent / "texts").mkdir()
+    (path.parent / "texts" / "words.txt").write_text("one")
+    found = bundle_code([plan(str(path))], folder)
+    assert set(found.sizes()) == {"mine.py", "mine_mixers.py", "texts/words.txt"}
+
+
 def test_too_large_names_the_largest(
     write_ablation: WriteAblation, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,3 +136,34 @@ def test_two_files_of_one_name_are_refused(write_ablation: WriteAblation, tmp_pa
 def test_the_recorded_name_of_a_path_needs_no_import() -> None:
     assert name_of("heads") == "heads"
     assert name_of("/no/such/folder/mine.py") == "mine"
+
+
+def test_a_helper_that_an_installed_module_hides_is_named(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    (tmp_path / "own_helper.py").write_text("import filelock\n")
+    (tmp_path / "filelock.py").touch()
+    path = write_ablation()
+    path.write_text(f"import own_helper\n{path.read_text()}")
+    sentence = _refusal(path)
+    assert f"{tmp_path / 'own_helper.py'} imports filelock, and Python finds" in sentence
+    assert f"not {tmp_path / 'filelock.py'}; rename the latter." in sentence
+
+
+def test_a_module_that_the_file_does_not_import_hides_nothing(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    (tmp_path / "filelock.py").write_text("1 / 0")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").write_text("1 / 0")
+    assert find(str(write_ablation()))
+
+
+def test_a_folder_with_a_name_of_ours_is_named_where_the_file_needs_it(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "gma.py").touch()
+    path = write_ablation()
+    path.write_text(f"from models.gma import GMA\n{path.read_text()}")
+    assert f"{tmp_path / 'models'} has the name of bakeoff's own package" in _refusal(path)
