@@ -194,10 +194,10 @@ def test_a_dry_visit_ends_in_time_with_its_table(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tools.gpu_visit", "--device", "cpu", "--out", str(out)]
     begun = time.monotonic()
     done = subprocess.run(
-        [*command, "--minutes", "1.5"], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, "--minutes", "2"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begun <= 1.5 * 60
+    assert time.monotonic() - begun <= 2 * 60
     assert done.stdout == (out / "table.txt").read_text()
     assert len(done.stdout.splitlines()) <= MOST_LINES
     for part in PARTS:

@@ -31,7 +31,7 @@ def items(visit: Visit) -> Iterator[Item]:
 def _run(visit: Visit) -> Finding:
     limit = int(visit.seconds_left) - _SECONDS_TO_STOP
     if limit < _LEAST_SECONDS:
-        return Finding(text=f"{limit} s are left, too few for a trial", status=STOPPED)
+        return Finding(text="too little time is left for a trial", status=STOPPED)
     visit.work.mkdir(exist_ok=True)
     if not (visit.work / JOURNAL).exists() and (visit.out / JOURNAL).exists():
         _copy(visit.out / JOURNAL, visit.work / JOURNAL)

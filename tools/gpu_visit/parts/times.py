@@ -25,7 +25,7 @@ from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.standard import baseline
 from tools.gpu_visit.stopwatch import Work, milliseconds, seconds_of, seconds_recorded
 
-_ABLATIONS = ("heads", "vision", "translation")
+_ABLATIONS = ("heads", "patch_positions", "vision")
 _FACTORS = (1, 4, 16)  # of the batch
 
 
