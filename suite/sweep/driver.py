@@ -33,7 +33,7 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
 from suite.planning.own_modules import source_of
-from suite.planning.plan import plan as plan_of
+from suite.planning.plan import distinct_plans
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
@@ -182,7 +182,7 @@ def run(
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
-    plans = [plan_of(each, scale=scale, seeds=seeds, settings=settings) for each in ablations]
+    plans = distinct_plans(ablations, scale=scale, seeds=seeds, settings=settings)
     return run_plans(plans, options or Options(), Console(stderr=True), display_for)
 
 
