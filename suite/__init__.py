@@ -14,11 +14,12 @@ claim_names()
 
 if TYPE_CHECKING:
     from suite.commands.from_python import plan, run
+    from suite.errors import NotRecorded
     from suite.execution.run_task import run_task
     from suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
 
 __all__ = [
-    "Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw",
+    "Ablation", "Claim", "Model", "NotRecorded", "Recipe", "Scale", "ScalingLaw",
     "plan", "run", "run_task", "vary",
 ]  # fmt: skip
 
@@ -27,6 +28,7 @@ _HOMES = {
         ("Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw", "vary"), "suite.spec"
     ),
     **dict.fromkeys(("plan", "run"), "suite.commands.from_python"),
+    "NotRecorded": "suite.errors",
     "run_task": "suite.execution.run_task",
 }
 

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from models.errors import did_you_mean
 from suite.schema import Status
@@ -48,6 +48,18 @@ class UnavailableError(RuntimeError):
     """Something outside this program is missing or does not answer."""
 
     exit_code: ClassVar[int] = UNAVAILABLE
+
+
+class NotRecorded(UnavailableError):
+    """A sweep whose results could not be recorded or reported; the journal keeps them.
+
+    Attributes:
+        outcome: The `SweepOutcome`, as the sweep would have returned it.
+    """
+
+    def __init__(self, sentence: str, outcome: Any) -> None:
+        super().__init__(sentence)
+        self.outcome = outcome
 
 
 class Diverged(ArithmeticError):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.commands.progress import display_for
+from suite.errors import NotRecorded
 from suite.planning.overrides import Setting
 from suite.planning.plan import plan as plan_ablation
 from suite.schema import Plan
@@ -27,8 +28,12 @@ def run(
 ) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
 
+    Trials that fail raise nothing: `SweepOutcome.counts` counts them by status, and they are rows
+    of the reports.
+
     Args:
-        ablations: As values, by name, or by the path of a file.
+        ablations: As values, by name, or by the path of a file. A value is recorded under its
+            `Ablation.name`, by default one made from its question.
         scale: ``quick``, ``standard`` or ``paper``.
         seeds: Number of seeds, instead of the scale's.
         out: The output folder, instead of that of `options`.
@@ -38,8 +43,11 @@ def run(
             scale's value, ``heads=[1, 2, 4]`` the values of an axis.
 
     Raises:
-        SpecError: for a specification that cannot be meant; nothing has run then.
+        SpecError: for a specification that cannot be meant, or two ablations of one name; nothing
+            has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
+        NotRecorded: where the results could not be recorded, or the reports not be written; the
+            journal keeps the results, and the error's `outcome` says how the trials ended.
     """
     options = options or Options()
     options = replace(
@@ -47,10 +55,13 @@ def run(
         executor=executor or options.executor,
     )  # fmt: skip
     with signals_interrupt():
-        return driver.run(
+        outcome = driver.run(
             *ablations, scale=scale, seeds=seeds, options=options, settings=overrides,
             display_for=display_for,
         )  # fmt: skip
+    if outcome.error:
+        raise NotRecorded(outcome.error, outcome)
+    return outcome
 
 
 def plan(

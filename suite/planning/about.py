@@ -15,7 +15,7 @@ from suite.planning.knobs import (
     load_mixers,
     with_defaults,
 )
-from suite.planning.loader import LoadedAblation
+from suite.planning.loader import VALUE, LoadedAblation
 from suite.planning.variants import Baseline, Variant, described, value_text
 from suite.schema import (
     FLOORS,
@@ -188,9 +188,15 @@ def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
 
 
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
-    """What runs this again; a user's file by its name, since its folder differs by machine."""
+    """What runs this again; a user's file by its name, since its folder differs by machine.
+
+    An ablation that a Python program holds is run by such a program.
+    """
     name = entry.file.name if entry.source_paths else entry.name
     asked = entry.ablation.scale(scale_name).seeds or SEEDS[scale_name]
+    if entry.file == VALUE:
+        in_python = f", seeds={num_seeds}" if num_seeds != asked else ""
+        return f'suite.run(ABLATION, scale="{scale_name}"{in_python}{entry.options})'
     seeds = f" --seeds {num_seeds}" if num_seeds != asked else ""
     return f"bakeoff run {name} --scale {scale_name}{seeds}{entry.options}"
 

@@ -40,6 +40,7 @@ from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 
 ALL = "all"
+VALUE = Path("ABLATION")  # in place of the file of an ablation that has none
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
 _MOST_PRINTED = 2_000  # characters of what an import prints
@@ -85,6 +86,19 @@ def find(name: str) -> LoadedAblation:
     raise SpecError(
         unknown_name("ablation", name, files) + " Or give the path of your own file, ending in .py."
     )
+
+
+def of_value(ablation: Ablation) -> LoadedAblation:
+    """The ablation that a Python program holds, under its own name.
+
+    Raises:
+        SpecError: if its name is that of a shipped one, which journal and store know already.
+    """
+    name = ablation.own_name
+    if name == ALL or name in shipped():
+        what = "means every shipped ablation" if name == ALL else "is a shipped ablation"
+        raise SpecError(f"Ablation: name={name!r} {what}; give yours another name.")
+    return LoadedAblation(name=name, ablation=ablation, note="", file=VALUE)
 
 
 def find_all(names: Sequence[str]) -> list[LoadedAblation]:
@@ -145,8 +159,14 @@ def _shadows(name: str) -> bool:
 def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> LoadedAblation:
     module = _executed(path, module_name)
     note = str(module.__doc__ or "").strip()
+    ablation = _the_ablation(module, path)
+    if ablation.name not in (None, path.stem):
+        raise SpecError(
+            f"{path}: name={ablation.name!r}: an ablation in a file is named like its file; leave "
+            "name out, or rename the file."
+        )
     return LoadedAblation(
-        name=path.stem, ablation=_the_ablation(module, path), file=path, source_paths=source_paths,
+        name=path.stem, ablation=ablation, file=path, source_paths=source_paths,
         note=writable(note),
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from models.model_spec import Knob
 from suite.errors import unknown_name
 from suite.planning.knobs import knob_types
-from suite.planning.loader import LoadedAblation
+from suite.planning.loader import VALUE, LoadedAblation
 from suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Model, Scale, SpecError, vary
 
 Setting = Knob | Sequence[Knob]
@@ -79,6 +79,12 @@ def as_options(settings: Mapping[str, Setting]) -> str:
     return "".join(f" --set {shlex.quote(text)}" for text in texts)
 
 
+def as_keywords(settings: Mapping[str, Setting]) -> str:
+    """The arguments of `suite.run` that say the same, as ``, heads=[1, 2, 4]``; else empty."""
+    several = {name: [*_several(value)] for name, value in settings.items()}
+    return "".join(f", {n}={v if len(v) > 1 else repr(v[0])}" for n, v in several.items() if v)
+
+
 def edited(
     entry: LoadedAblation, scale_name: str, settings: Mapping[str, Setting]
 ) -> LoadedAblation:
@@ -103,7 +109,8 @@ def edited(
             raise SpecError(unknown_name("field", name, {*_FIELDS, *types}))
     of_knobs = {name: _values(name, settings[name], types[name]) for name in others}
     ablation = _changed(ablation, scale_name, of_knobs)
-    return replace(entry, ablation=ablation, options=as_options(settings))
+    said = as_keywords({**of_fields, **of_knobs}) if entry.file == VALUE else as_options(settings)
+    return replace(entry, ablation=ablation, options=said)
 
 
 def _changed(

@@ -10,7 +10,6 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 
 from suite.errors import unknown_name
 from suite.planning.about import Expanded, about_of
@@ -23,7 +22,7 @@ from suite.planning.knobs import (
     with_defaults,
 )
 from suite.planning.loaded_source import forget_changed
-from suite.planning.loader import LoadedAblation, find, find_all
+from suite.planning.loader import LoadedAblation, find, find_all, of_value
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
 from suite.planning.same_values import with_distinct_values
@@ -83,6 +82,29 @@ def plans_of(
     return [plan(each, scale=scale, seeds=seeds, settings=settings) for each in find_all(names)]
 
 
+def distinct_plans(
+    ablations: Iterable[Ablation | str],
+    *,
+    scale: str,
+    seeds: int | None,
+    settings: Mapping[str, Setting] | None,
+) -> list[Plan]:
+    """The plans of ablations of one call, each once.
+
+    Raises:
+        SpecError: as `plan`; or if two bear one name, under which both would be recorded.
+    """
+    found: dict[str, Plan] = {}
+    for ablation in ablations:
+        each = plan(ablation, scale=scale, seeds=seeds, settings=settings)
+        if found.setdefault(each.about.ablation, each) != each:
+            raise SpecError(
+                f"two ablations are called {each.about.ablation!r}, under which both would be "
+                "recorded; give one of them another Ablation(name=...)."
+            )
+    return list(found.values())
+
+
 def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
     if isinstance(ablation, str):
         return find(ablation)
@@ -94,7 +116,7 @@ def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
             "file."
         )
     forget_changed()
-    return LoadedAblation(name="own", ablation=ablation, note="", file=Path("ABLATION"))
+    return of_value(ablation)
 
 
 def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:

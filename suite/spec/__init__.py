@@ -6,7 +6,9 @@ where they stand, in one sentence. No torch here; whether a model can be built i
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import re
 import reprlib
 import warnings
 from collections import Counter
@@ -29,6 +31,7 @@ SMOKE: ScaleName = "smoke"  # shows that an ablation works, and answers nothing
 SEEDS: Mapping[str, int] = {"smoke": 1, "quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
+_LETTERS_OF_A_QUESTION = 40  # in a name
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
 WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
 SWEEPS = frozenset(  # of a scale, and no axes
@@ -375,6 +378,9 @@ class Ablation(FrozenSpec):
             ``filters``, or where the ``words`` of a caption look. Where no model has it, nothing.
         scaling_law: Adds larger variants, and asks the page for the law that predicts them. A side
             of the claim may name them as ``mixer=lstm, held out``.
+        name: What journal, MLflow and reports call it where it is no file's: lower-case letters,
+            digits and underscores, at most 64, a letter first. By default a name made from the
+            question. An ablation in a file is named like its file.
     """
 
     question: Text
@@ -391,6 +397,17 @@ class Ablation(FrozenSpec):
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
     opens_with: Literal["", "attention", "positions", "filters", "words", "drawings"] = ""
     scaling_law: ScalingLaw | None = None
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")] | None = None
+
+    @property
+    def own_name(self) -> str:
+        """Return its name; without one some words of the question and a hash of it."""
+        if self.name is not None:
+            return self.name
+        words = re.sub(r"[^a-z0-9]+", "_", self.question.lower()).strip("_")
+        words = words[:_LETTERS_OF_A_QUESTION].rstrip("_")
+        sha256 = hashlib.sha256(self.question.encode()).hexdigest()[:8]
+        return f"{words if words[:1].isalpha() else f'question_{words}'.rstrip('_')}_{sha256}"
 
     def at_scale(self, scale: str) -> Ablation:
         """The same question with the values that its axes take there; at smoke without a claim.

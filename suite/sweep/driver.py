@@ -35,7 +35,7 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.overrides import Setting
 from suite.planning.own_modules import planned_code, source_of
-from suite.planning.plan import plan as plan_of
+from suite.planning.plan import distinct_plans
 from suite.planning.training_examination import remarks_on, unresumable
 from suite.provenance import num_cpus
 from suite.schema import FAILURES, Plan, Resources
@@ -185,7 +185,7 @@ def run(
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
-    plans = [plan_of(each, scale=scale, seeds=seeds, settings=settings) for each in ablations]
+    plans = distinct_plans(ablations, scale=scale, seeds=seeds, settings=settings)
     return run_plans(plans, options or Options(), Console(stderr=True), display_for)
 
 

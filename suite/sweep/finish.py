@@ -43,7 +43,8 @@ class SweepOutcome:
             finding that they have of another environment.
         num_left: Trials that the time limit has left for the next run; 0 where it did not come.
         continues: A clause that says from where the same command continues after a time limit.
-        error: One sentence if the store could not be reached; the journal keeps the results.
+        error: One sentence if the results could not be recorded or reported; the journal keeps
+            them. `suite.run` raises it as `suite.NotRecorded`.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
         summary: Lines for people: the scores and the verdict of each sweep.

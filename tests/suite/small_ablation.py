@@ -15,6 +15,7 @@ def make_ablation(*, scale: dict[str, Any] | None = None, **fields: Any) -> Abla
     return Ablation(
         **{
             "question": "How many?",
+            "name": "own",
             "baseline": Model(mixer="attention", heads=4),
             "axes": [vary("heads", [1, 4])],
             "tasks": ["shakespeare_characters"],

@@ -30,6 +30,7 @@ from suite.schema import Measurement, Plan, Point, Result, Status
 from suite.spec import SpecError
 from suite.sweep import driver
 from suite.sweep.driver import Options
+from suite.sweep.finish import SweepOutcome
 from suite.sweep.pending import Pending, pending_work
 from suite.timing.passes import Missing
 from tests.suite.heads_sweep import HEADS
@@ -243,7 +244,8 @@ def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) 
 
 def test_a_run_from_python_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr(driver, "run_plans", lambda *arguments: given.extend(arguments))
+    done = SweepOutcome(counts={}, num_run=0, num_missing=0)
+    monkeypatch.setattr(driver, "run_plans", lambda *some: given.extend(some) or done)
     suite.run(out="t2", executor="inline")
     assert given[-1] is display_for
     assert given[1] == Options(out=Path("t2"), executor="inline")

@@ -1,8 +1,12 @@
 """`--set`: the plan is that of the edited file, or one sentence says why there is none."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import suite
+from suite.planning.loader import of_value
 from suite.planning.overrides import parsed
 from suite.planning.plan import plan
 from suite.spec import Model, SpecError, vary
@@ -32,8 +36,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("options", EDITED)
 def test_the_trials_are_those_of_the_edited_file(options: str) -> None:
-    found = plan(make_ablation(), settings=parsed(options.split()))
-    edited = plan(make_ablation(**EDITED[options]))  # type: ignore[arg-type]
+    of_file = replace(of_value(make_ablation()), file=Path("own.py"))
+    found = plan(of_file, settings=parsed(options.split()))
+    edited = plan(replace(of_file, ablation=make_ablation(**EDITED[options])))  # type: ignore[arg-type]
     assert [t.trial_id for t in found.trials] == [t.trial_id for t in edited.trials]
     asked = "".join(f" --set {option}" for option in options.split())
     assert found.about.regenerate == edited.about.regenerate + asked
@@ -49,5 +54,7 @@ def test_what_cannot_be_set_is_one_sentence(options: str) -> None:
 def test_python_says_the_same_in_values() -> None:
     found = suite.plan(make_ablation(), steps=30, heads=[1, 2, 4])
     assert found == plan(make_ablation(), settings=parsed(["steps=30", "heads=1,2,4"]))
+    said = 'suite.run(ABLATION, scale="quick", steps=30, heads=[1, 2, 4])'
+    assert found.about.regenerate == said
     with pytest.raises(SpecError, match="did you mean 'steps'"):
         suite.run(make_ablation(), stepz=3)

@@ -1,0 +1,63 @@
+"""Do sweeps from Python have names of their own, and do failures to record them raise?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import suite
+from suite.planning.loader import find
+from suite.schema import Status
+from suite.spec import SpecError
+from suite.sweep import driver
+from suite.sweep.finish import SweepOutcome
+from tests.suite.small_ablation import WriteAblation, make_ablation
+
+WIDER = "Is wider better?"
+
+
+def _asking(question: str, widths: list[int]) -> suite.Ablation:
+    return make_ablation(question=question, name=None, axes=[suite.vary("dim", widths)])
+
+
+def test_a_name_is_made_from_the_question_and_stays() -> None:
+    name = _asking(WIDER, [8]).own_name
+    assert name.startswith("is_wider_better_")
+    assert name == _asking(WIDER, [16]).own_name  # another edition of the same question
+    alike = ["Is wider better", "is wider better?", "Ist breiter besser? 广", "广?", "2 or 3?"]
+    names = {_asking(question, [8]).own_name for question in alike}
+    assert len({name, *names}) == 6
+    for each in names:
+        assert make_ablation(name=each).own_name == each  # it is one that may be given
+    assert suite.plan(make_ablation(name="mine")).about.ablation == "mine"
+
+
+def test_names_that_clash_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    one, other = _asking(WIDER, [8]), _asking(WIDER, [16])
+    with pytest.raises(SpecError, match=r"two ablations are called 'is_wider_better_\w{8}'"):
+        suite.run(one, other, out=tmp_path / "out", executor="inline")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SpecError, match="name='heads' is a shipped ablation"):
+        suite.plan(make_ablation(name="heads"))
+    with pytest.raises(SpecError, match="Ablation: name='My study'"):
+        make_ablation(name="My study")
+
+
+def test_an_ablation_in_a_file_is_named_like_its_file(write_ablation: WriteAblation) -> None:
+    path = write_ablation(name="mine.py")
+    assert find(str(path)).name == "mine"
+    text = path.read_text()
+    for name, is_allowed in (("mine", True), ("other", False)):
+        path.write_text(text.replace("question=", f"name={name!r}, question="))
+        if is_allowed:
+            assert find(str(path)).name == "mine"
+            continue
+        with pytest.raises(SpecError, match="is named like its file; leave name out"):
+            find(str(path))
+
+
+def test_failed_trials_are_counted_and_raise_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = SweepOutcome(counts={Status.ERROR: 2, Status.OK: 1}, num_run=3, num_missing=0)
+    monkeypatch.setattr(driver, "run", lambda *ablations, **options: failed)
+    assert suite.run("heads", executor="inline").num_failed == 2

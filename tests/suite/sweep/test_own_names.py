@@ -1,0 +1,52 @@
+"""Does each ablation that a Python program holds have a record and a report of its own?"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+import suite
+from suite.errors import exit_code_of
+from suite.schema import Status
+from suite.sweep.verify import differences
+from tests.suite.small_ablation import make_ablation
+from tests.workplace import Workplace
+
+WIDER, DEEPER = "Is wider better?", "Is wider better, or deeper?"
+
+
+def _asking(question: str, widths: list[int]) -> suite.Ablation:
+    return make_ablation(
+        question=question, name=None, probes=["parameters"], axes=[suite.vary("dim", widths)],
+        scale={"seeds": 1},
+    )  # fmt: skip
+
+
+def test_each_question_is_recorded_and_reported_under_its_own_name(work: Workplace) -> None:
+    wider, deeper = _asking(WIDER, [8, 16]), _asking(DEEPER, [16, 32])
+    out = work.out
+    (out / "reports").write_text("a file stands in the way")
+    with pytest.raises(suite.NotRecorded, match="The reports cannot be written to") as raised:
+        suite.run(wider, out=out, executor="inline")
+    assert raised.value.outcome.counts == {Status.OK: 2}
+    assert exit_code_of(raised.value) == 4
+    (out / "reports").unlink()
+    outcome = suite.run(wider, deeper, out=out, executor="inline")
+    assert (outcome.counts, outcome.num_run) == ({Status.OK: 3}, 1)  # they share a trial
+    names = [page.parent.name for page in outcome.reports]
+    assert names == [wider.own_name, deeper.own_name]
+    for name, question in zip(names, (WIDER, DEEPER), strict=True):
+        page = (out / "reports" / name / "report.md").read_text()
+        assert question in page
+        assert 'suite.run(ABLATION, scale="quick")' in page
+    texts = [_variants(out, name) for name in names]
+    assert texts == [{"dim=8", "dim=16"},
+                     {"dim=16", "dim=32"}]  # fmt: skip
+    assert differences(out, None).differences == ()
+
+
+def _variants(out: Path, name: str) -> set[str]:
+    with (out / "reports" / name / "results.csv").open(newline="") as file:
+        return {row["variant"] for row in csv.DictReader(file)}
