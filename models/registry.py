@@ -343,9 +343,10 @@ def build_shapes(spec: ModelSpec) -> Architecture:
 def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:
     """The class behind a name of `table` or behind ``package.module:Class``."""
     if name not in table and ":" not in name:
+        near = did_you_mean(name, table)
+        known = "`bakeoff list` shows all" if near else f"known: {', '.join(table)}"
         raise ModelError(
-            f"unknown {kind} {name!r}{did_you_mean(name, table)} "
-            f"(known: {', '.join(table)}; your own is written package.module:Class)"
+            f"unknown {kind} {name!r}{near} ({known}; your own is written package.module:Class)"
         )
     found = _load(kind, table.get(name, name))
     if not (inspect.isclass(found) and issubclass(found, bases)):

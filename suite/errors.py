@@ -29,6 +29,12 @@ _OUR_PACKAGES = ("suite", "models", "reports")
 _OF_THE_DISK = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 )
+_MOST_ALLOWED = 20  # names that are listed though a near one was found
+_LISTED = {
+    "ablation": "`bakeoff list` shows",
+    "task": "`bakeoff list --tasks` shows",
+    "public data set": "`bakeoff data list` shows",
+}
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 
@@ -123,13 +129,18 @@ def classified(error: BaseException) -> tuple[Status, str]:
 
 
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
-    """One sentence for a name that is not allowed, with the nearest names and then all of them.
+    """Return one sentence for a name that is not allowed, with the nearest names.
+
+    All of them follow, unless they are many and a near one was found.
 
     Example: ``no ablation 'heds'; did you mean 'heads'? Allowed: complexity, heads.``
     """
     names = sorted(allowed)
-    hint = did_you_mean(name, names) or "."
-    return f"no {kind} {name!r}{hint} Allowed: {', '.join(names) or 'none'}."
+    hint = did_you_mean(name, names)
+    if hint and len(names) > _MOST_ALLOWED:
+        where = _LISTED.get(kind, "docs/catalogue.md lists")
+        return f"no {kind} {name!r}{hint} {where} all {len(names)}."
+    return f"no {kind} {name!r}{hint or '.'} Allowed: {', '.join(names) or 'none'}."
 
 
 def one_line(text: str) -> str:

@@ -21,6 +21,7 @@ from suite.cluster.capacity import NodeShape
 from suite.cluster.code_bundle import CodeBundle
 from suite.cluster.head_client import HeadClient, NotThere, is_loopback
 from suite.cluster.job_spec import PREFIX, STARTER, STARTER_SCRIPT, JobSpec, split_id
+from suite.errors import FAILED
 from suite.events import Unavailable
 
 PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
@@ -55,6 +56,11 @@ class Job:
     def is_alive(self) -> bool:
         """Whether it may still start or work."""
         return self.status in _LIVE
+
+    @property
+    def has_reports(self) -> bool:
+        """Return True if it has come to its end, where it writes the reports."""
+        return self.status == SUCCEEDED or self.exit_code == FAILED
 
     def is_called(self, name: str) -> bool:
         """By id, by that of the first attempt, or by an ablation's name or file."""
@@ -157,7 +163,8 @@ def stop_job(url: str, submission_id: str) -> Job:
         if time.monotonic() > until:
             raise Unavailable(
                 f"--address {url}: {submission_id} has not stopped within "
-                f"{_SECONDS_TO_STOP:g} seconds; `bakeoff status` shows when it has."
+                f"{_SECONDS_TO_STOP:g} seconds; `bakeoff status --address {url}` shows when "
+                "it has."
             )
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     return job

@@ -22,7 +22,8 @@ def cancel(names: Sequence[str], address: str) -> int:
         print(f"stopping {job.submission_id} ...", flush=True)
         ended = jobs.stop_job(url, job.submission_id)
         print(
-            f"{ended.submission_id}: {ended.status.lower()}; the same `bakeoff submit` resumes it."
+            f"{ended.submission_id}: {ended.status.lower()}; the same `bakeoff submit` resumes it, "
+            f"`bakeoff fetch {ended.submission_id} --address {url}` brings what is done"
         )
     return DONE
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from suite.cluster.address import check_url
-from suite.cluster.fetch_reports import fetch_reports
+from suite.cluster.fetch_reports import fetch_journal, fetch_reports
 from suite.cluster.jobs import Job, list_jobs
 from suite.errors import DONE
+from suite.events import Unavailable
+from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.spec import SpecError
+from suite.text import number_of
 
 
 def fetch(names: Sequence[str], address: str, out: Path) -> int:
     """Write their reports to `out`/reports, and print the pages; without a name the newest's.
+
+    Those of a sweep that was cancelled, or still runs, are made here from its journal.
 
     Raises:
         SpecError: for a name that was not submitted, or a folder that sweeps of its own are in.
@@ -26,9 +32,31 @@ def fetch(names: Sequence[str], address: str, out: Path) -> int:
         )
     url = check_url(address)
     for job in _newest(names, list_jobs(url), url):
-        for page in fetch_reports(url, job, out / "reports"):
+        bring = fetch_reports if job.has_reports else _reports_made_here
+        for page in bring(url, job, out / "reports"):
             print(f"report:    {page}", flush=True)
     return DONE
+
+
+def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
+    """Make the reports of the trials that are done, from the journal on the head.
+
+    Raises:
+        Unavailable: if there is no result yet.
+    """
+    from suite.reporting.build import reports_of, sweeps_to_report
+
+    names = [Path(name).stem for name in job.names.split()]
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        Journal(fetch_journal(url, job, Path(temporary)), read_only=True) as journal,
+    ):
+        number = len(journal.done())
+        if not number:
+            raise Unavailable(f"{job.submission_id} ({job.status.lower()}): no trial is done yet.")
+        state = f"{job.submission_id} ({job.status.lower()})"
+        print(f"{state}: {number_of(number, 'trial')} done so far in {job.out}", flush=True)
+        return reports_of(names, sweeps_to_report(journal, folder, None), folder)
 
 
 def _newest(names: Sequence[str], every: Sequence[Job], url: str) -> list[Job]:

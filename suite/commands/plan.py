@@ -21,6 +21,8 @@ from suite.planning.training_examination import remarks_on
 from suite.provenance import num_cpus
 from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
 from suite.sweep.pending import is_done
+from suite.tasks.data_files import is_absent
+from suite.tasks.registry import task_class
 from suite.text import in_money, in_words, number_of, price_in, some_of
 
 _CORES = "cores of a machine like this"
@@ -79,10 +81,17 @@ def _show_plan(
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
-    for sentence in filter(None, said):
+    for sentence in filter(None, (*said, *_missing_data(p))):
         print(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}\n")
+
+
+def _missing_data(p: Plan) -> Iterator[str]:
+    """Yield a sentence for each data set that has to be fetched before a run."""
+    sources = {task_class(task).source for task in p.about.data_sets}
+    for name in sorted({source.name for source in sources if is_absent(source)}):
+        yield f"the data set {name} is not here; `bakeoff data fetch {name}` brings it"
 
 
 def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None) -> str:

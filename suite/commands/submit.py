@@ -130,6 +130,7 @@ def _report(job: Job, url: str, to_run: str) -> None:
         print(f"{job.submission_id} works on this sweep already ({job.status.lower()})")
     print(f"look:   bakeoff status {where}")
     print(f"cancel: bakeoff cancel {job.submission_id} {where}")
+    print(f"fetch:  bakeoff fetch {job.submission_id} {where}, once it has ended or was cancelled")
     print(f"follow: the same command with --follow; in {job.out} are journal.db and reports/")
 
 

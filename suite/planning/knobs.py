@@ -188,7 +188,9 @@ def with_defaults(
     known = set().union(*owners.values(), *map(knobs_of, _varied_mixers(ablation)))
     for name in model.knobs:
         if name not in known:
-            raise SpecError(unknown_name(f"knob of {' or '.join(owners)} is called", name, known))
+            fields = {field for field in Model.model_fields if field != "knobs"}
+            kind = f"knob of {' or '.join(owners)} is called"
+            raise SpecError(unknown_name(kind, name, known | fields))
     found: dict[str, Knob] = {}
     try:
         for mixer in mixers:

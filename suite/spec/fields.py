@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import reprlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +13,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from suite.errors import UsageError, message, unknown_name
 
+_PATTERNS = {  # what the patterns of these fields allow
+    ("Model", "label"): "it must have 1 to 40 characters, not begin with a space, and be without "
+    "the signs = , ; ( )",
+    ("Recipe", "start"): "it must have 1 to 200 letters, digits and underscores",
+    ("Scale", "start"): "it must have 1 to 200 letters, digits and underscores",
+    ("Scale", "gpu_model"): "it must have at most 64 letters, digits, underscores and hyphens",
+}
 TUNED = "tuned"  # a learning rate that a search in the plan finds
 
 
@@ -57,10 +64,22 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
     if isinstance(given := first["input"], type):
         wanted = first.get("ctx", {}).get("class_name", given.__name__)
         return f"{spec.__name__}: {key} is a class; give an object, {wanted}(...)."
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = _in_our_words(first, spec)
     if not key:  # said of several fields together
         return f"{spec.__name__}: {message}."
     return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
+
+
+def _in_our_words(error: Mapping[str, Any], spec: type[BaseModel]) -> str:
+    """Return what is allowed, for the errors that pydantic words for programmers."""
+    kind, said = error["type"], str(error["msg"])
+    if kind == "sequence_str":
+        return f"it must be a list, as [{error['input']!r}]"
+    if kind in ("is_instance_of", "list_type", "tuple_type") and "Sequence" in said:
+        return f"it must be a list, as [{reprlib.repr(error['input'])}]"
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get((spec.__name__, str(error["loc"][0])), said)
+    return said.removeprefix("Value error, ").removeprefix("Input ")
 
 
 def printed(text: str) -> str:

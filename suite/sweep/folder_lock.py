@@ -46,7 +46,8 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
     except Timeout:
         raise FolderUnavailable(
             f"--out {out}: another run works here (locked by pid "
-            f"{path.read_text().strip() or 'unknown'}); wait for its end, or give another folder."
+            f"{path.read_text().strip() or 'unknown'}); wait for its end (`bakeoff run --wait` "
+            "does), or give another folder."
         ) from None
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import suite
+from models.errors import did_you_mean
 from suite.errors import REFUSED, UNAVAILABLE, USAGE, exit_code_of, one_line, unknown_name
 from suite.spec import SpecError
 
@@ -80,3 +81,16 @@ def test_one_line_is_printable_and_can_be_encoded(text: str) -> None:
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P"])))
 def test_what_prints_stays_as_it_is(text: str) -> None:
     assert one_line(text) == text
+
+
+def test_many_names_do_not_follow_where_a_near_one_was_found() -> None:
+    names = [*(f"name_{number}" for number in range(80)), "fashion_mnist"]
+    said = unknown_name("task", "fashion_mnst", names)
+    wanted = "no task 'fashion_mnst'; did you mean 'fashion_mnist'? "
+    assert said == f"{wanted}`bakeoff list --tasks` shows all 81."
+    assert "name_79" in unknown_name("task", "qqq", names)
+
+
+def test_the_nearest_by_edits_comes_first() -> None:
+    near = did_you_mean("positon", ["position_std", "pooling", "position"])
+    assert near.startswith("; did you mean 'position' or ")

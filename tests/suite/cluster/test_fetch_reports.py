@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from suite.cluster.fetch_reports import fetch_reports
+from suite.cluster.fetch_reports import fetch_journal, fetch_reports
 from suite.cluster.jobs import Job
 from suite.events import Unavailable
 from tests.suite.fake_server import http_server
@@ -20,7 +25,9 @@ JOB = Job(
 )  # fmt: skip
 
 
-def test_the_reports_arrive_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A head that runs each job in a shell of its own, at once."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     ran: list[subprocess.CompletedProcess[str]] = []
 
@@ -28,8 +35,8 @@ def test_the_reports_arrive_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if request.command == "POST":
             asked = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
             ran.append(subprocess.run(
-                asked["entrypoint"], shell=True, env={"HOME": str(tmp_path)}, check=False,
-                capture_output=True, text=True,
+                asked["entrypoint"], shell=True, check=False, capture_output=True, text=True,
+                env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
             ))  # fmt: skip
         status = "FAILED" if ran[-1].returncode else "SUCCEEDED"
         answers = {"submission_id": "x", "status": status, "logs": f"It runs.\n{ran[-1].stdout}"}
@@ -37,14 +44,42 @@ def test_the_reports_arrive_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         request.end_headers()
         request.wfile.write(json.dumps(answers).encode())
 
-    home, there = tmp_path / "fetched", tmp_path / "my out/reports/mine"
     with http_server(answer) as port:
-        url = f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}"
+
+
+def test_the_reports_arrive_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, there = tmp_path / "fetched", tmp_path / "my out/reports/mine"
+    with head(tmp_path, monkeypatch) as url:
         with pytest.raises(Unavailable, match="no reports of mine in ~/my out/reports there"):
             fetch_reports(url, JOB, home)
         assert not home.exists()
         there.mkdir(parents=True)
         for text in ("first", "second é"):  # over the first
             (there / "index.html").write_text(text)
+            (there.parent / "index.html").write_text(f"overview of {text}")
             (page,) = fetch_reports(url, JOB, home)
             assert page.read_text() == text
+            assert (page.parent.parent / "index.html").read_text() == f"overview of {text}"
+
+
+def test_of_a_cancelled_sweep_the_journal_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled = replace(JOB, status="STOPPED", exit_code=None)
+    assert JOB.has_reports
+    assert replace(JOB, status="FAILED", exit_code=5).has_reports
+    assert not cancelled.has_reports
+    (tmp_path / "copy").mkdir()
+    with head(tmp_path, monkeypatch) as url:
+        with pytest.raises(Unavailable, match=r"nothing was run in ~/my out there \(.*: stopped\)"):
+            fetch_journal(url, cancelled, tmp_path / "copy")
+        (tmp_path / "my out").mkdir()
+        with closing(sqlite3.connect(tmp_path / "my out/journal.db")) as kept:
+            kept.execute("PRAGMA journal_mode=WAL")
+            kept.execute("CREATE TABLE results (trial_id)")
+            kept.execute("INSERT INTO results VALUES ('a')")
+            kept.commit()  # what was written last is not in the file itself yet
+            file = fetch_journal(url, cancelled, tmp_path / "copy")
+    with closing(sqlite3.connect(file)) as found:
+        assert found.execute("SELECT trial_id FROM results").fetchall() == [("a",)]

@@ -206,3 +206,14 @@ def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
     sentence = "trainings took at most 3 GiB of a GPU: gpus={} holds one of them on {}; planned"
     assert sentence.format(0.0625, "H100 SXM") in said("h100")
     assert sentence.format(0.25, "L4") in said("l4")
+
+
+def test_a_data_set_that_has_to_be_fetched_is_named_with_its_command(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_command, "is_absent", lambda source: True)
+    show(Asked([own], "quick", 1), tmp_path / "out")
+    said = capsys.readouterr().out
+    assert (
+        "the data set shakespeare is not here; `bakeoff data fetch shakespeare` brings it" in said
+    )
