@@ -25,6 +25,9 @@ Two attributes of any module name parts of it, parameters or modules, by their p
     no_weight_decay    what weight decay leaves alone, besides vectors such as biases and gains:
                        A_log, class tokens
 
+The attributes `_no_reinit` and `_no_weight_decay` of a parameter, as Mamba's code sets them, say
+the same of it.
+
 Each part of a model draws from a random stream of its own. Were all parts drawn from one stream, a
 mixer with one more parameter would shift every later draw, and two variants with the same seed
 would differ in their embeddings too. Here a part's stream depends on the seed and on the part's
@@ -135,15 +138,17 @@ def linear_map(inputs: int, outputs: int) -> nn.Linear:
 
 _MISSING = object()
 Declaration = Literal["keeps_own_draw", "no_weight_decay"]
+# Attributes of parameters that say the same, in Mamba's code and in code after its model.
+_MARKS = {"keeps_own_draw": "_no_reinit", "no_weight_decay": "_no_weight_decay"}
 
 
 def declared(model: nn.Module, attribute: Declaration) -> set[nn.Parameter]:
-    """The parameters that the modules of a model declare; see the module's note.
+    """The parameters that the modules of a model declare, or that bear a mark; see the note above.
 
     Raises:
         ModelError: a name of what its module does not have.
     """
-    found: set[nn.Parameter] = set()
+    found = {each for each in model.parameters() if getattr(each, _MARKS[attribute], False)}
     for module in model.modules():
         for name in getattr(module, attribute, ()):
             path, _, last = name.rpartition(".")

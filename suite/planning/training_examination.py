@@ -39,10 +39,11 @@ _NUM_ROWS, _NUM_TOGETHER = 3, 2
 _STEPS_BEFORE = 2  # the checkpoint
 _STEP_SIZE = 1e-3
 _MOST_NAMED = 3
+_UNREAD_MARK = "_optim"
 _REDUCED = (torch.float32, torch.bfloat16, torch.float16)  # by DeepSpeed
 
 Given = Mapping[str, Tensor]
-_Aspect = Literal["unsaved", "rows_mixed", "unshared"]
+_Aspect = Literal["unsaved", "rows_mixed", "unshared", "unread"]
 
 
 def why_unsaved(spec: ModelSpec, asks_for: Answer) -> str:
@@ -81,11 +82,19 @@ def unresumable(plans: Iterable[Plan]) -> dict[str, str]:
 
 def remarks_on(plans: Iterable[Plan]) -> list[str]:
     """Return the sentences that a user should read before the trials run."""
-    return [
+    plans = list(plans)
+    unread = (
+        _first_finding("unread", spec, task_class(trial.task).asks_for)
+        for plan in plans
+        for trial in plan.trials
+        for spec in (trial.subjects if trial.training else ())
+    )
+    unsaved = (
         f"{why}; it is trained without checkpoints and starts from the beginning after an "
         "interruption"
-        for why in dict.fromkeys(unresumable(plans).values())
-    ]
+        for why in unresumable(plans).values()
+    )
+    return list(dict.fromkeys([*unsaved, *filter(None, unread)]))
 
 
 def _first_finding(aspect: _Aspect, spec: ModelSpec, asks_for: Answer) -> str:
@@ -125,6 +134,7 @@ class _Subject:
         """
         examine = {
             "unsaved": self._unsaved, "rows_mixed": self._rows_mixed, "unshared": self._unshared,
+            "unread": self._unread,
         }[aspect]  # fmt: skip
         for length in (min(self.spec.length, _LONGEST_EXAMINED), self.spec.length):
             with suppress(Exception):  # a user's class may raise anything
@@ -229,6 +239,18 @@ class _Subject:
                     "DeepSpeed cannot reduce"
                 )
         return ""
+
+    def _unread(self, length: int) -> str:
+        """Find the marks of S4's code; those of Mamba's are read."""
+        parameters = self._built().named_parameters()
+        names = [name for name, each in parameters if hasattr(each, _UNREAD_MARK)]
+        if not names:
+            return ""
+        return (
+            f"{self.name} sets {_UNREAD_MARK} on {_listed(names)}, which is not read: all "
+            "parameters have the learning rate of the recipe, and no_weight_decay lists what does "
+            "not decay"
+        )
 
 
 class _Numbers:

@@ -167,6 +167,28 @@ def test_what_a_module_declares_keeps_its_own_draw(
         build(spec("tagger", "conv", initialisation=initialisation))
 
 
+@others
+def test_what_bears_the_mark_of_mambas_code_keeps_its_own_draw(
+    initialisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv = mixer_class("conv")
+    plain = conv.__init__
+
+    def with_own(self: Any, **arguments: Any) -> None:
+        plain(self, **arguments)
+        self.table = nn.Parameter(torch.full((4, 5), 7.0))
+        self.dt = nn.Linear(DIM, DIM)
+        nn.init.constant_(self.dt.bias, 1e-3)
+        nn.init.constant_(self.dt.weight, 1e-3)
+        self.table._no_reinit = self.dt.bias._no_reinit = True  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(conv, "__init__", with_own)
+    mixer = build(spec("tagger", "conv", initialisation=initialisation)).trunk.blocks[0].mixer
+    assert (mixer.table == 7).all()
+    assert (mixer.dt.bias == 1e-3).all()
+    assert not (mixer.dt.weight == 1e-3).any()
+
+
 def test_parameters_without_weight_decay_are_found() -> None:
     model = build(spec("tagger", "conv", layer_scale=0.1))
     names = {

@@ -311,6 +311,8 @@ class Net(Architecture):
         self.norm = nn.BatchNorm1d(width) if kind == "norm" else nn.Identity()
         self.scale = nn.Parameter(torch.ones(width, dtype=TYPES.get(kind)))
         self.head = nn.Linear(width, self.spec.output_size)
+        if kind == "marks":
+            self.scale._optim = {"lr": 1e-4, "weight_decay": 0.0}
 
     def forward(self, inputs):
         self.calls += self.training and self.config.kind == "counts"
@@ -346,6 +348,11 @@ def test_a_plan_says_what_cannot_be_resumed_once(
     assert set(unresumable([found])) == trained
     show(Asked([file], "quick", 1), tmp_path / "out")
     assert capsys.readouterr().out.count(remark) == 1
+
+
+def test_a_plan_says_which_marks_are_not_read(written: Callable[..., Path]) -> None:
+    (remark,) = remarks_on([plan(str(written("marks")), seeds=2)])
+    assert remark.startswith("unsaved_net:Net sets _optim on 'scale', which is not read")
 
 
 @pytest.mark.parametrize(

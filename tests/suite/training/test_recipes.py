@@ -156,6 +156,14 @@ def test_what_a_module_declares_does_not_decay() -> None:
     assert len(spared["params"]) == 4  # type: ignore[arg-type]
 
 
+def test_what_bears_the_mark_of_mambas_code_does_not_decay() -> None:
+    model = nn.Linear(2, 2)
+    model.weight._no_weight_decay = True  # type: ignore[assignment]
+    decayed, spared = decayed_apart(nn.Sequential(model, nn.Linear(2, 3)), 0.1)
+    assert [tuple(p.shape) for p in decayed["params"]] == [(3, 2)]  # type: ignore[attr-defined]
+    assert spared["params"][0] is model.weight  # type: ignore[index]
+
+
 def test_accumulated_parts_have_the_gradient_of_the_whole_batch() -> None:
     whole, parts = _trained(), _trained(accumulation=4)
     torch.testing.assert_close(parts.map.weight, whole.map.weight, rtol=1e-5, atol=1e-6)
