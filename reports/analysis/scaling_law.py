@@ -355,7 +355,9 @@ def _settled(theta: Array, x: Array, z: Array, logs: Array, width: float) -> Arr
 def _is_free(theta: Array, slopes: Array, pulls: Array, top: Array) -> npt.NDArray[np.bool_]:
     """Whether a number does not stand at its limit with a lower loss beyond it: `[fit, 5]`."""
     ahead = np.sign(np.einsum("fpi,fp->fi", slopes, pulls))
-    return (_boxed(theta + _FINEST * ahead, top) != theta) | (ahead == 0)
+    is_inside = _boxed(theta + _FINEST * ahead, top) != theta
+    found: npt.NDArray[np.bool_] = is_inside | (ahead == 0)
+    return found
 
 
 def _linear(theta: Array, x: Array, z: Array, logs: Array) -> tuple[Array, Array]:
