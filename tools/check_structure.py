@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WINGS = ("suite", "reports", "models")
-MOST_LOOSE_FILES = {"suite": 9, "reports": 5}
+MOST_LOOSE_FILES = {"suite": 11, "reports": 5}
 MOST_FILES_IN_A_FOLDER = 24
 MOST_LINES_OF_A_FILE = 500
 MOST_LINES_OF_A_FUNCTION = 40

@@ -63,6 +63,7 @@ def plan(
         SpecError: for anything misspelt, mistyped, impossible in the baseline, or too large.
     """
     entry = _entry(ablation)
+    forget_versions()
     try:
         return _expanded(edited(entry, scale, settings) if settings else entry, scale, seeds)
     except SpecError as error:
@@ -120,7 +121,6 @@ def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
 
 
 def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:
-    forget_versions()
     entry = replace(entry, ablation=with_floors(entry.ablation.at_scale(scale_name)))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
