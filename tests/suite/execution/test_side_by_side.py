@@ -47,7 +47,7 @@ class Noting(Mixer):
 '''
 ABLATION = """from suite import Ablation, Model, Scale, vary
 ABLATION = Ablation(
-    question="?", baseline=Model("tagger", mixer="noting:Noting", feed_forward_ratio=1),
+    question="?", baseline=Model("tagger", mixer="own_noting:Noting", feed_forward_ratio=1),
     axes=[vary("feed_forward_ratio", [1, 2, 3, 4])], tasks=["shakespeare_masked"],
     probes=["parameters"],
     scales={"quick": Scale(dim=8, depth=1, length=8, steps=1, batch=1)},
@@ -83,10 +83,9 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Planned before anybody believes in GPUs."""
-    (tmp_path / "noting.py").write_text(MIXER)
+    (tmp_path / "own_noting.py").write_text(MIXER)
     (tmp_path / "own.py").write_text(ABLATION)
     trials = plan(str(tmp_path / "own.py")).trials
-    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(side_by_side, "num_cpus", lambda: 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
