@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from suite.errors import FAILED, be_quiet, exit_code_of, message, said_of
+from suite.errors import FAILED, be_quiet, ensure_home, exit_code_of, message, said_of
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -430,6 +430,7 @@ def doctor(out: Out = OUT) -> None:
 def main() -> None:
     """The console script. A user's mistake is one sentence; a fault of ours a traceback."""
     be_quiet()
+    ensure_home()
     try:
         app()
     except Exception as error:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.commands.progress import display_for
+from suite.errors import ensure_home
 from suite.planning.overrides import Setting
 from suite.planning.plan import plan as plan_ablation
 from suite.schema import Plan
@@ -40,6 +41,7 @@ def run(
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
+    ensure_home()
     options = options or Options()
     options = replace(
         options, out=Path(options.out if out is None else out),
