@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from suite.errors import FAILED, be_quiet, exit_code_of, message, said_of
+from suite.errors import FAILED, be_quiet, ensure_home, exit_code_of, message, said_of
 from suite.terminal import prepare_output
 
 app = typer.Typer(
@@ -432,6 +432,7 @@ def main() -> None:
     """The console script. A user's mistake is one sentence; a fault of ours a traceback."""
     prepare_output()
     be_quiet()
+    ensure_home()
     try:
         app()
     except Exception as error:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
+import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 from models.errors import did_you_mean
@@ -184,6 +188,23 @@ def words_of(error: BaseException) -> str:
     except Exception:
         said = "(its message cannot be had)"
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def ensure_home() -> None:
+    """Set HOME where neither it nor passwd names a home: MLflow, Ray and torch cannot do without.
+
+    It is a folder in the temporary one, which nobody else can read.
+    """
+    try:
+        Path.home()
+    except RuntimeError:
+        home = Path(tempfile.gettempdir(), f"bakeoff-home-{os.getuid()}")
+        with suppress(OSError):
+            home.mkdir(mode=0o700)
+        found = home.lstat() if home.exists() else None
+        is_own = found is not None and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        os.environ["HOME"] = str(home) if is_own else tempfile.mkdtemp(prefix="bakeoff-home-")
+        os.environ.setdefault("USER", f"uid-{os.getuid()}")  # getpass asks passwd else
 
 
 def be_quiet() -> None:

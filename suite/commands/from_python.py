@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.commands.progress import display_for
-from suite.errors import NotRecorded
+from suite.errors import NotRecorded, ensure_home
 from suite.planning.overrides import Setting
 from suite.planning.plan import plan as plan_ablation
 from suite.schema import Plan
@@ -49,6 +49,7 @@ def run(
         NotRecorded: where the results could not be recorded, or the reports not be written; the
             journal keeps the results, and the error's `outcome` says how the trials ended.
     """
+    ensure_home()
     options = options or Options()
     options = replace(
         options, out=Path(options.out if out is None else out),

@@ -61,7 +61,13 @@ from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, mlflow_is_installed, store_of, try_rebase
+from suite.tracking.location import (
+    Store,
+    mlflow_is_installed,
+    refuse_unusable,
+    store_of,
+    try_rebase,
+)
 from suite.tracking.restore import taken_over
 from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
@@ -225,6 +231,7 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
 
     A result that this folder has already stays as it is.
     """
+    refuse_unusable(options.store)
     with Journal(file.resolve(), read_only=True) as other:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
@@ -279,14 +286,16 @@ def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
 
 
 def refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
-    """Refuse missing or altered data, and what this machine can never run.
+    """Refuse missing or altered data, what this machine can never run, and a store of no use.
 
     What a cluster can run is checked once it has been joined.
 
     Raises:
         TaskError: for the data.
         Unavailable: for the machine.
+        UnusableFile: for a store that is a file.
     """
+    refuse_unusable(options.store)
     for task in {task for plan in plans for task in plan.about.data_sets}:
         refuse_damaged(task_class(task).source)
     if options.executor == "inline":

@@ -122,6 +122,12 @@ _UNREACHABLE = {
     "timed out": "it does not answer in time",
     "Failed to resolve": "no host of that name is known here",
 }
+# What no waiting changes: MLflow's error codes, and words of MLflow, alembic and SQLite.
+_SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED", "ENDPOINT_NOT_FOUND")
+_NEVER = (
+    "not in a valid JSON format", "out-of-date database schema", "Can't locate revision",
+    "readonly database", "not a database", "No module named",
+)  # fmt: skip
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 
@@ -133,23 +139,32 @@ class StoreRefuses(StoreUnavailable):
     """The store answers, and would refuse the same request again, however often it is sent."""
 
 
+class UnusableStore(StoreUnavailable):
+    """It is no MLflow store that this program may use, and waiting does not change that."""
+
+
 @contextmanager
 def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
     """Turn these errors into `StoreUnavailable`, one sentence that shows no password.
 
-    Into `StoreRefuses` where MLflow says that the request is not valid.
+    Into `StoreRefuses` where MLflow says that the request is not valid, `UnusableStore` where none
+    will ever be answered.
     """
     try:
         yield
     except errors as error:
         reason = _reason(str(error).strip() or type(error).__name__)
-        is_refused = getattr(error, "error_code", "") == _INVALID
+        code = getattr(error, "error_code", "")
+        is_refused = code == _INVALID
+        is_unusable = code in _SHUT or any(sign in str(error) for sign in _NEVER)
     else:
         return
     for secret in secrets_of(uri):
         reason = reason.replace(secret, "***")
     reason = redact(reason)[:300]
     kind, does = (StoreRefuses, "refuses") if is_refused else (StoreUnavailable, "is not available")
+    if is_unusable and not is_refused:
+        kind, does = UnusableStore, "cannot be used"
     raise kind(f"The MLflow store {redact(uri)} {does}: {reason}") from None
 
 

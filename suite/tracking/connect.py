@@ -88,7 +88,8 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
     failures = (
         mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, UnexpectedAnswer, OSError,
     )  # fmt: skip
-    with store_errors(uri, (*failures, sqlite3.Error)):
+    # The driver of a database may not be installed.
+    with store_errors(uri, (*failures, sqlite3.Error, ImportError)):
         database = sqlite_path(uri)
         has_content = database is not None and database.exists() and database.stat().st_size > 0
         if database is not None and is_new_allowed and not has_content:

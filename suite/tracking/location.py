@@ -6,15 +6,18 @@ import importlib.util
 import os
 import re
 import sqlite3
+import tempfile
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from suite.errors import RefusedError, UsageError
+from suite.errors import RefusedError, UnavailableError, UsageError
 from suite.spec import SpecError
 from suite.text import command, redact
 
+# MLflow and SQLAlchemy decode the path of a file as if it were an address.
+_UNFIT = re.compile(r"\?|%[0-9a-fA-F]{2}")
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "mysql", "mssql")
 _ALLOWED = "sqlite:///PATH, http://HOST:PORT, https://HOST or postgresql://HOST/NAME"
@@ -33,6 +36,10 @@ _SECONDS_TO_WAIT = 1.0  # for whoever writes to the file now
 
 class BadUri(UsageError):
     """The address is not valid: exit 2."""
+
+
+class UnusableFile(UnavailableError):
+    """No store can ever be written at the path, as it is now: exit 4."""
 
 
 class RefusedUri(RefusedError):
@@ -65,13 +72,66 @@ def store_of(out: Path, tracking_uri: str | None) -> Store:
 
     Raises:
         BadUri, RefusedUri: see `check_tracking_uri`.
+        SpecError: if a local store cannot keep artifacts in a folder of that name.
     """
     out = out.resolve()
-    artifacts = out / "artifacts"
-    if tracking_uri is None:
-        return Store(uri=f"sqlite:///{out / 'mlflow.db'}", artifacts=artifacts, out=out)
-    uri = check_tracking_uri(tracking_uri)
-    return Store(uri=uri, artifacts=artifacts if uri.startswith("sqlite:") else None, out=out)
+    if tracking_uri is not None:
+        uri = check_tracking_uri(tracking_uri)
+        if not uri.startswith("sqlite:"):
+            return Store(uri=uri, artifacts=None, out=out)
+    if _UNFIT.search(str(out)) or not str(out).isprintable():
+        raise SpecError(
+            f"--out {str(out)!r}: MLflow reads '?', and '%' before two hexadecimal digits, in the "
+            "path of a folder as parts of an address, and takes no line breaks; rename the folder."
+        )
+    uri = f"sqlite:///{out / 'mlflow.db'}" if tracking_uri is None else uri
+    return Store(uri=uri, artifacts=out / "artifacts", out=out)
+
+
+def refuse_unusable(store: Store) -> None:
+    """Refuse a file that can never be a store; nothing is asked of a server.
+
+    A file that is locked is passed: it is written to later.
+
+    Raises:
+        UnusableFile: if it is a folder, is another program's, or cannot be written.
+    """
+    file = sqlite_path(store.uri)
+    if file is None or not mlflow_is_installed():
+        return
+    problem = ""
+    try:
+        if file.is_dir():
+            problem = "this is a folder"
+        elif file.is_file() and file.stat().st_size:
+            problem = _fault_of_database(file)
+        elif (
+            store.out is None or file.parent != store.out
+        ):  # the output folder has a lock of its own
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=file.parent):
+                pass
+    except (FileExistsError, NotADirectoryError):
+        problem = "a file is in the way"
+    except OSError as error:
+        problem = f"it cannot be written: {error.strerror}"
+    except sqlite3.Error as error:
+        problem = "" if "locked" in str(error) else f"it cannot be used: {error}"
+    if problem:
+        raise UnusableFile(
+            f"The MLflow store {file}: {problem}; give another --out or --tracking-uri."
+        )
+
+
+def _fault_of_database(file: Path) -> str:
+    """Return why the file, which is not empty, is not a store; raises if it cannot be written."""
+    with closing(sqlite3.connect(file, timeout=_SECONDS_TO_WAIT, isolation_level=None)) as db:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        if names and not {"experiments", "runs"} <= names:
+            return "it is a database of another program"
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("ROLLBACK")
+    return ""
 
 
 def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
@@ -145,10 +205,11 @@ def _checked_sqlite(uri: str, shown: str) -> str:
     is_no_file = path in ("", ":memory:") or path.endswith("/") or "\0" in path or is_too_long
     if not uri.startswith("sqlite:///") or is_no_file:
         raise BadUri(f"--tracking-uri {shown!r} names no file; allowed: sqlite:///PATH.")
-    if ".." in re.split(r"[/\\]", path) or "?" in path or path.startswith("file:"):
+    is_odd = _UNFIT.search(uri) or path.startswith("file:")
+    if ".." in re.split(r"[/\\]", path) or is_odd:
         raise RefusedUri(
-            f"--tracking-uri {shown}: a path with '..' or options is refused; "
-            "give the plain path of the file."
+            f"--tracking-uri {shown}: a path with '..', options or '%' before two hexadecimal "
+            "digits is refused; give the plain path of the file."
         )
     return uri
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
 from suite.journal.journal import Journal
 from suite.text import redact
-from suite.tracking.client import StoreUnavailable
+from suite.tracking.client import StoreUnavailable, UnusableStore
 from suite.tracking.experiments import OutputFolder, TrashedExperiment, folder_of
 from suite.tracking.location import Store, is_own, mlflow_is_installed
 from suite.tracking.read_runs import StoreReader
@@ -54,6 +54,7 @@ def taken_over(
         DamagedStore: if what the store holds of a sweep is damaged, by its SHA-256: to run on
             would write over it. A StoreUnavailable, so exit 4.
         TrashedExperiment: if the experiment was deleted in the dashboard; exit 4, too.
+        UnusableStore: if the store can never be used; exit 4, too.
     """
     was_empty = not journal.entries()
     is_complete = not was_empty and is_own(store, journal.path.parent)
@@ -64,7 +65,7 @@ def taken_over(
         _check_that_it_answers(store)
         renamed = list(_renamed(StoreReader(store.uri, folder), keys))
         number = 0 if is_complete else rebuild(journal, store, keys, folder)
-    except (DamagedStore, TrashedExperiment):
+    except (DamagedStore, TrashedExperiment, UnusableStore):
         raise
     except StoreUnavailable as error:
         return f"The run goes on without a store; the journal keeps the results. {error}"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import http.server
 import resource
 import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from suite import cli
-from suite.errors import UNAVAILABLE, exit_code_of
+from suite.errors import UNAVAILABLE, UnavailableError, exit_code_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.schema import Result
@@ -23,6 +24,7 @@ from suite.sweep import mlflow_sync
 from suite.sweep.driver import Options, run
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
+from suite.tracking.client import UnusableStore
 from tests.suite.fake_server import http_server
 from tests.workplace import Workplace
 
@@ -73,9 +75,6 @@ def no_database(database: Path) -> Iterator[None]:
     "fault",
     [
         pytest.param(locked, id="locked", marks=pytest.mark.slow),  # SQLite waits 5 s each time
-        pytest.param(read_only, id="read-only"),
-        pytest.param(too_old, id="too old"),
-        pytest.param(no_database, id="no database", marks=pytest.mark.slow),
     ],
 )
 def test_all_results_are_in_the_journal_and_reach_the_store_once_it_is_mended(
@@ -91,6 +90,49 @@ def test_all_results_are_in_the_journal_and_reach_the_store_once_it_is_mended(
     for engine in SqlAlchemyStore._engine_map.values():
         engine.dispose()  # an open connection stays read-only; the next command has its own
     assert repaired(work.out, None).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (read_only, "attempt to write a readonly database"),
+        (too_old, "out-of-date database schema"),
+        (no_database, "file is not a database"),
+    ],
+)
+def test_a_store_that_can_never_work_is_refused_before_anything_runs(
+    work: Workplace, fault: Callable[[Path], AbstractContextManager[None]], why: str
+) -> None:
+    file = work.ablation(probes=["parameters"])
+    with fault(work.out / "mlflow.db"), pytest.raises(UnavailableError, match=why) as refused:
+        run(file, options=options(work))
+    assert exit_code_of(refused.value) == UNAVAILABLE
+    assert "\n" not in str(refused.value)
+    if (work.out / "journal.db").exists():
+        with Journal(work.out / "journal.db", read_only=True) as journal:
+            assert journal.attempts() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [(200, "not in a valid JSON format"), (404, "404"), (401, "401")]
+)
+def test_a_server_of_another_kind_is_refused_before_anything_runs(
+    work: Workplace, code: int, why: str
+) -> None:
+    def answer(request: http.server.BaseHTTPRequestHandler) -> None:
+        request.send_response(code)
+        request.send_header("Content-Length", "14")
+        request.end_headers()
+        request.wfile.write(b"<html>Welcome!")
+
+    with http_server(answer) as port:
+        uri = f"http://127.0.0.1:{port}"
+        with pytest.raises(UnusableStore, match=why) as refused:
+            run(
+                work.ablation(probes=["parameters"]),
+                options=Options(out=work.out, executor="inline", tracking_uri=uri),
+            )
+    assert exit_code_of(refused.value) == UNAVAILABLE
 
 
 @pytest.mark.parametrize(
