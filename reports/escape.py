@@ -19,7 +19,6 @@ _JOINERS = "‌‍"  # needed to write some scripts, and harmless
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # categories of characters
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#!])")
 _FORMULA_STARTS = "=+-@＝＋－＠"
-_PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _UNSAFE_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_SLUG = 80
 
@@ -88,10 +87,8 @@ def markdown_inline_code(text: str) -> str:
 
 
 def csv_text(text: str) -> str:
-    """Text that a spreadsheet shows and never computes (CWE-1236); a plain number stays one."""
+    """Text that a spreadsheet shows and never computes (CWE-1236)."""
     shown = visible(text)
-    if _PLAIN_NUMBER.fullmatch(shown):
-        return shown
     is_formula = shown.lstrip()[:1] in tuple(_FORMULA_STARTS) or shown[:1] in ("\t", "\r", "\n")
     return f"'{shown}" if is_formula else shown
 
