@@ -86,7 +86,7 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
         ["mine.py:10: Scale: no field 'lernin_rate'; did you mean 'learning_rate'"],
     ),
     "line-05 a string for a number": (_scale(learning_rate='"1e-3"'), ["learning_rate='1e-3'"]),
-    "line-05 a bool for a whole number": (_scale(steps="True"), ["steps=True", "integer"]),
+    "line-05 a bool for a whole number": (_scale(steps="True"), ["steps=True", "whole number"]),
     "line-05 8.0 heads": (
         _model('mixer="attention", heads=8.0'), ["heads=8.0", "a whole number"],
     ),
