@@ -114,7 +114,7 @@ def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: obj
     assert kept == value
     words = ("gpu_model", "precision", "optimizer", "schedule", "start")
     is_a_word = field in words and isinstance(value, str)
-    is_a_truth = field == "flip" and isinstance(value, bool)
+    is_a_truth = field in ("flip", "is_start_frozen") and isinstance(value, bool)
     assert is_a_word or is_a_truth or not isinstance(value, bool | str | bytes)
 
 
