@@ -59,7 +59,7 @@ def _lasting(stream: TextIO | None, number: int) -> TextIO:
     """Return a stream to the same file that survives the end of its reader."""
     if stream is None:  # it was closed when this program started
         return io.TextIOWrapper(io.BufferedWriter(_Output(number)), "utf-8", _HANDLER)
-    if not isinstance(stream, io.TextIOWrapper):  # somebody captures the output
+    if type(stream) is not io.TextIOWrapper:  # somebody captures the output
         return stream
     stream.flush()
     return io.TextIOWrapper(

@@ -20,6 +20,10 @@ _PATTERNS = {  # what the patterns of these fields allow
     ("Scale", "start"): "it must have 1 to 200 letters, digits and underscores",
     ("Scale", "gpu_model"): "it must have at most 64 letters, digits, underscores and hyphens",
 }
+_KINDS = {
+    "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
+    "bool_type": "True or False", "string_type": "a text in quotes",
+}  # fmt: skip
 TUNED = "tuned"  # a learning rate that a search in the plan finds
 
 
@@ -77,6 +81,12 @@ def _in_our_words(error: Mapping[str, Any], spec: type[BaseModel]) -> str:
         return f"it must be a list, as [{error['input']!r}]"
     if kind in ("is_instance_of", "list_type", "tuple_type") and "Sequence" in said:
         return f"it must be a list, as [{reprlib.repr(error['input'])}]"
+    if kind in _KINDS:
+        return f"it must be {_KINDS[kind]}"
+    if kind in ("too_short", "too_long"):
+        bound = "least" if kind == "too_short" else "most"
+        number = error["ctx"]["min_length" if kind == "too_short" else "max_length"]
+        return f"it must have at {bound} {number} {'item' if number == 1 else 'items'}"
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get((spec.__name__, str(error["loc"][0])), said)
     return said.removeprefix("Value error, ").removeprefix("Input ")

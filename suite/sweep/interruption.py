@@ -39,7 +39,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def signals_interrupt(
-    on_first: Callable[[], None] = lambda: None, on_second: Callable[[], object] | None = None
+    on_first: Callable[[], object] = lambda: None, on_second: Callable[[], object] | None = None
 ) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 raise one KeyboardInterrupt in the block.
 
@@ -78,7 +78,7 @@ def signals_interrupt(
 class _Handler:
     """The handler of all signals, which raises once."""
 
-    on_first: Callable[[], None]
+    on_first: Callable[[], object]
     on_second: Callable[[], object] | None
     ending: ExitStack
     num_repeated: int = 0

@@ -86,7 +86,7 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
         ["mine.py:10: Scale: no field 'lernin_rate'; did you mean 'learning_rate'"],
     ),
     "line-05 a string for a number": (_scale(learning_rate='"1e-3"'), ["learning_rate='1e-3'"]),
-    "line-05 a bool for a whole number": (_scale(steps="True"), ["steps=True", "integer"]),
+    "line-05 a bool for a whole number": (_scale(steps="True"), ["steps=True", "whole number"]),
     "line-05 8.0 heads": (
         _model('mixer="attention", heads=8.0'), ["heads=8.0", "a whole number"],
     ),
@@ -139,11 +139,11 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "a surrogate in a value": (_axes(r'vary("mixer", ["\ud800"])'), ["printable"]),
     "a megabyte for a value": (_axes('vary("mixer", ["x" * 10**6])'), ["200 printable"]),
     "a megabyte for an axis": (_axes('vary("x" * 10**6, [1])'), ["2000 characters"]),
-    "a number for an axis": (_axes("vary(3, [1])"), ["Axis: name=3", "string"]),
+    "a number for an axis": (_axes("vary(3, [1])"), ["Axis: name=3", "a text"]),
     "a Decimal": (_scale(learning_rate='__import__("decimal").Decimal("0.1")'), ["Decimal"]),
     "a complex number": (_axes('vary("learning_rate", [1j])'), ["1j must be"]),
     "a fraction": (_axes('vary("dim", [__import__("fractions").Fraction(8)])'), ["Fraction(8, 1)"]),
-    "bytes": (_model('mixer=b"attention"'), ["b'attention'", "string"]),
+    "bytes": (_model('mixer=b"attention"'), ["b'attention'", "a text"]),
     "an int64 of numpy": (_axes('vary("dim", [__import__("numpy").int64(8)])'), ["int64(8)"]),
     "an array of numpy": (_scale(learning_rate='__import__("numpy").ones(3)'), ["learning_rate"]),
     "a value that cannot be shown": (

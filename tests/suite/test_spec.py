@@ -45,9 +45,9 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "more evaluations than steps": (scale(num_evaluations=5), ["num_evaluations=5 is above"]),
     "a learning rate in quotes": (scale(learning_rate="1e-3"), ["'1e-3'", "must be a number"]),
     "a class for a mixer": (lambda: Model(mixer=Claim), ["is a class", "'suite.spec:Claim'"]),
-    "bool for a whole number": (scale(warmup_steps=True), ["warmup_steps", "True", "integer"]),
+    "bool for a whole number": (scale(warmup_steps=True), ["warmup_steps", "True", "whole number"]),
     "bool for a number": (scale(gpus=True), ["gpus", "True", "number"]),
-    "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "integer"]),
+    "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "whole number"]),
     "learning rate 0": (scale(learning_rate=0), ["learning_rate", "0", "above 0"]),
     "unknown scale": (
         ablation(scales={"quik": Scale(**SCALE)}), ["'quik'", "'smoke', 'quick', 'standard' or"],
@@ -114,7 +114,7 @@ def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: obj
     assert kept == value
     words = ("gpu_model", "precision", "optimizer", "schedule", "start")
     is_a_word = field in words and isinstance(value, str)
-    is_a_truth = field == "flip" and isinstance(value, bool)
+    is_a_truth = field in ("flip", "is_start_frozen") and isinstance(value, bool)
     assert is_a_word or is_a_truth or not isinstance(value, bool | str | bytes)
 
 
@@ -241,7 +241,8 @@ def test_a_file_may_say_what_smoke_is() -> None:
 def test_a_word_where_a_list_is_meant_is_said_in_our_words() -> None:
     with pytest.raises(SpecError) as refused:
         Ablation(
-            question="Why?", baseline=Model("attention"), axes=[], tasks="listops",
+            question="Why?", baseline=Model("attention"), axes=[vary("heads", [1, 2])],
+            tasks="listops",
             probes=["quality"], scales={"quick": Scale(length=8, steps=1, batch=1)},
         )  # fmt: skip
     assert str(refused.value) == "Ablation: tasks='listops': it must be a list, as ['listops']."
