@@ -23,7 +23,13 @@ from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
 from suite.training.augmentation import why_not_augmented
-from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
+from suite.training.engines.engine import (
+    evaluate_in_parts,
+    in_evaluation_mode,
+    judged,
+    num_trained,
+    writes,
+)
 from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
 from suite.training.sampling import why_no_sampling
@@ -263,7 +269,7 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
         unit=data.metric.unit,
         parts=parts,
         points=points,
-        num_parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
+        num_parameters=num_trained(module),
         seconds=time.perf_counter() - start,
     )
 
