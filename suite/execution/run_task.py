@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
 from suite.training.sampling import why_no_sampling
 
+_TOLERANCE = 1e-5  # of the largest number
 LENGTH = 64  # where neither the caller nor the data give one
 
 
@@ -257,6 +259,8 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
     device = "cuda" if torch.cuda.is_available() else "cpu"
     first = data.training_batch(0, exercise.batch, exercise.seed)
     _refuse_unsuited(module.to(device), data, first.to(device))
+    if exercise.training.accumulation > 1:
+        _refuse_mixed_rows(module, first.to(device), exercise.training.accumulation)
     found = train(module, exercise, device)
     points = tuple(_shown(found, exercise) if is_shown else found)
     parts = evaluate_in_parts(module, data, "test", exercise.batch, device)
@@ -310,6 +314,28 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
                 f"{_input_of(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
             ) from error
     _refuse_other_shapes(module, task, batch, outputs.logits)
+
+
+def _refuse_mixed_rows(module: nn.Module, batch: Batch, num_parts: int) -> None:
+    """Refuse parts of a batch where an output in training depends on other rows, as in batch norm.
+
+    Copies are called, since a pass in training changes what such a module remembers.
+    """
+    changed = batch.map(lambda tensor: torch.cat([tensor[:-1], tensor[:1]]))
+    devices = [batch.targets.device] if batch.targets.is_cuda else []
+    found: list[Tensor] = []
+    for each in (batch, changed):
+        with torch.random.fork_rng(devices), torch.no_grad(), suppress(Exception):
+            torch.manual_seed(0)
+            found.append(each.through(copy.deepcopy(module).train()).logits[:-1])
+    if len(found) < 2:  # it cannot be copied; what it raises when called was found before
+        return
+    difference, largest = (found[0] - found[1]).abs(), found[0].abs()
+    if (difference > _TOLERANCE * largest.amax()).any():
+        raise ModuleError(
+            f"the module {type(module).__name__} mixes the rows of a batch in training, as batch "
+            f"norm does, and accumulation={num_parts} cuts the batch into {num_parts} parts"
+        )
 
 
 def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> None:
