@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +24,18 @@ from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
 from suite.training.augmentation import why_not_augmented
-from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
+from suite.training.engines.engine import (
+    evaluate_in_parts,
+    in_evaluation_mode,
+    judged,
+    num_trained,
+    writes,
+)
 from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
 from suite.training.sampling import why_no_sampling
 
+_TOLERANCE = 1e-5  # of the largest number
 LENGTH = 64  # where neither the caller nor the data give one
 
 
@@ -255,6 +263,8 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
     first = data.training_batch(0, exercise.batch, exercise.seed)
     _refuse_untrainable(module, exercise.training.steps)
     _refuse_unsuited(module.to(device), data, first.to(device))
+    if exercise.training.accumulation > 1 and exercise.training.steps:
+        _refuse_mixed_rows(module, first.to(device), exercise.training.accumulation)
     points: tuple[Point, ...] = ()
     try:
         if exercise.training.steps:
@@ -279,7 +289,7 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
         unit=data.metric.unit,
         parts=parts,
         points=points,
-        num_parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
+        num_parameters=num_trained(module),
         seconds=time.perf_counter() - start,
     )
 
@@ -343,6 +353,28 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
                 f"{_if_not_float32(module)}"
             ) from error
     _refuse_other_shapes(module, task, batch, outputs.logits)
+
+
+def _refuse_mixed_rows(module: nn.Module, batch: Batch, num_parts: int) -> None:
+    """Refuse parts of a batch where an output in training depends on other rows, as in batch norm.
+
+    Copies are called, since a pass in training changes what such a module remembers.
+    """
+    changed = batch.map(lambda tensor: torch.cat([tensor[:-1], tensor[:1]]))
+    devices = [batch.targets.device] if batch.targets.is_cuda else []
+    found: list[Tensor] = []
+    for each in (batch, changed):
+        with torch.random.fork_rng(devices), torch.no_grad(), suppress(Exception):
+            torch.manual_seed(0)
+            found.append(each.through(copy.deepcopy(module).train()).logits[:-1])
+    if len(found) < 2:  # it cannot be copied; what it raises when called was found before
+        return
+    difference, largest = (found[0] - found[1]).abs(), found[0].abs()
+    if (difference > _TOLERANCE * largest.amax()).any():
+        raise ModuleError(
+            f"the module {type(module).__name__} mixes the rows of a batch in training, as batch "
+            f"norm does, and accumulation={num_parts} cuts the batch into {num_parts} parts"
+        )
 
 
 def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> None:

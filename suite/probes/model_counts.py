@@ -1,9 +1,9 @@
 """Count the parameters, the floating-point operations and the state of a whole model.
 
-Parameters are counted on the built model, shared weights once. FLOPs come from the formulas of
-the models, since torch's counter is silently zero on a CPU for attention, LSTM and FFT. So do the
-bytes of the state, which the tests of every mixer hold against the tensors of its steps: they
-cost nothing to evaluate, at lengths that would take minutes to decode.
+Parameters are counted on the built model, shared weights once and complex numbers as two. FLOPs
+come from the formulas of the models, since torch's counter is silently zero on a CPU for attention,
+LSTM and FFT. So do the bytes of the state, which the tests of every mixer hold against the tensors
+of its steps: they cost nothing to evaluate, at lengths that would take minutes to decode.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import ClassVar
 from models import ModelSpec, architecture_class, build_model, build_shapes, mixer_class
 from suite.probes.probe import Probe, lengths_of, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
+from suite.training.engines.engine import num_trained
 
 
 class Parameters(Probe):
@@ -26,9 +27,7 @@ class Parameters(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Build the model and count."""
-        model = build_model(trial.subjects[0])
-        count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        yield measurement(self.specs[0], count)
+        yield measurement(self.specs[0], num_trained(build_model(trial.subjects[0])))
 
 
 class ForwardFlops(Probe):

@@ -108,6 +108,12 @@ def weights_of(model: nn.Module) -> Tensors:
     return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
 
 
+def num_trained(model: nn.Module) -> int:
+    """Return how many real numbers of a model are trained; a complex parameter has two each."""
+    trained = (p for p in model.parameters() if p.requires_grad)
+    return sum(p.numel() * (2 if p.is_complex() else 1) for p in trained)
+
+
 def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
     """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
     rows = rows_of(len(batch.targets), index, num_parts)

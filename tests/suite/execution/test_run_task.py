@@ -524,6 +524,24 @@ def test_a_recipe_that_needs_more_than_a_module_is_refused(
         run(Linear(), recipe="sgd")
 
 
+def test_a_module_that_mixes_rows_is_not_trained_in_parts_of_a_batch() -> None:
+    def clothes(*between: nn.Module) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 8), *between, nn.Linear(8, 10))
+
+    def trained(module: nn.Module, accumulation: int) -> None:
+        recipe = Recipe(accumulation=accumulation)
+        run(module, steps=1, batch=16, recipe=recipe)
+
+    norm = clothes(nn.BatchNorm1d(8))
+    with pytest.raises(
+        ModuleError, match=r"Sequential mixes the rows of a batch in training, .* 4"
+    ):
+        trained(norm, accumulation=4)
+    assert norm[2].num_batches_tracked == 0  # type: ignore[index]
+    trained(norm, accumulation=1)
+    trained(clothes(nn.LayerNorm(8), nn.Dropout(0.5)), accumulation=4)
+
+
 def test_a_score_that_is_no_number_is_said() -> None:
     class FailsAtTest(Linear):
         """Numbers for the 1,000 validation images and in training, none for what comes after."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import MIXERS, Input, ModelError, build_model, mixer_class
+from models import MIXERS, Architecture, Input, ModelError, build_model, mixer_class
 from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.probes.decode import Decoding, TokenStep, next_token
@@ -43,6 +44,35 @@ def count(trial: Trial) -> float | None:
     found = measured(trial)
     assert (found.metric, found.unit, found.better) == ("num_parameters", "1", "none")
     return found.value
+
+
+class Complex(Architecture):
+    """A complex number for each class, a frozen one, and a shared matrix."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """No knobs."""
+
+    def build(self, seeds: object) -> None:
+        size = self.spec.output_size
+        self.phase = nn.Parameter(torch.zeros(size, dtype=torch.complex64))
+        self.frozen = nn.Parameter(torch.zeros(5), requires_grad=False)
+        self.table = nn.Embedding(self.spec.input_size, size)
+        self.again = self.table
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        logits: Tensor = self.table(inputs).mean(1) + self.phase.real
+        return logits
+
+
+def test_a_complex_parameter_counts_as_two() -> None:
+    asked = trial("listops")
+    shipped = asked.subjects[0]
+    spec = replace(
+        shipped, architecture=f"{__name__}:Complex", mixer="", knobs={}, position="", settings={}
+    )
+    found = count(replace(asked, subjects=(spec,)))
+    assert found == spec.output_size * (2 + spec.input_size)
 
 
 # Attention without biases, an MLP of width 4 dim with biases, two norms with gain and bias.
