@@ -34,8 +34,8 @@ Several layers with form="bahdanau", which the paper has not: of the encoder eac
 Padding: padded tokens of the source are not read, wherever they stand: real ones move to the front.
     A source that is all padding is read as one token of zeros, and gives contexts of zeros. Padding
     of the target must stand behind.
-Fast form: `torch.nn.LSTM`, packed where a source is padded, which waits for a GPU; loops over time
-    in Bahdanau's form and with input feeding. A step is the teacher-forced form over one token.
+Fast form: `torch.nn.LSTM`, by `read_padded` where a source is padded; loops over time in Bahdanau's
+    form and with input feeding. A step is the teacher-forced form over one token.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.architecture import LOOP, Architecture
 from models.embedding import TokenEmbedding
@@ -56,6 +55,7 @@ from models.initialisation import Initialisation, PartSeeds, linear_map, redraw
 from models.interface import Answer, InputKind
 from models.kernels.alignment import Alignment, Reach, Score, Source
 from models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
+from models.kernels.recurrence import read_padded
 from models.model_spec import ModelSpec, config_from_knobs
 
 _WINDOW = 10  # section 4.1 of Luong et al.
@@ -398,11 +398,8 @@ class LuongForm(AttentiveForm):
         """See `AttentiveForm.read_source`."""
         if num_real is None:
             values, last = self.encoder(embedded)
-        else:  # a packed sequence has one token at least
-            lengths = num_real.clamp(min=1).cpu()
-            packed = pack_padded_sequence(embedded, lengths, True, enforce_sorted=False)
-            outputs, last = self.encoder(packed)
-            values, _ = pad_packed_sequence(outputs, True, total_length=embedded.shape[1])
+        else:
+            values, last = read_padded(self.encoder, embedded, num_real)
         vectors = tuple(part.transpose(0, 1) for part in last)
         if self.config.has_input_feeding:
             vectors = (*vectors, torch.zeros_like(vectors[0][:, -1]))

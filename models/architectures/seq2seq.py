@@ -36,23 +36,24 @@ Several layers with summary="context", which no paper has: c is made of the top 
 Padding: padded tokens of the source are not read, wherever they stand: real ones move to the front,
     in the order in which they are read, so that reversal leaves padding behind. A source that is
     all padding leaves the states at zeros. Padding of the target must stand behind.
-Fast form: `torch.nn.LSTM` and `torch.nn.GRU` over packed sources; a loop over time for `cho_gru`.
+Fast form: `torch.nn.LSTM` and `torch.nn.GRU`, by `read_padded` where a source is padded; a loop
+    over time for `cho_gru`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from models.architecture import LOOP, Architecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.interface import Answer, InputKind
+from models.kernels.recurrence import read_padded
 from models.model_spec import ModelSpec
 
 States = tuple[Tensor, ...]
@@ -266,14 +267,10 @@ class Seq2Seq(Architecture):
         num_real = mask.sum(dim=1)
         if self.config.cell == "cho_gru":
             return _batch_first(self.encoder(x, is_read=mask.gather(1, order))[1])
-        # Nor can an empty sequence be packed: one of padding alone reads a token, then is zeroed.
-        packed = pack_padded_sequence(
-            x, num_real.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
-        )
+        # A sequence of padding alone reads a token, then is zeroed.
         is_read = (num_real > 0).view(-1, 1, 1)
-        return tuple(
-            torch.where(is_read, each, 0.0) for each in _batch_first(self.encoder(packed)[1])
-        )
+        _, last = read_padded(cast("nn.RNNBase", self.encoder), x, num_real)
+        return tuple(torch.where(is_read, each, 0.0) for each in _batch_first(last))
 
     def _read(self, tokens: Tensor, state: SourceSummary) -> tuple[Tensor, SourceSummary]:
         """Tokens `[batch, time]` of the target -> logits, and what the decoder then knows."""

@@ -8,7 +8,8 @@ Directions: a causal one reads left to right with hidden width dim. One that is 
     keeps the width dim; `is_unidirectional` makes it read as a causal one does.
 Layers: each reads the outputs of the one below, both directions of it; nothing stands between.
 Padding: a padded token is neither read nor written; the recurrence runs over the real tokens as
-    if they stood side by side. Packing needs their number on the CPU, which waits for a GPU.
+    if they stood side by side. Packing needs their number on the CPU, which waits for a GPU; so on
+    a GPU, one way, nothing is packed: padding behind the real tokens changes none of their outputs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,48 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.errors import ModelError
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+
+
+def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tensor, State]:
+    """Read sequences of different lengths from left to right, of each one token at least.
+
+    On a CPU they are packed. Packing needs their lengths on the CPU, for which a GPU would have to
+    be waited for: there they are read token by token, and a state is kept once its sequence ends.
+
+    Args:
+        network: Of torch, one way, the batch first.
+        x: `[batch, time, features]`, the real tokens in front.
+        num_real: `[batch]`.
+
+    Returns:
+        Outputs `[batch, time, hidden]`, zeros at padding; each vector of the state after the last
+        token, `[layers, batch, hidden]`.
+    """
+    lengths = num_real.clamp(min=1)
+    if not _is_packed(x):
+        return _read_token_by_token(network, x, lengths)
+    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    outputs, last = network(packed)
+    padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
+    return padded, last if isinstance(last, tuple) else (last,)
+
+
+def _is_packed(x: Tensor) -> bool:
+    """Return whether padding is left out by packing, which needs lengths on the CPU."""
+    return x.device.type == "cpu"
+
+
+def _read_token_by_token(network: nn.RNNBase, x: Tensor, lengths: Tensor) -> tuple[Tensor, State]:
+    outputs, state, given = [], (), None
+    for place, token in enumerate(x.unbind(dim=1)):
+        output, new = network(token.unsqueeze(1), given)
+        parts = new if isinstance(new, tuple) else (new,)
+        is_real = (lengths > place).view(1, -1, 1)
+        pairs = zip(parts, state or parts, strict=True)
+        state = tuple(torch.where(is_real, one, before) for one, before in pairs)
+        given = state if isinstance(new, tuple) else state[0]
+        outputs.append(output.masked_fill(~is_real.transpose(0, 1), 0.0))
+    return torch.cat(outputs, dim=1), state
 
 
 class Recurrence(Mixer):
@@ -108,6 +151,8 @@ class Recurrence(Mixer):
         """Moves real tokens to the front, runs over them alone, and moves them back."""
         order = mask.logical_not().long().argsort(dim=1, stable=True)
         order = order.unsqueeze(-1).expand_as(x)  # (batch, time, dim)
+        if self.is_unidirectional and not _is_packed(x):
+            return self._moved_back(self.network(x.gather(1, order))[0], order, mask)
         # A packed sequence cannot be empty: a sequence of padding alone reads one zero, and its
         # output is dropped below.
         num_real = mask.sum(dim=1).clamp(min=1).cpu()
@@ -117,6 +162,9 @@ class Recurrence(Mixer):
         hidden, _ = pad_packed_sequence(
             self.network(packed)[0], batch_first=True, total_length=x.shape[1]
         )
+        return self._moved_back(hidden, order, mask)
+
+    def _moved_back(self, hidden: Tensor, order: Tensor, mask: Tensor) -> Tensor:
         return without_padding(torch.zeros_like(hidden).scatter(1, order, hidden), mask)
 
     def initial_state(self, batch: int) -> State:
