@@ -1,0 +1,43 @@
+"""Means over seeds: those of shares stay between 0 and 1, all others are Student's."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.results.series import Series, is_share
+from reports.stats.intervals import mean_interval
+from tests.reports.made_growth import readings
+
+NEAR_ONE = (0.9965, 0.9985, 0.9945)
+
+
+def series(metric: str, unit: str) -> Series:
+    return Series(
+        task="t", probe="quality", metric=metric, unit=unit, better="higher",
+        readings={"a": readings(NEAR_ONE), "b": readings((0.001, 0.2, 0.9))},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["accuracy", "validation_accuracy", "next_text_accuracy", "exact_match", "recall_at_5",
+     "written_exact_match", "pictures_right", "localisation"],
+)  # fmt: skip
+def test_a_mean_of_shares_is_a_share(metric: str) -> None:
+    whole = series(metric, "1")
+    for variant in whole.readings:
+        found = whole.mean(variant, 0.99)
+        assert found.low is not None
+        assert found.high is not None
+        assert 0 < found.low < found.high < 1
+    apart = whole.mean_difference([1.0, 0.9, 0.2])
+    assert (apart.low, apart.high) == (mean_interval([1.0, 0.9, 0.2]).low, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [("return_got", "1"), ("mean_squared_error", "1"), ("length_ratio", "1"), ("accuracy", "%")],
+)
+def test_other_means_are_left_alone(metric: str, unit: str) -> None:
+    assert not is_share(metric, unit)
+    assert series(metric, unit).mean("a") == mean_interval(NEAR_ONE)
