@@ -89,20 +89,16 @@ class _PlannedFinder(MetaPathFinder):
         )  # fmt: skip
 
     def _refuse_unplanned(self, fullname: str, path: Sequence[str] | None) -> None:
-        """Refuse what lies in a folder of the user's; what lies elsewhere is not its concern."""
-        parent = fullname.rpartition(".")[0]
-        if fullname in sys.stdlib_module_names or (parent and parent not in self.code.modules):
+        """Refuse a module of a planned package. Others are not found: no folder is on the path."""
+        if fullname.rpartition(".")[0] not in self.code.modules:
             return
-        found = PathFinder.find_spec(fullname, path if parent else list(self.code.folders))
-        if found is None or found.loader is None:
-            return
-        if not parent and PathFinder.find_spec(fullname) is not None:
-            return
-        raise ImportError(
-            f"{found.origin} was not planned, since no import statement of what was planned names "
-            f"it; write `import {fullname}` at the top of the module that needs it",
-            name=fullname,
-        )
+        found = PathFinder.find_spec(fullname, path)
+        if found is not None and found.loader is not None:
+            raise ImportError(
+                f"{found.origin} was not planned, since no import statement of what was planned "
+                f"names it; write `import {fullname}` at the top of the module that needs it",
+                name=fullname,
+            )
 
     def refuse_changed_files(self) -> None:
         """As the function."""
