@@ -129,7 +129,9 @@ def _fault_of_database(file: Path) -> str:
         names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         if names and not {"experiments", "runs"} <= names:
             return "it is a database of another program"
+        (version,) = db.execute("PRAGMA user_version").fetchone()
         db.execute("BEGIN IMMEDIATE")
+        db.execute(f"PRAGMA user_version = {version}")  # SQLite notices a read-only file here only
         db.execute("ROLLBACK")
     return ""
 

@@ -1,5 +1,8 @@
 """What the doctor finds, and what it makes of it."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,3 +35,21 @@ def test_a_missing_package_is_named_with_its_remedy(
     monkeypatch.setattr(doctor, name, packages)
     assert doctor.show(tmp_path) == code
     assert line in capsys.readouterr().out
+
+
+def test_without_a_home_commands_get_one(tmp_path: Path) -> None:
+    program = (
+        "import os, pwd, sys\n"
+        "def nobody(*_): raise KeyError('uid not found')\n"
+        "pwd.getpwuid = nobody\n"  # as of a user id that passwd does not have
+        "from suite import cli\n"
+        "cli.main()"
+    )
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "doctor", "--out", str(tmp_path / "out")],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (DONE, "")
+    (home,) = tmp_path.glob("bakeoff-home-*")
+    assert home.stat().st_mode & 0o077 == 0
