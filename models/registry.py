@@ -344,7 +344,9 @@ def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) 
     """The class behind a name of `table` or behind ``package.module:Class``."""
     if name not in table and ":" not in name:
         near = did_you_mean(name, table)
-        known = "`bakeoff list` shows all" if near else f"known: {', '.join(table)}"
+        lists = kind in ("mixer", "architecture")
+        where = f"`bakeoff list --{kind}s` shows all" if lists else "docs/catalogue.md lists all"
+        known = where if near else f"known: {', '.join(table)}"
         raise ModelError(
             f"unknown {kind} {name!r}{near} ({known}; your own is written package.module:Class)"
         )
