@@ -98,12 +98,12 @@ def remarks_on(plans: Iterable[Plan]) -> list[str]:
 
 
 def _first_finding(aspect: _Aspect, spec: ModelSpec, asks_for: Answer) -> str:
-    kinds: list[tuple[str, type[nn.Module]]] = [
+    kinds: list[tuple[str, Any]] = [
         (name, mixer_class(name)) for name in dict.fromkeys(mixer_pattern(spec.mixer))
     ]
     kinds.append((spec.architecture, architecture_class(spec.architecture)))
-    own = (each for each in kinds if ":" in each[0])
-    found = (_finding(aspect, spec.spelling, asks_for, *each) for each in own)
+    own = ((name, kind) for name, kind in kinds if ":" in name)
+    found = (_finding(aspect, spec.spelling, asks_for, name, kind) for name, kind in own)
     return next(filter(None, found), "")
 
 

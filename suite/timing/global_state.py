@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 _MOST_NAMED = 4
+_BACKENDS: Any = torch.backends
 # What torch itself changes when its compiler is imported, as the first optimiser does.
 _COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_compile.py"))
 _OF_COMPILER = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
@@ -71,12 +72,12 @@ def _precision() -> _Precision:
     of_products = ""
     with suppress(RuntimeError):
         of_products = torch.get_float32_matmul_precision()
-    return _Precision(torch.backends.fp32_precision, of_products)
+    return _Precision(_BACKENDS.fp32_precision, of_products)
 
 
 def _set_precision(precision: _Precision) -> None:
-    torch.backends.fp32_precision = precision.general
-    torch.backends.cuda.matmul.fp32_precision = "none"
+    _BACKENDS.fp32_precision = precision.general
+    _BACKENDS.cuda.matmul.fp32_precision = "none"
     if precision.of_products:
         torch.set_float32_matmul_precision(precision.of_products)
 
