@@ -56,7 +56,8 @@ def _is_packed(x: Tensor) -> bool:
 
 
 def _read_token_by_token(network: nn.RNNBase, x: Tensor, lengths: Tensor) -> tuple[Tensor, State]:
-    outputs, state, given = [], (), None
+    outputs, given = [], None
+    state: State = ()
     for place, token in enumerate(x.unbind(dim=1)):
         output, new = network(token.unsqueeze(1), given)
         parts = new if isinstance(new, tuple) else (new,)

@@ -56,11 +56,11 @@ def refusing_what_no_graph_holds(kind: str) -> Iterator[None]:
         yield
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every operation, backward ones included."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._kind = kind
 
     def __torch_dispatch__(
