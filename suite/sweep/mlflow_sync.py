@@ -352,7 +352,7 @@ class EventLog:
                 if result.trial_id not in self._attempts:  # its process died before it began
                     self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
                 self._journal.commit(result, self._attempts[result.trial_id])
-            case Remarked():
+            case Remarked() | RunAgainEagerly():
                 return  # only shown
             case Waiting(num_trials=num_trials, reason=reason):
                 self._journal.note_waiting(num_trials, reason)
