@@ -22,7 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEvent, Waiting
+from suite.events import (
+    Event,
+    Finished,
+    Progressed,
+    Remarked,
+    RunAgainEagerly,
+    Started,
+    TrialEvent,
+    Waiting,
+)
 from suite.journal.export import JOURNAL_FILE, exported
 from suite.journal.journal import Journal
 from suite.journal.plans import parent_cells

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from suite.errors import CaptureFailed
 from tools.gpu_visit.results import Finding, Visit
 
 FRESH = 17  # exit code: the process may be damaged, and items are left
@@ -42,7 +43,7 @@ def main() -> None:
         say(begins=name)
         try:
             found = measure()
-        except Exception as error:
+        except (Exception, CaptureFailed) as error:
             traceback.print_exc()
             text = f"{type(error).__name__}: {str(error) or 'no message'}"
             found = Finding(text=text, status="error", needs_fresh=True)
