@@ -56,7 +56,9 @@ def checkpointer_for(
 
 
 def saved_step(checkpoints: Checkpoints, trial_id: str) -> int:
-    """Return the training step of the newest checkpoint of a trial; 0 if there is none."""
+    """Return the training step from which a trial continues; 0 if it has no checkpoint to use."""
+    if trial_id in checkpoints.unused:
+        return 0
     with suppress(OSError, ValueError, KeyError, TypeError):
         folder = checkpoints.folder / trial_id
         newest = max(path for path in folder.iterdir() if _GENERATION.fullmatch(path.name))

@@ -191,7 +191,8 @@ def _train(
                 continue
             may_save = engine.num_workers == 1 or is_at_point
             if may_save and engine.agreed(checkpointer.is_due() or stop.is_made()):
-                yield from _save(engine, checkpointer, progress)
+                if checkpointer.may_resume:
+                    yield from _save(engine, checkpointer, progress)
                 if engine.agreed(stop.is_made()):
                     stop.obey()
             is_at_point = False

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from models import build_model
 from suite.events import Checkpoints
 from suite.schema import Trial
+from suite.stopping import TrainingStopped, ask
 from suite.training import loop as resume
 from suite.training import tensor_io as atomic_files
 from suite.training.checkpoint import (
@@ -29,6 +30,7 @@ from suite.training.checkpoint import (
     FoundCheckpoint,
     checkpointer_for,
     remove,
+    saved_step,
     why_invalid,
     write_manifest,
 )
@@ -496,6 +498,17 @@ def test_a_trial_that_holds_unsaved_state_writes_and_reads_no_checkpoint(
     said = run(ATTENTION, found)
     assert said.numbers == undisturbed.numbers
     assert (said.remarks, said.num_steps) == ([], STEPS)
+    assert len(list((tmp_path / trial().trial_id).iterdir())) == 1
+
+
+def test_a_trial_that_holds_unsaved_state_stops_without_a_checkpoint(tmp_path: Path) -> None:
+    unused = Checkpoints(folder=tmp_path, unused=frozenset([trial().trial_id]))
+    ask(tmp_path)
+    for each in (replace(unused, unused=frozenset()), unused):
+        with pytest.raises(TrainingStopped):
+            run(ATTENTION, checkpointer_for(trial(), each))
+    assert saved_step(replace(unused, unused=frozenset()), trial().trial_id) == 1
+    assert saved_step(unused, trial().trial_id) == 0
     assert len(list((tmp_path / trial().trial_id).iterdir())) == 1
 
 
