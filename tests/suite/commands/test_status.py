@@ -16,7 +16,7 @@ from rich.console import Console
 
 from suite.commands import status
 from suite.commands.status import (
-    _LOGS,
+    HOW_TO_LOOK,
     print_status,
     show_status,
     status_of,
@@ -29,6 +29,7 @@ from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Price, Result, Status, Trial
 from suite.spec import SpecError
 from suite.sweep.folder_lock import held
+from suite.text import command
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
@@ -269,7 +270,7 @@ def test_a_sweep_under_way() -> None:
         "running heads=4, seed 0 on node 1 at 10.0.0.7, process 3",
         "3 of the missing wait for a place: no node is free",
         "failed 1: error: x (b; trial b)",
-        _LOGS,
+        HOW_TO_LOOK.format(logs=command("logs", "TRIAL")),
         "1.25 trials a minute lately; 1 min 30 s left",
         "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 still to come",
         "2 attempts were interrupted, or lost with a driver or node: not counted, at most 0.25 "
@@ -348,7 +349,7 @@ def test_failures_are_grouped_by_their_reason() -> None:
     assert lines[1:] == [
         "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more; trial t0)",
         "failed 1: error: it raised (u; trial u)",
-        _LOGS,
+        HOW_TO_LOOK.format(logs=command("logs", "TRIAL")),
     ]
 
 

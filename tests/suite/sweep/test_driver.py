@@ -22,8 +22,9 @@ from suite.events import Checkpoints, Event, Unavailable
 from suite.execution.trial import run_trial
 from suite.journal.journal import Journal
 from suite.schema import Resources, Status, Trial
-from suite.sweep.driver import Options, _folder_for, record_journal, run
+from suite.sweep.driver import Options, record_journal, run
 from suite.sweep.folder_lock import FolderUnavailable
+from suite.sweep.interruption import checkpoint_folder
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.run_writer import RunWriter
@@ -345,17 +346,20 @@ def test_a_full_disk_is_told(effect: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, effect, refuse_full)
     with (
         pytest.raises(FolderUnavailable, match=r"checkpoints: .*: No space left on device\."),
-        _folder_for(Checkpoints(folder=tmp_path / "checkpoints"), {}),
+        checkpoint_folder(Checkpoints(folder=tmp_path / "checkpoints"), {}),
     ):
         pass
 
 
 def test_only_checkpoints_of_what_is_done_are_removed(tmp_path: Path) -> None:
     checkpoints = Checkpoints(folder=tmp_path / "checkpoints")
-    with pytest.raises(PermissionError, match="of something else"), _folder_for(checkpoints, {}):
+    with (
+        pytest.raises(PermissionError, match="of something else"),
+        checkpoint_folder(checkpoints, {}),
+    ):
         raise PermissionError("of something else")  # not taken for the folder's
     assert not checkpoints.folder.exists()
     for name in ("done", "begun"):
         (checkpoints.folder / name).mkdir(parents=True)
-    with _folder_for(checkpoints, {"done"}):
+    with checkpoint_folder(checkpoints, {"done"}):
         assert [path.name for path in checkpoints.folder.iterdir()] == ["begun"]
