@@ -42,7 +42,8 @@ ABLATION = Ablation(
 )
 '''
 ABLATION = Ablation(
-    question="Does pre-training help?", baseline=Model(mixer="attention", position="none"),
+    name="own", question="Does pre-training help?",
+    baseline=Model(mixer="attention", position="none"),
     axes=[vary("start", ["none", "parity"])], tasks=["fashion_mnist_patches"],
     probes=["quality"], scales={"quick": Scale(**SCALE)},  # type: ignore[arg-type]
 )  # fmt: skip

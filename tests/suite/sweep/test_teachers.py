@@ -19,7 +19,7 @@ from suite.sweep.starts import StartWeights
 from suite.training.weights import FINAL
 
 ABLATION = Ablation(
-    question="Does a teacher help?", baseline=Model(mixer="local_attention", window=2),
+    name="own", question="Does a teacher help?", baseline=Model(mixer="local_attention", window=2),
     axes=[vary("distillation", ["none", "soft", "hard"])], tasks=["parity"],
     probes=["quality"], teacher=Model(mixer="attention", heads=2),
     scales={"quick": Scale(dim=8, depth=1, length=8, steps=6, batch=100, num_evaluations=1,
