@@ -39,7 +39,9 @@ def test_a_trial_on_a_gpu_gets_a_process_of_its_own(monkeypatch: pytest.MonkeyPa
     given: list[Resources] = []
     monkeypatch.setattr(inline, "ProcessTemplate", lambda environment: BytesIO())
     monkeypatch.setattr(
-        inline, "run_in_subprocess", lambda _, resources, *others: given.append(resources) or []
+        inline,
+        "run_in_subprocess",
+        lambda _, resources, *others, **named: given.append(resources) or [],
     )
     resources = Resources(num_gpus=1.0)
     list(InlineExecutor(SETTINGS)._in_turn([(TRIAL, resources)]))

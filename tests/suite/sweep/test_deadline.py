@@ -188,7 +188,9 @@ def test_a_limit_that_is_over_before_anything_ran_leaves_a_report_of_nothing(
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the order of things: trainings succeed, timings fail; no store, no report."""
 
-    def ended(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
+    def ended(
+        trial: Trial, resources: Resources, *rest: object, **named: object
+    ) -> Iterator[Event]:
         is_timing = trial.probe == "step_time"
         yield Started(trial.trial_id, "here")
         yield Finished(

@@ -305,7 +305,9 @@ def test_timings_run_last_with_the_store_at_rest(
 
     monkeypatch.setattr(MlflowSync, "paused", noted_pause)
 
-    def noted_run(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
+    def noted_run(
+        trial: Trial, resources: Resources, *rest: object, **named: object
+    ) -> Iterator[Event]:
         order.append(trial.probe)
         return run_trial(trial, resources, "here")
 

@@ -121,7 +121,9 @@ def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings
     )  # fmt: skip
     out = tmp_path / "out"
 
-    def ended_here(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
+    def ended_here(
+        trial: Trial, resources: Resources, *rest: object, **named: object
+    ) -> Iterator[Event]:
         yield Finished(ended(trial, provenance(resources)))
 
     monkeypatch.setattr("suite.execution.inline.run_trial", ended_here)
