@@ -105,7 +105,7 @@ def is_changed(module: ModuleType, body: bytes) -> bool:
         return False
     try:
         known = set(_codes_in(compile(body, loader.path, "exec", dont_inherit=True)))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return True
     found = (function.__code__ for function in _functions_of(vars(module), module.__name__))
     return any(code.co_filename == loader.path and code not in known for code in found)

@@ -63,7 +63,7 @@ class OwnModule:
         """Its syntax; empty where it has none."""
         try:
             return ast.parse(self.body) if self.is_source else ast.Module([], [])
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, MemoryError, RecursionError):  # its import says why
             return ast.Module([], [])
 
     @property

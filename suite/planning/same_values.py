@@ -24,7 +24,6 @@ from suite.spec import (
     Scale,
     SpecError,
 )
-from suite.spec.model import is_alike
 
 
 def with_distinct_values(baseline: Baseline) -> Baseline:
@@ -36,18 +35,17 @@ def with_distinct_values(baseline: Baseline) -> Baseline:
     axes = []
     for axis in ablation.axes:
         plain = _Plain(ablation, baseline.scale, axis.name)
-        kept: list[tuple[Any, AxisValue]] = []
+        kept: dict[object, AxisValue] = {}
         for value in axis.values:
-            spelled = plain.value(value)
-            before = next((v for other, v in kept if is_alike(other, spelled)), None)
-            if any(is_alike(other, spelled) for other, _ in kept):
+            key = plain.key(value)
+            if key in kept:
                 said = f"the axis {axis.name!r}: {value_text(value)} is the same as "
-                warnings.warn(f"{said}{value_text(before)}; it counts once.", RepeatedValue, 2)
+                warnings.warn(f"{said}{value_text(kept[key])}; it counts once.", RepeatedValue, 2)
             else:
-                kept.append((spelled, value))
-        its_own = plain.value(baseline.value(axis.name))
-        own[axis.name] = tuple(value for spelled, value in kept if is_alike(spelled, its_own))
-        values = tuple(value for _, value in kept)
+                kept[key] = value
+        its_own = plain.key(baseline.value(axis.name))
+        own[axis.name] = (kept[its_own],) if its_own in kept else ()
+        values = tuple(kept.values())
         axes.append(
             axis if len(values) == len(axis.values) else Axis(name=axis.name, values=values)
         )
@@ -66,8 +64,14 @@ class _Plain:
                 hint = knob_types(ablation).get(axis)
         self._is_float = float in plain_types(hint)
 
-    def value(self, value: AxisValue) -> object:
-        """Return the same for all spellings of a value, whatever that is."""
+    def key(self, value: AxisValue) -> object:
+        """Return the same for all spellings of a value. True is not 1, and 8.0 is not 8."""
+        spelled = self._spelled(value)
+        if isinstance(spelled, Mapping):
+            return frozenset(spelled.items())
+        return type(spelled), spelled
+
+    def _spelled(self, value: AxisValue) -> object:
         if isinstance(value, Model):
             return self._model(value)
         if self._is_float and type(value) is int:

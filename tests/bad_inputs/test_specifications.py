@@ -106,7 +106,9 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
         _model('mixer="attention", heads=3'), ["attention: heads=3 does not divide dim=16"],
     ),
     "line-10 an unknown mixer": (_model('mixer="atention"'), ["did you mean 'attention'"]),
-    "line-10 an unknown task": ({"tasks": '["shakespear"]'}, ["no task 'shakespear'", TEXT]),
+    "line-10 an unknown task": (
+        {"tasks": '["shakespear"]'}, ["no task 'shakespear'", "did you mean 'shakespeare_"],
+    ),
     "line-10 an unknown probe": ({"probes": '["qualty"]'}, ["did you mean 'quality'"]),
     "line-10 an unknown position": (
         _model('mixer="attention", position="rop"'), ["no position 'rop'", "did you mean 'rope'"],
