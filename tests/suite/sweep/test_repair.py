@@ -23,6 +23,7 @@ from suite.sweep.driver import Options, record_journal, run_plans
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
+from suite.text import number_of
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import store_of, try_rebase
 from suite.tracking.run_writer import RunWriter
@@ -71,7 +72,7 @@ def test_every_planted_difference_is_named_and_nothing_else(folder: Folder, faul
     plant, *words = PLANTED[fault]
     plant(folder)
     found = differences(folder.out, None)
-    assert found.summary.endswith(f"{len(words)} differences")
+    assert found.summary.endswith(f": {number_of(len(words), 'difference')}")
     for line, said in zip(found.differences, words, strict=True):
         assert said in line
         assert line.startswith(SWEEP.name)
