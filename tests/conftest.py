@@ -69,12 +69,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_imports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """What a user's files add to the interpreter's path and modules goes away again.
 
-    For every test: a module `own` that one of them leaves would hide the next one's package `own`.
+    For every test: a module that one of them leaves would hide the next one's of that name.
     """
     monkeypatch.setattr(sys, "path", sys.path[:])
     yield
-    for name in [name for name in sys.modules if name.startswith(("own", "mine"))]:
-        del sys.modules[name]
+    folder = str(tmp_path_factory.getbasetemp())
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
+        if name.startswith(("own", "mine")) or str(file).startswith(folder):
+            del sys.modules[name]

@@ -73,11 +73,11 @@ def _other_tables(file: Path) -> None:
 def test_a_file_that_is_no_store_of_ours(
     make: object, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
-    """Told at the end with exit 4: what was trained is safe in the journal by then."""
+    """It can never work, so it is refused before anything runs."""
     path = write_ablation(probes='["parameters"]')
     make(place.here / "x.db")  # type: ignore[operator]
     uri = f"sqlite:///{place.here / 'x.db'}"
     inline = ("--executor", "inline", "--seeds", "1")
     ended = called("run", str(path), *inline, "--tracking-uri", uri)
     expect(ended, 4, ["x.db"])
-    assert (place.here / "out" / "journal.db").is_file()
+    assert not (place.here / "out" / "journal.db").exists()
