@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from suite.errors import UsageError, message, unknown_name
 
 _PATTERNS = {  # what the patterns of these fields allow
+    ("Ablation", "name"): "it must have 1 to 64 lower-case letters, digits and underscores, and "
+    "begin with a letter",
     ("Model", "label"): "it must have 1 to 40 characters, not begin with a space, and be without "
     "the signs = , ; ( )",
     ("Recipe", "start"): "it must have 1 to 200 letters, digits and underscores",

@@ -4,14 +4,16 @@ import math
 import re
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
-from suite.spec import Ablation, Claim, Model, Recipe, Scale, SpecError, vary
+from suite.spec import Ablation, Axis, Claim, Model, Recipe, Scale, SpecError, vary
+from suite.spec.fields import _PATTERNS
 
 SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
 CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0.1}
@@ -266,3 +268,21 @@ def test_no_pattern_of_ours_is_shown(make: Callable[[], object], sentence: str) 
     with pytest.raises(SpecError, match=sentence) as refused:
         make()
     assert "pattern" not in str(refused.value)
+
+
+def test_every_pattern_of_a_field_is_explained_in_words() -> None:
+    patterned = {
+        (spec.__name__, name)
+        for spec in (Ablation, Axis, Claim, Model, Recipe, Scale)
+        for name, field in spec.model_fields.items()
+        if any(getattr(each, "pattern", None) for each in metadata_of(field))
+    }
+    assert patterned <= _PATTERNS.keys()
+    assert ("Ablation", "name") in patterned
+
+
+def metadata_of(field: FieldInfo) -> list[object]:
+    """Return what is declared of the field, within ``| None`` too."""
+    inner = [each for hint in get_args(field.annotation) for each in get_args(hint)[1:]]
+    found = [*field.metadata, *inner]
+    return [*found, *(m for each in found for m in getattr(each, "metadata", ()))]
