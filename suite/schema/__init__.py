@@ -369,7 +369,7 @@ class About:
     named_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     num_test_examples: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         """Return the names of the axes."""
         if self.axis_values:
