@@ -28,6 +28,7 @@ from suite.events import (
     Started,
 )
 from suite.execution.inline import InlineExecutor
+from suite.planning.own_modules import planned_code
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
@@ -100,8 +101,10 @@ def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: W
     (mixers.path / "polluting_loss.py").write_text(polluter)
     values = ["polluting_loss:Loss", "fnet"]
     file = mixers.ablation(mixer="fnet", axis="mixer", values=values, probes=["quality"])
-    work = work_of(plan(file))
-    assert numbers(executor.execute(work)) == numbers(here(work))
+    planned = plan(file)
+    work = work_of(planned)
+    with_it = type(executor)(replace(executor.settings, code=planned_code([planned])))
+    assert numbers(with_it.execute(work)) == numbers(here(work))
 
     @ray.remote(max_calls=1_000_000, num_returns="streaming")
     def changed() -> Iterator[int]:
