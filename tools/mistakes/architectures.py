@@ -26,9 +26,9 @@ MUTANTS_OF_ARCHITECTURES: tuple[Mutant, ...] = (
     ),
     Mutant(
         "padding behind a source is read",
-        "architectures/seq2seq.py",
-        "x, num_real.clamp(min=1).cpu(), batch_first=True",
-        "x, num_real.clamp(min=mask.shape[1]).cpu(), batch_first=True",
+        "kernels/recurrence.py",
+        "lengths = num_real.clamp(min=1)",
+        "lengths = num_real.clamp(min=x.shape[1])",
         "test_laws and seq2seq-padding",
         battery=_LAWS,
     ),

@@ -28,7 +28,9 @@ def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFix
         assert entry["question"] == ablation.question
         assert list(entry["scales"]) == list(ablation.scales)
         for size in entry["scales"].values():
-            assert re.fullmatch(r"\d+ trials, about .* on (\d+ GPU|this machine's \d+ cores)", size)
+            assert re.fullmatch(
+                r"[\d,]+ trials, about .* on (\d+ GPU|this machine's \d+ cores)", size
+            )
     num_trials = len(plan("heads").trials)
     assert entries["heads"]["scales"]["quick"].startswith(f"{num_trials} trials, about ")
 

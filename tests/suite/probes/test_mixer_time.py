@@ -72,6 +72,9 @@ class Once:
     def attention_kernels(self) -> Iterator[Condition]:
         return iter(())
 
+    def state_changes(self) -> Iterator[Condition]:
+        return iter(())
+
 
 def test_a_batch_is_that_many_sequences_and_threads_that_many_threads(
     brief: None, monkeypatch: pytest.MonkeyPatch
