@@ -9,7 +9,7 @@ from pathlib import Path
 import suite
 
 ROOT = Path(suite.__file__).parents[1]
-MOST_FILES = 130
+MOST_FILES = 140
 ABLATION = '''"""One trial."""
 
 from suite import Ablation, Model, Scale, vary

@@ -62,7 +62,7 @@ def test_after_a_kill_it_starts_again_and_gives_the_same_numbers(
         options = Options(out=tmp_path / out, executor="inline", checkpoint_seconds=0.0)
         (tmp_path / out / "checkpoints").mkdir(parents=True, exist_ok=True)
         with Journal(tmp_path / out / "journal.db") as journal:
-            sweep = _Sweep([planned], options, journal, EventLog(journal, None))
+            sweep = _Sweep([planned], options, journal, EventLog(journal, None), code=None)
             checkpointer = checkpointer_for(trial, sweep._executor_settings.checkpoints)
         *_, last = run_trial(trial, planned.resources, "here", checkpointer)
         assert isinstance(last, Finished)
