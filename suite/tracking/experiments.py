@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,14 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError, journal_in
 from suite.spec import SpecError
 from suite.text import redact
-from suite.tracking.client import MlflowStore, StoreUnavailable
+from suite.tracking.client import MlflowStore, StoreUnavailable, UnusableStore
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import EDITION_SHA256_TAG
 
 ABLATION_TAG = "bakeoff.ablation"
 SOURCES_TAG = "bakeoff.sources"  # digits of the hashes of users' files; a shipped ablation has none
+_MOST_OF_ONE_NAME = 1_000  # experiments whose ablations have one name
 _MOST_SOURCES = 300  # MLflow takes 5,000 characters
 _NO_SOURCE = ""  # in place of the hash, of an ablation that no file of the user's made
 
@@ -140,9 +140,20 @@ def sources_tag(folder: OutputFolder, ablation: str, held: str = "") -> dict[str
 
 
 def free_name(store: MlflowStore, ablation: str) -> str:
-    """Return a name that no experiment has, those of others and those in the trash included."""
-    return next(
-        name for name in _names(ablation) if store.client.get_experiment_by_name(name) is None
+    """Return a name that no experiment has, those of others and those in the trash included.
+
+    Raises:
+        UnusableStore: if the store answers with an experiment of another name, as no MLflow does.
+    """
+    for name in _names(ablation):
+        found = store.client.get_experiment_by_name(name)
+        if found is None:
+            return name
+        if found.name != name:
+            break
+    raise UnusableStore(
+        f"The MLflow store {redact(store.uri)} cannot be used: it has no name for a new experiment "
+        f"of {ablation!r}; is it an MLflow server?"
     )
 
 
@@ -150,7 +161,7 @@ def _names(ablation: str) -> Iterator[str]:
     yield ablation
     with suppress(KeyError, OSError):  # a user id without an entry in passwd
         yield f"{ablation} ({getpass.getuser()})"
-    yield from (f"{ablation} ({number})" for number in count(2))
+    yield from (f"{ablation} ({number})" for number in range(2, _MOST_OF_ONE_NAME))
 
 
 def _chosen(
