@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.tracking.location import Store
 from tools.chaos.command import ROOT
 from tools.week.numbers import (
     VIEW,
@@ -37,7 +38,8 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_one_wrong_number_is_found_wherever_it_stands(week: Path) -> None:
     out = week / "copy-1"
-    store, page = f"sqlite:///{out / 'mlflow.db'}", out / "reports/week/results.csv"
+    store = Store(uri=f"sqlite:///{out / 'mlflow.db'}", artifacts=None, out=out)
+    page = out / "reports/week/results.csv"
     command = [sys.executable, "-m", "suite.cli", "report", "week", "--editions", "--out", str(out)]
     table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     shown, editions = editions_in(out)

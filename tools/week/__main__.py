@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from suite.tracking.location import Store
 from tools.chaos import mlflow_server
 from tools.chaos.command import KILLED, Ended, bakeoff, forks, start, wait, warm_up
 from tools.chaos.faults import Fault, Point
@@ -224,7 +225,8 @@ class Week:
 def differences(out: Path, uri: str) -> list[str]:
     """A sentence for each number in the store that is not what the journal of the folder says."""
     shown, _ = editions_in(out)
-    return list(differences_of_store(uri or f"sqlite:///{out / 'mlflow.db'}", shown))
+    uri = uri or f"sqlite:///{out / 'mlflow.db'}"
+    return list(differences_of_store(Store(uri=uri, artifacts=None, out=out), shown))
 
 
 def simulate(

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suite.tracking.location import Store
+
 ABLATION, TASK, METRIC = "week", "fashion_mnist_patches", "accuracy"
 VIEW = "mlflow.sharedViewState.quick"  # of the variants; that of the trials ends in ``.trials``
 _NUMBER = r"[−-]?\d[\d,]*\.?\d*"  # as pages write it
@@ -152,12 +154,16 @@ def differences_of_editions(
             yield f"{where}: {name} is not the best variant"
 
 
-def differences_of_store(uri: str, shown: JournalNumbers) -> Iterator[str]:
-    """The same of the two views that MLflow's pages share, as their own filters find runs."""
-    from suite.tracking.connect import connect
+def differences_of_store(store: Store, shown: JournalNumbers) -> Iterator[str]:
+    """The same of the two views that MLflow's pages share, as their own filters find runs.
 
-    client = connect(uri).client
-    experiment = client.get_experiment_by_name(ABLATION)
+    The experiment is the one that the store's folder has made, whatever its name.
+    """
+    from suite.tracking.connect import connect
+    from suite.tracking.experiments import folder_of, readable_experiments
+
+    found = connect(store.uri)
+    client, experiment = found.client, readable_experiments(found, folder_of(store))[ABLATION]
     variants = _runs_of_view(client, experiment, VIEW)
     labels = [run.data.params["variant"] for run in variants]
     if sorted(labels) != sorted(shown.means):
