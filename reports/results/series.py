@@ -88,7 +88,7 @@ class Series:
 
     @property
     def is_share(self) -> bool:
-        """Whether its numbers cannot lie outside 0 to 1."""
+        """Return True if its numbers cannot lie outside 0 to 1."""
         return is_share(self.metric, self.unit)
 
     def mean(self, variant: str, confidence: float = CONFIDENCE) -> Estimate:
@@ -154,7 +154,7 @@ class Series:
 
 
 def is_share(metric: str, unit: str) -> bool:
-    """Whether numbers of a metric cannot lie outside 0 to 1."""
+    """Return True if numbers of a metric cannot lie outside 0 to 1."""
     return unit == "1" and bool(_SHARE.fullmatch(metric))
 
 

@@ -101,7 +101,7 @@ class _PlannedFinder(MetaPathFinder):
             )
 
     def refuse_changed_files(self) -> None:
-        """As the function."""
+        """Raise as the function `refuse_changed_files` does."""
         for path, sha256 in self.code.digests.items():
             try:
                 is_same = hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha256

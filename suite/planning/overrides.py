@@ -208,13 +208,13 @@ def _meanings(text: Text, kind: Any) -> Iterator[Knob]:
 
 
 def _typed(value: object) -> str:
-    """As it is typed among other values."""
+    """Return it as it is typed among other values."""
     text = _text(value)
     has_to_be_quoted = any(c in text for c in ',"') or text != text.strip()
     return '"' + text.replace('"', '""') + '"' if has_to_be_quoted else text
 
 
 def _text(value: object) -> str:
-    """As it is typed alone."""
+    """Return it as it is typed alone."""
     is_word = value is None or isinstance(value, bool)
     return str(value).lower() if is_word else str(value)

@@ -144,7 +144,7 @@ def reached(names: Iterable[str]) -> dict[str, OwnModule]:
 
 
 def _own_module(name: str) -> OwnModule | None:
-    """None for a folder without ``__init__.py``, and for what is not there."""
+    """Return None for a folder without ``__init__.py``, and for a missing module."""
     spec = _spec_of(name)
     if spec is None or not spec.has_location or not spec.origin:
         return None
@@ -164,7 +164,7 @@ def _own_module(name: str) -> OwnModule | None:
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
-    """Where Python has imported it from, or would; nothing is imported."""
+    """Return where Python has imported it from, or would; import nothing."""
     module = sys.modules.get(name)
     if module is not None:
         return getattr(module, "__spec__", None)

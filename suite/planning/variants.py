@@ -101,7 +101,7 @@ class Baseline:
         return any(self.is_own(axis.name, value) for value in axis.values)
 
     def is_own(self, axis: str, value: Knob | Model) -> bool:
-        """Whether the value is the baseline's."""
+        """Return True if the value is the baseline's."""
         known = (*self.own.get(axis, ()), self.value(axis))
         return any(is_alike(value, each) for each in known)
 

@@ -233,11 +233,11 @@ class _SlowPass:
     cycles: int
 
     def seconds(self) -> float:
-        """Of the pass alone."""
+        """Return the seconds of the pass alone."""
         return _seconds(self.begun, self.ended)
 
     def cycles_per_second(self) -> float:
-        """Of the spin, its launch included."""
+        """Return the seconds of the spin, its launch included."""
         return self.cycles / max(_seconds(self.ended, self.spun), _LEAST_SECONDS)
 
 

@@ -127,7 +127,7 @@ class _Functions(TorchFunctionMode):
 
 
 def _is_array(index: object) -> bool:
-    """Whether it is an array of numpy, say."""
+    """Return True for an array, as of numpy."""
     return hasattr(index, "__array__") and not isinstance(index, Tensor)
 
 
