@@ -442,6 +442,7 @@ def main() -> None:
         print(f"bakeoff: {message(said_of(error))}", file=sys.stderr)
         if type(error).__name__ == "LeftThread":  # else we would wait for its end
             sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(code)
         sys.exit(code)
 

@@ -62,10 +62,12 @@ def _lasting(stream: TextIO | None, number: int) -> TextIO:
     if type(stream) is not io.TextIOWrapper:  # somebody captures the output
         return stream
     stream.flush()
+    # Python's own unbuffered streams (PYTHONUNBUFFERED) write through to a file without a buffer.
+    # Ours keeps one, since only that repeats a write that was cut short, so it is flushed by lines.
+    by_line = stream.line_buffering or stream.write_through
     return io.TextIOWrapper(
-        io.BufferedWriter(_Output(number)), stream.encoding, _HANDLER,
-        line_buffering=stream.line_buffering, write_through=stream.write_through,
-    )  # fmt: skip
+        io.BufferedWriter(_Output(number)), stream.encoding, _HANDLER, line_buffering=by_line
+    )
 
 
 class _Output(io.FileIO):

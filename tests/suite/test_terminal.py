@@ -42,6 +42,19 @@ def test_a_sign_that_the_terminal_lacks_becomes_one_that_means_the_same() -> Non
     assert (found.returncode, found.stderr) == (5, "said\n")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_line_of_errors_is_written_at_once(unbuffered: str) -> None:
+    program = (
+        "import os, sys; from suite.terminal import prepare_output; prepare_output();"
+        "print('said', file=sys.stderr); os._exit(5)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (found.returncode, found.stderr) == (5, "said\n")
+
+
 @pytest.mark.parametrize(
     "shell",
     [
