@@ -28,7 +28,8 @@ ABLATION = Ablation(
     baseline=Model("attentive_seq2seq", form="luong", score="general"),
     axes=[
         vary(
-            "score", ["general", "dot", "additive", "location"],
+            "score",
+            ["general", "dot", "additive", "location"],
             quick=["general", "location"],
         ),
         vary("reach", ["global", "local_m", "local_p"], quick=["global", "local_p"]),
@@ -48,12 +49,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=128, depth=1, length=40, steps=1_000, search_steps=300, batch=32,
-            num_evaluations=4, seeds=3
+            dim=128,
+            depth=1,
+            length=40,
+            steps=1_000,
+            search_steps=300,
+            batch=32,
+            num_evaluations=4,
+            seeds=3,
         ),
         "standard": Scale(
-            dim=256, depth=1, length=64, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=1,
+            length=64,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

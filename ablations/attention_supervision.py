@@ -43,12 +43,22 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, length=19, steps=3_000, search_steps=1_500, batch=32, num_evaluations=5,
+            dim=64,
+            length=19,
+            steps=3_000,
+            search_steps=1_500,
+            batch=32,
+            num_evaluations=5,
             seeds=5,
         ),
         "standard": Scale(
-            dim=256, length=19, steps=20_000, batch=64, warmup_steps=400, precision="bf16",
+            dim=256,
+            length=19,
+            steps=20_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
             gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

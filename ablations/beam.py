@@ -23,12 +23,21 @@ ABLATION = Ablation(
     question="How wide should the beam be, and what should long translations be charged?",
     baseline=Model("attentive_seq2seq"),
     axes=[
-        vary("model", [
-            Model("attentive_seq2seq"),
-            Model("conv_seq2seq", depth=2),
-            Model("translator", mixer="attention", heads=4, position="sinusoidal",
-                  norm_placement="pre", depth=2),
-        ]),
+        vary(
+            "model",
+            [
+                Model("attentive_seq2seq"),
+                Model("conv_seq2seq", depth=2),
+                Model(
+                    "translator",
+                    mixer="attention",
+                    heads=4,
+                    position="sinusoidal",
+                    norm_placement="pre",
+                    depth=2,
+                ),
+            ],
+        ),
         vary("beam", [1, 2, 4, 8, 16], quick=[1, 2, 4, 8]),
         vary("length_penalty", [0.0, 0.6, 1.0], quick=[0.0, 0.6]),
     ],
@@ -47,12 +56,26 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=128, depth=1, length=40, steps=1_000, search_steps=300, batch=32,
-            num_evaluations=4, seeds=7, beam=4
+            dim=128,
+            depth=1,
+            length=40,
+            steps=1_000,
+            search_steps=300,
+            batch=32,
+            num_evaluations=4,
+            seeds=7,
+            beam=4,
         ),
         "standard": Scale(
-            dim=256, depth=1, length=64, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125, beam=4
+            dim=256,
+            depth=1,
+            length=64,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
+            beam=4,
         ),
     },
-)  # fmt: skip
+)

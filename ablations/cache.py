@@ -20,28 +20,53 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="How small may the cache of attention be before quality falls?",
     baseline=Model(mixer="attention", heads=4, position_mode="concatenated", feed_forward="none"),
-    axes=[vary("model", [
-        Model(mixer="grouped_query", key_value_heads=2,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="grouped_query", key_value_heads=1,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="latent_attention", latent_dim=16, rope_dim=8,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="sink_attention", window=12, sinks=4,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="local_attention", window=16,
-              position_mode="concatenated", feed_forward="none"),
-    ])],
+    axes=[
+        vary(
+            "model",
+            [
+                Model(
+                    mixer="grouped_query",
+                    key_value_heads=2,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="grouped_query",
+                    key_value_heads=1,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="latent_attention",
+                    latent_dim=16,
+                    rope_dim=8,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="sink_attention",
+                    window=12,
+                    sinks=4,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="local_attention",
+                    window=16,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+            ],
+        )
+    ],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
         "one head of keys for all heads recalls more than a window of 16 tokens",
         metric="accuracy",
         task="mqar_small",
-        a="model=grouped_query (key_value_heads 1; "
-          "position_mode concatenated; feed_forward none)",
-        b="model=local_attention (window 16; "
-          "position_mode concatenated; feed_forward none)",
+        a="model=grouped_query (key_value_heads 1; position_mode concatenated; feed_forward none)",
+        b="model=local_attention (window 16; position_mode concatenated; feed_forward none)",
         by=0.1,
         source="Ainslie et al. 2023, arXiv:2305.13245, Table 1",
         published="multi-query attention is nearly as good as attention with all its heads",
@@ -49,12 +74,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_500, search_steps=800, batch=32, num_evaluations=4,
+            dim=64,
+            depth=2,
+            length=64,
+            steps=1_500,
+            search_steps=800,
+            batch=32,
+            num_evaluations=4,
             seeds=4,
         ),
         "standard": Scale(
-            dim=256, depth=4, length=512, steps=2_500, batch=64, warmup_steps=250,
-            precision="bf16", gpus=0.125,
+            dim=256,
+            depth=4,
+            length=512,
+            steps=2_500,
+            batch=64,
+            warmup_steps=250,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -23,16 +23,36 @@ ABLATION = Ablation(
     question="Does a captioner need to look at the picture again for each word?",
     baseline=Model("show_attend_tell", label="LSTM with soft attention", attention="soft"),
     axes=[
-        vary("model", [
-            Model("show_attend_tell", label="LSTM without attention", attention="none",
-                  has_gate=False, doubly_stochastic=0.0),
-            Model("show_attend_tell", label="LSTM with soft attention", attention="soft"),
-            Model("show_attend_tell", label="LSTM with hard attention", attention="hard"),
-            Model("captioner", label="Transformer over CNN", mixer="attention", position="learned",
-                  encoder="cnn", depth=2),
-            Model("captioner", label="Transformer over patches", mixer="attention",
-                  position="learned", encoder="vit", depth=2),
-        ]),
+        vary(
+            "model",
+            [
+                Model(
+                    "show_attend_tell",
+                    label="LSTM without attention",
+                    attention="none",
+                    has_gate=False,
+                    doubly_stochastic=0.0,
+                ),
+                Model("show_attend_tell", label="LSTM with soft attention", attention="soft"),
+                Model("show_attend_tell", label="LSTM with hard attention", attention="hard"),
+                Model(
+                    "captioner",
+                    label="Transformer over CNN",
+                    mixer="attention",
+                    position="learned",
+                    encoder="cnn",
+                    depth=2,
+                ),
+                Model(
+                    "captioner",
+                    label="Transformer over patches",
+                    mixer="attention",
+                    position="learned",
+                    encoder="vit",
+                    depth=2,
+                ),
+            ],
+        ),
     ],
     tasks=["emoji_scenes"],
     probes=["quality", "floors", "written_scores", "localisation", "parameters", "flops"],
@@ -49,12 +69,22 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, length=19, steps=3_000, search_steps=1_500, batch=32, num_evaluations=5,
+            dim=64,
+            length=19,
+            steps=3_000,
+            search_steps=1_500,
+            batch=32,
+            num_evaluations=5,
             seeds=5,
         ),
         "standard": Scale(
-            dim=256, length=19, steps=20_000, batch=64, warmup_steps=400, precision="bf16",
+            dim=256,
+            length=19,
+            steps=20_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
             gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -24,8 +24,11 @@ ABLATION = Ablation(
     baseline=Model("resnet", blocks="1-1-1", channel_attention="cbam", ratio=4),
     axes=[
         vary("channel_attention", ["none", "se", "cbam"]),
-        vary("cbam_order", ["channel_first", "spatial_first", "parallel", "channel_only"],
-             quick=["channel_first", "spatial_first"]),
+        vary(
+            "cbam_order",
+            ["channel_first", "spatial_first", "parallel", "channel_only"],
+            quick=["channel_first", "spatial_first"],
+        ),
         vary("ratio", [2, 4, 8, 16], quick=[2, 4]),
         vary("channel_attention_place", ["standard", "pre", "post", "identity"], quick=[]),
     ],
@@ -44,12 +47,22 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
     scales={
         "quick": Scale(
-            dim=8, length=784, steps=2_000, search_steps=1_000, batch=32, num_evaluations=5,
+            dim=8,
+            length=784,
+            steps=2_000,
+            search_steps=1_000,
+            batch=32,
+            num_evaluations=5,
             seeds=8,
         ),
         "standard": Scale(
-            dim=32, length=784, steps=8_000, batch=64, warmup_steps=400, precision="bf16",
+            dim=32,
+            length=784,
+            steps=8_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
             gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -41,8 +41,14 @@ ABLATION = Ablation(
             dim=512, depth=8, length=512, steps=100, batch=64, zero=0, precision="bf16", gpus=1.0
         ),
         "paper": Scale(
-            dim=1024, depth=24, length=1024, steps=100, batch=64, zero=0, precision="bf16",
+            dim=1024,
+            depth=24,
+            length=1024,
+            steps=100,
+            batch=64,
+            zero=0,
+            precision="bf16",
             gpus=1.0,
         ),
     },
-)  # fmt: skip
+)

@@ -29,11 +29,20 @@ ABLATION = Ablation(
     axes=[
         vary("has_returns", [True, False]),
         vary("length", [1, 5, 20]),
-        vary("mixer", ["attention", "gru", "lstm", "conv", "mamba2", "gated_delta"],
-             quick=["attention", "gru", "conv"]),
+        vary(
+            "mixer",
+            ["attention", "gru", "lstm", "conv", "mamba2", "gated_delta"],
+            quick=["attention", "gru", "conv"],
+        ),
     ],
-    tasks=["corridor_mixed", "corridor_best_tenth", "windy_grid_mixed", "windy_grid_best_tenth",
-           "cart_pole_mixed", "cart_pole_best_tenth"],
+    tasks=[
+        "corridor_mixed",
+        "corridor_best_tenth",
+        "windy_grid_mixed",
+        "windy_grid_best_tenth",
+        "cart_pole_mixed",
+        "cart_pole_best_tenth",
+    ],
     probes=["quality", "floors", "parameters", "flops"],
     claim=Claim(
         "asked for the best, a Decision Transformer gets a larger return than a clone of all",
@@ -49,8 +58,16 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(dim=32, depth=2, length=20, steps=600, batch=32, num_evaluations=2, seeds=5),
         "standard": Scale(
-            dim=128, depth=3, length=20, steps=4_000, batch=64, warmup_steps=400, seeds=3,
-            num_evaluations=2, precision="bf16", gpus=0.125,
+            dim=128,
+            depth=3,
+            length=20,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            seeds=3,
+            num_evaluations=2,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

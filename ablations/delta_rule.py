@@ -49,12 +49,24 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=2, length=64, steps=1_200, search_steps=600, batch=32, num_evaluations=4,
+            dim=32,
+            depth=2,
+            length=64,
+            steps=1_200,
+            search_steps=600,
+            batch=32,
+            num_evaluations=4,
             seeds=4,
         ),
         "standard": Scale(
-            dim=128, depth=4, length=256, steps=2_500, batch=64, warmup_steps=250,
-            precision="bf16", gpus=0.125,
+            dim=128,
+            depth=4,
+            length=256,
+            steps=2_500,
+            batch=64,
+            warmup_steps=250,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -20,8 +20,15 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Do deep vision transformers train without LayerScale?",
-    baseline=Model("vit", mixer="attention", heads=4, position="learned", pooling="mean", patch=7,
-                   layer_scale=None),
+    baseline=Model(
+        "vit",
+        mixer="attention",
+        heads=4,
+        position="learned",
+        pooling="mean",
+        patch=7,
+        layer_scale=None,
+    ),
     axes=[
         vary("layer_scale", [None, 0.1, 1e-5], quick=[None, 0.1]),
         vary("depth", [4, 16, 36], quick=[4, 16]),
@@ -41,12 +48,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
     scales={
         "quick": Scale(
-            dim=48, depth=4, length=784, steps=2_500, search_steps=1_250, batch=32,
-            num_evaluations=5, seeds=5,
+            dim=48,
+            depth=4,
+            length=784,
+            steps=2_500,
+            search_steps=1_250,
+            batch=32,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
-            dim=192, depth=12, length=784, steps=10_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=192,
+            depth=12,
+            length=784,
+            steps=10_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -42,12 +42,26 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
     scales={
         "quick": Scale(
-            dim=64, depth=3, length=784, steps=4_000, search_steps=2_000, batch=32,
-            teacher_steps=3_000, teacher_learning_rate=0.002, num_evaluations=5, seeds=5,
+            dim=64,
+            depth=3,
+            length=784,
+            steps=4_000,
+            search_steps=2_000,
+            batch=32,
+            teacher_steps=3_000,
+            teacher_learning_rate=0.002,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
-            dim=192, depth=6, length=784, steps=10_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=192,
+            depth=6,
+            length=784,
+            steps=10_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -26,8 +26,11 @@ ABLATION = Ablation(
     question="How far back does a gradient reach in each mixer, before training and after?",
     baseline=Model("language_model", mixer="lstm", forget_bias=1.0, position="sinusoidal"),
     axes=[
-        vary("mixer", ["rnn", "gru", "lstm", "conv", "dilated_conv", "attention"],
-             quick=["rnn", "gru", "lstm", "conv", "attention"]),
+        vary(
+            "mixer",
+            ["rnn", "gru", "lstm", "conv", "dilated_conv", "attention"],
+            quick=["rnn", "gru", "lstm", "conv", "attention"],
+        ),
         vary("forget_bias", [0.0, 1.0]),
     ],
     tasks=["shakespeare_characters"],
@@ -46,14 +49,26 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
-            dim=64, depth=1, length=128, steps=1_000, batch=16, num_evaluations=5, seeds=5
+            dim=64,
+            depth=1,
+            length=128,
+            steps=1_000,
+            batch=16,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
-            dim=256, depth=6, length=256, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=6,
+            length=256,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
         "paper": Scale(
             dim=512, depth=6, length=512, steps=100_000, batch=128, warmup_steps=4_000, gpus=1.0
         ),
     },
-)  # fmt: skip
+)

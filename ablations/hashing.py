@@ -22,7 +22,12 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="How many rounds of hashing does attention need, in training and in reading?",
     baseline=Model(
-        mixer="lsh_attention", heads=2, rounds=0, read_rounds=0, chunk=8, position="learned",
+        mixer="lsh_attention",
+        heads=2,
+        rounds=0,
+        read_rounds=0,
+        chunk=8,
+        position="learned",
         feed_forward="none",
     ),
     axes=[
@@ -44,15 +49,33 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=1, length=64, steps=1_200, search_steps=800, batch=32, num_evaluations=6,
+            dim=64,
+            depth=1,
+            length=64,
+            steps=1_200,
+            search_steps=800,
+            batch=32,
+            num_evaluations=6,
             seeds=3,
         ),
         "standard": Scale(
-            dim=128, depth=1, length=256, steps=6_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=128,
+            depth=1,
+            length=256,
+            steps=6_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
         "paper": Scale(
-            dim=256, depth=1, length=1024, steps=150_000, batch=64, warmup_steps=4_000, gpus=1.0,
+            dim=256,
+            depth=1,
+            length=1024,
+            steps=150_000,
+            batch=64,
+            warmup_steps=4_000,
+            gpus=1.0,
         ),
     },
-)  # fmt: skip
+)

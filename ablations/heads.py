@@ -37,15 +37,27 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
-            dim=64, depth=2, length=64, steps=1_500, batch=32, num_evaluations=5, seeds=10
+            dim=64,
+            depth=2,
+            length=64,
+            steps=1_500,
+            batch=32,
+            num_evaluations=5,
+            seeds=10,
         ),
         "standard": Scale(
             tasks=["shakespeare_characters", "bible_en_de"],
-            dim=256, depth=6, length=128, steps=3_500, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=6,
+            length=128,
+            steps=3_500,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
         "paper": Scale(
             dim=512, depth=6, length=512, steps=100_000, batch=128, warmup_steps=4_000, gpus=1.0
         ),
     },
-)  # fmt: skip
+)

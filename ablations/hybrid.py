@@ -20,11 +20,20 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many layers of attention does a model with a fixed state need?",
-    baseline=Model(mixer="gated_delta*3+attention", heads=8, value_ratio=1.0, feed_forward="none",
-                   position_mode="concatenated"),
-    axes=[vary("mixer", ["gated_delta*3+attention", "gated_delta", "gated_delta+attention",
-                         "attention"],
-               quick=["gated_delta*3+attention", "gated_delta", "gated_delta+attention"])],
+    baseline=Model(
+        mixer="gated_delta*3+attention",
+        heads=8,
+        value_ratio=1.0,
+        feed_forward="none",
+        position_mode="concatenated",
+    ),
+    axes=[
+        vary(
+            "mixer",
+            ["gated_delta*3+attention", "gated_delta", "gated_delta+attention", "attention"],
+            quick=["gated_delta*3+attention", "gated_delta", "gated_delta+attention"],
+        )
+    ],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
@@ -41,12 +50,24 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["mqar_small"],
-            dim=32, depth=4, length=64, steps=1_500, search_steps=750, batch=32, num_evaluations=4,
+            dim=32,
+            depth=4,
+            length=64,
+            steps=1_500,
+            search_steps=750,
+            batch=32,
+            num_evaluations=4,
             seeds=3,
         ),
         "standard": Scale(
-            dim=128, depth=4, length=512, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=128,
+            depth=4,
+            length=512,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

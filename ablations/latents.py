@@ -21,8 +21,7 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many latents does a Perceiver need, and how often must they look?",
-    baseline=Model("perceiver", mixer="attention", heads=4, latents=16, cross_attends=2,
-                   bands=12),
+    baseline=Model("perceiver", mixer="attention", heads=4, latents=16, cross_attends=2, bands=12),
     axes=[
         vary("latents", [2, 4, 16, 64], quick=[2, 16]),
         vary("cross_attends", [1, 2, 4], quick=[1, 2]),
@@ -44,12 +43,24 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["listops"],
-            dim=64, depth=1, length=64, steps=2_000, search_steps=600, batch=32, num_evaluations=4,
+            dim=64,
+            depth=1,
+            length=64,
+            steps=2_000,
+            search_steps=600,
+            batch=32,
+            num_evaluations=4,
             seeds=3,
         ),
         "standard": Scale(
-            dim=128, depth=4, length=784, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=128,
+            depth=4,
+            length=784,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -21,8 +21,7 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does a vision transformer need positions, and which?",
-    baseline=Model("vit", mixer="attention", heads=4, position="learned", pooling="mean",
-                   patch=7),
+    baseline=Model("vit", mixer="attention", heads=4, position="learned", pooling="mean", patch=7),
     axes=[
         vary(
             "position",
@@ -45,12 +44,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
     scales={
         "quick": Scale(
-            dim=64, depth=3, length=784, steps=3_000, search_steps=1_500, batch=32,
-            num_evaluations=5, seeds=6,
+            dim=64,
+            depth=3,
+            length=784,
+            steps=3_000,
+            search_steps=1_500,
+            batch=32,
+            num_evaluations=5,
+            seeds=6,
         ),
         "standard": Scale(
-            dim=192, depth=6, length=784, steps=10_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=192,
+            depth=6,
+            length=784,
+            steps=10_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -39,12 +39,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=8, steps=4_000, search_steps=2_000, batch=32,
-            num_evaluations=5, seeds=5,
+            dim=64,
+            depth=2,
+            length=8,
+            steps=4_000,
+            search_steps=2_000,
+            batch=32,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
-            dim=256, depth=4, length=8, steps=20_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=256,
+            depth=4,
+            length=8,
+            steps=20_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

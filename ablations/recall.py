@@ -22,14 +22,40 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="Which mixers recall, and does it help to make them wider?",
     baseline=Model(
-        mixer="attention", heads=1, kernel_size=64, value_ratio=1.0, state=64,
-        position_mode="concatenated", feed_forward="none",
+        mixer="attention",
+        heads=1,
+        kernel_size=64,
+        value_ratio=1.0,
+        state=64,
+        position_mode="concatenated",
+        feed_forward="none",
     ),
     axes=[
-        vary("mixer", ["attention", "separable_conv", "hyena", "lstm", "linear_transformer", "s4d",
-                       "gla", "mamba2", "delta_net", "gated_delta", "rwkv7"],
-             quick=["attention", "separable_conv", "hyena", "linear_transformer", "s4d", "mamba2",
-                    "gated_delta"]),
+        vary(
+            "mixer",
+            [
+                "attention",
+                "separable_conv",
+                "hyena",
+                "lstm",
+                "linear_transformer",
+                "s4d",
+                "gla",
+                "mamba2",
+                "delta_net",
+                "gated_delta",
+                "rwkv7",
+            ],
+            quick=[
+                "attention",
+                "separable_conv",
+                "hyena",
+                "linear_transformer",
+                "s4d",
+                "mamba2",
+                "gated_delta",
+            ],
+        ),
         vary("dim", [16, 32, 64, 128, 256], quick=[32, 64]),
     ],
     combine="cross",
@@ -47,14 +73,28 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=800, search_steps=500, batch=32, num_evaluations=4,
+            dim=64,
+            depth=2,
+            length=64,
+            steps=800,
+            search_steps=500,
+            batch=32,
+            num_evaluations=4,
             seeds=4,
         ),
         "standard": Scale(
-            dim=64, depth=2, length=128, steps=3_000, batch=128, warmup_steps=300, seeds=3,
-            precision="bf16", gpus=0.125
+            dim=64,
+            depth=2,
+            length=128,
+            steps=3_000,
+            batch=128,
+            warmup_steps=300,
+            seeds=3,
+            precision="bf16",
+            gpus=0.125,
         ),
-        "paper": Scale(dim=64, depth=2, length=256, steps=50_000, batch=256, warmup_steps=4_000,
-                       gpus=1.0),
+        "paper": Scale(
+            dim=64, depth=2, length=256, steps=50_000, batch=256, warmup_steps=4_000, gpus=1.0
+        ),
     },
-)  # fmt: skip
+)

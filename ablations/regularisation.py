@@ -22,7 +22,11 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="What do dropout, label smoothing, warm-up and the place of the norm do?",
     baseline=Model(
-        "language_model", mixer="attention", heads=4, position="sinusoidal", dropout=0.1,
+        "language_model",
+        mixer="attention",
+        heads=4,
+        position="sinusoidal",
+        dropout=0.1,
         norm_placement="post",
     ),
     axes=[
@@ -45,16 +49,36 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=900, search_steps=900, batch=32, warmup_steps=50,
-            seeds=5, num_evaluations=6,
+            dim=64,
+            depth=2,
+            length=64,
+            steps=900,
+            search_steps=900,
+            batch=32,
+            warmup_steps=50,
+            seeds=5,
+            num_evaluations=6,
         ),
         "standard": Scale(
-            dim=256, depth=6, length=128, steps=5_000, search_steps=5_000, batch=64,
-            warmup_steps=400, precision="bf16", gpus=0.125,
+            dim=256,
+            depth=6,
+            length=128,
+            steps=5_000,
+            search_steps=5_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
         "paper": Scale(
-            dim=512, depth=6, length=512, steps=100_000, search_steps=100_000, batch=128,
-            warmup_steps=4_000, gpus=1.0,
+            dim=512,
+            depth=6,
+            length=512,
+            steps=100_000,
+            search_steps=100_000,
+            batch=128,
+            warmup_steps=4_000,
+            gpus=1.0,
         ),
     },
-)  # fmt: skip
+)

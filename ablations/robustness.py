@@ -21,14 +21,35 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Who still knows a picture that is noisy, blurred, shifted or covered?",
-    baseline=Model("vit", label="ViT", mixer="attention", heads=4, position="learned",
-                   pooling="mean", patch=7, dim=64, depth=3),
+    baseline=Model(
+        "vit",
+        label="ViT",
+        mixer="attention",
+        heads=4,
+        position="learned",
+        pooling="mean",
+        patch=7,
+        dim=64,
+        depth=3,
+    ),
     axes=[
-        vary("model", [
-            Model("vit", label="ViT", mixer="attention", heads=4, position="learned",
-                  pooling="mean", patch=7, dim=64, depth=3),
-            Model("resnet", label="ResNet", blocks="1-1-1", dim=8),
-        ]),
+        vary(
+            "model",
+            [
+                Model(
+                    "vit",
+                    label="ViT",
+                    mixer="attention",
+                    heads=4,
+                    position="learned",
+                    pooling="mean",
+                    patch=7,
+                    dim=64,
+                    depth=3,
+                ),
+                Model("resnet", label="ResNet", blocks="1-1-1", dim=8),
+            ],
+        ),
         vary("adversarial_steps", [0, 3]),
     ],
     combine="cross",
@@ -46,10 +67,20 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True, randaugment=9.0),
     scales={
         "quick": Scale(
-            length=784, steps=3_000, search_steps=1_500, batch=32, num_evaluations=5, seeds=6,
+            length=784,
+            steps=3_000,
+            search_steps=1_500,
+            batch=32,
+            num_evaluations=5,
+            seeds=6,
         ),
         "standard": Scale(
-            length=784, steps=10_000, batch=64, warmup_steps=400, precision="bf16", gpus=0.125,
+            length=784,
+            steps=10_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

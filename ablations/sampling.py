@@ -26,7 +26,10 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="Does hard attention, which looks at one token, learn what soft attention learns?",
     baseline=Model(
-        mixer="hard_attention", estimator="soft", heads=1, position_mode="concatenated",
+        mixer="hard_attention",
+        estimator="soft",
+        heads=1,
+        position_mode="concatenated",
         feed_forward="none",
     ),
     axes=[vary("estimator", ["soft", "reinforce", "straight_through"])],
@@ -45,12 +48,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=32, steps=500, search_steps=350, batch=32, num_evaluations=5,
+            dim=64,
+            depth=2,
+            length=32,
+            steps=500,
+            search_steps=350,
+            batch=32,
+            num_evaluations=5,
             seeds=3,
         ),
         "standard": Scale(
-            dim=64, depth=2, length=128, steps=8_000, batch=256, warmup_steps=800,
-            precision="bf16", gpus=0.125,
+            dim=64,
+            depth=2,
+            length=128,
+            steps=8_000,
+            batch=256,
+            warmup_steps=800,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -25,8 +25,13 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="Is the 1/sqrt(d_k) of attention needed, and from which d_k on?",
     baseline=Model(
-        "language_model", mixer="attention", heads=1, key_dim=512, score="dot",
-        scale="1/sqrt(d)", position="sinusoidal",
+        "language_model",
+        mixer="attention",
+        heads=1,
+        key_dim=512,
+        score="dot",
+        scale="1/sqrt(d)",
+        position="sinusoidal",
     ),
     axes=[
         vary("key_dim", [8, 32, 64, 128, 512], quick=[64, 512]),
@@ -48,7 +53,13 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
-            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=5
+            dim=64,
+            depth=2,
+            length=64,
+            steps=1_000,
+            batch=32,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
             dim=256, depth=4, length=128, steps=5_000, batch=64, precision="bf16", gpus=0.125
@@ -57,4 +68,4 @@ ABLATION = Ablation(
             dim=512, depth=6, length=128, steps=50_000, batch=64, warmup_steps=4_000, gpus=1.0
         ),
     },
-)  # fmt: skip
+)

@@ -39,7 +39,9 @@ ABLATION = Ablation(
     claim=Claim(
         "at the held-out size the LSTM ends better than attention",
         metric="bits_per_character",
-        a="mixer=lstm, held out", b="mixer=attention, held out", by=0.02,
+        a="mixer=lstm, held out",
+        b="mixer=attention, held out",
+        by=0.02,
         source="Kaplan et al. 2020, arXiv:2001.08361, Figure 7",
         published="LSTMs match Transformers on early tokens of the context, not on later ones",
     ),
@@ -49,12 +51,26 @@ ABLATION = Ablation(
             dim=96, depth=1, length=16, steps=40, batch=8, warmup_steps=0, num_evaluations=1
         ),
         "quick": Scale(
-            dim=96, depth=2, length=64, steps=4_000, batch=32, learning_rate=0.00816497,
-            num_evaluations=2, seeds=3,
+            dim=96,
+            depth=2,
+            length=64,
+            steps=4_000,
+            batch=32,
+            learning_rate=0.00816497,
+            num_evaluations=2,
+            seeds=3,
         ),
         "standard": Scale(
-            dim=384, depth=4, length=128, steps=4_000, batch=32, learning_rate=0.00408248,
-            num_evaluations=2, seeds=3, precision="bf16", gpus=0.125,
+            dim=384,
+            depth=4,
+            length=128,
+            steps=4_000,
+            batch=32,
+            learning_rate=0.00408248,
+            num_evaluations=2,
+            seeds=3,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

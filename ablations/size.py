@@ -38,11 +38,23 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
-            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=5
+            dim=64,
+            depth=2,
+            length=64,
+            steps=1_000,
+            batch=32,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
-            dim=256, depth=6, length=256, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=6,
+            length=256,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

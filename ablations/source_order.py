@@ -21,10 +21,13 @@ ABLATION = Ablation(
     question="Does it help to read the source from its end?",
     baseline=Model("seq2seq"),
     axes=[
-        vary("model", [
-            Model("seq2seq"),
-            Model("attentive_seq2seq", form="luong", score="general"),
-        ]),
+        vary(
+            "model",
+            [
+                Model("seq2seq"),
+                Model("attentive_seq2seq", form="luong", score="general"),
+            ],
+        ),
         vary("is_source_reversed", [True, False]),
     ],
     combine="cross",
@@ -44,12 +47,24 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["copying"],
-            dim=64, depth=1, length=17, steps=1_500, search_steps=1_500, batch=64,
-            num_evaluations=5, seeds=5
+            dim=64,
+            depth=1,
+            length=17,
+            steps=1_500,
+            search_steps=1_500,
+            batch=64,
+            num_evaluations=5,
+            seeds=5,
         ),
         "standard": Scale(
-            dim=256, depth=1, length=64, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=1,
+            length=64,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -19,29 +19,70 @@ from suite import Ablation, Claim, Model, Recipe, Scale, vary
 ABLATION = Ablation(
     question="How many pairs are recalled from how many bytes of state?",
     baseline=Model(mixer="attention", heads=1, position_mode="concatenated", feed_forward="none"),
-    axes=[vary("model", [
-        Model(mixer="local_attention", heads=1, window=16,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="linear_transformer", heads=1,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="mamba2", heads=2, state=8, position_mode="concatenated", feed_forward="none"),
-        Model(mixer="mamba2", heads=2, state=32, position_mode="concatenated", feed_forward="none"),
-        Model(mixer="gated_delta", heads=16, value_ratio=1.0,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="gated_delta", heads=4, value_ratio=1.0,
-              position_mode="concatenated", feed_forward="none"),
-        Model(mixer="gated_delta", heads=1, value_ratio=1.0,
-              position_mode="concatenated", feed_forward="none"),
-    ])],
+    axes=[
+        vary(
+            "model",
+            [
+                Model(
+                    mixer="local_attention",
+                    heads=1,
+                    window=16,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="linear_transformer",
+                    heads=1,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="mamba2",
+                    heads=2,
+                    state=8,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="mamba2",
+                    heads=2,
+                    state=32,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="gated_delta",
+                    heads=16,
+                    value_ratio=1.0,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="gated_delta",
+                    heads=4,
+                    value_ratio=1.0,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+                Model(
+                    mixer="gated_delta",
+                    heads=1,
+                    value_ratio=1.0,
+                    position_mode="concatenated",
+                    feed_forward="none",
+                ),
+            ],
+        )
+    ],
     tasks=["mqar_small"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
         "from about as many bytes the gated delta rule recalls more than a sliding window",
         metric="accuracy",
         a="model=gated_delta (heads 4; value_ratio 1.0; "
-          "position_mode concatenated; feed_forward none)",
+        "position_mode concatenated; feed_forward none)",
         b="model=local_attention (heads 1; window 16; "
-          "position_mode concatenated; feed_forward none)",
+        "position_mode concatenated; feed_forward none)",
         by=0.1,
         source="Arora et al. 2024, arXiv:2402.18668, figure 2",
         published="linear attention beside a window recalls more at equal state than a window",
@@ -49,12 +90,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=2_000, search_steps=1_000, batch=32, seeds=4,
+            dim=64,
+            depth=2,
+            length=64,
+            steps=2_000,
+            search_steps=1_000,
+            batch=32,
+            seeds=4,
             num_evaluations=4,
         ),
         "standard": Scale(
-            dim=128, depth=2, length=256, steps=4_000, batch=128, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=128,
+            depth=2,
+            length=256,
+            steps=4_000,
+            batch=128,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -39,12 +39,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=128, depth=1, length=40, steps=1_000, search_steps=300, batch=32,
-            num_evaluations=4, seeds=7
+            dim=128,
+            depth=1,
+            length=40,
+            steps=1_000,
+            search_steps=300,
+            batch=32,
+            num_evaluations=4,
+            seeds=7,
         ),
         "standard": Scale(
-            dim=256, depth=1, length=64, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=1,
+            length=64,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

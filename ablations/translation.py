@@ -24,15 +24,30 @@ ABLATION = Ablation(
     question="What does attention do for a translator as sentences grow?",
     baseline=Model("attentive_seq2seq"),
     axes=[
-        vary("model", [
-            Model("seq2seq", uniform_range=None),
-            Model("seq2seq", cell="cho_gru", summary="context", readout="maxout",
-                  is_source_reversed=False, uniform_range=None),
-            Model("conv_seq2seq", depth=2),
-            Model("bytenet", depth=5),
-            Model("translator", mixer="attention", heads=4, position="sinusoidal",
-                  norm_placement="pre", depth=2),
-        ]),
+        vary(
+            "model",
+            [
+                Model("seq2seq", uniform_range=None),
+                Model(
+                    "seq2seq",
+                    cell="cho_gru",
+                    summary="context",
+                    readout="maxout",
+                    is_source_reversed=False,
+                    uniform_range=None,
+                ),
+                Model("conv_seq2seq", depth=2),
+                Model("bytenet", depth=5),
+                Model(
+                    "translator",
+                    mixer="attention",
+                    heads=4,
+                    position="sinusoidal",
+                    norm_placement="pre",
+                    depth=2,
+                ),
+            ],
+        ),
     ],
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "alignment_error", "parameters", "flops"],
@@ -49,12 +64,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=128, depth=1, length=40, steps=1_000, search_steps=300, batch=32,
-            num_evaluations=4, seeds=3
+            dim=128,
+            depth=1,
+            length=40,
+            steps=1_000,
+            search_steps=300,
+            batch=32,
+            num_evaluations=4,
+            seeds=3,
         ),
         "standard": Scale(
-            dim=256, depth=1, length=64, steps=4_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125
+            dim=256,
+            depth=1,
+            length=64,
+            steps=4_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

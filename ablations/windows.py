@@ -40,12 +40,22 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned", weight_decay=0.05, flip=True),
     scales={
         "quick": Scale(
-            dim=28, length=784, steps=3_000, search_steps=1_500, batch=32, num_evaluations=5,
+            dim=28,
+            length=784,
+            steps=3_000,
+            search_steps=1_500,
+            batch=32,
+            num_evaluations=5,
             seeds=6,
         ),
         "standard": Scale(
-            dim=48, length=784, steps=10_000, batch=64, warmup_steps=400, precision="bf16",
+            dim=48,
+            length=784,
+            steps=10_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
             gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

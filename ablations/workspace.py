@@ -45,12 +45,24 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=3, length=66, steps=3_000, search_steps=600, batch=32,
-            num_evaluations=4, seeds=8,
+            dim=64,
+            depth=3,
+            length=66,
+            steps=3_000,
+            search_steps=600,
+            batch=32,
+            num_evaluations=4,
+            seeds=8,
         ),
         "standard": Scale(
-            dim=256, depth=4, length=66, steps=6_000, batch=64, warmup_steps=400,
-            precision="bf16", gpus=0.125,
+            dim=256,
+            depth=4,
+            length=66,
+            steps=6_000,
+            batch=64,
+            warmup_steps=400,
+            precision="bf16",
+            gpus=0.125,
         ),
     },
-)  # fmt: skip
+)

@@ -107,9 +107,15 @@ class NothingDrawn(TorchFunctionMode):
 
 
 _DRAWS = {
-    "normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
-    "kaiming_normal_", "orthogonal_",
-}  # fmt: skip
+    "normal_",
+    "uniform_",
+    "trunc_normal_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "orthogonal_",
+}
 Initialisation = Literal["scaled_normal", "truncated_normal", "gpt2", "xavier_uniform"]
 _ADDED = ("mixer.output.weight", "mlp.contract.weight")  # what a sub-layer ends in
 _STANDARD_DEVIATION = 0.02

@@ -14,9 +14,18 @@ if TYPE_CHECKING:
 
 InputKind = Literal["tokens", "vectors", "image"]
 Answer = Literal[
-    "class", "number", "symbols", "next_symbols", "continuation", "sequence", "pair", "choice",
-    "image", "drawing", "action",
-]  # fmt: skip
+    "class",
+    "number",
+    "symbols",
+    "next_symbols",
+    "continuation",
+    "sequence",
+    "pair",
+    "choice",
+    "image",
+    "drawing",
+    "action",
+]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has

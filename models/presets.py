@@ -50,9 +50,15 @@ def preset(name: str) -> Preset:
 def _vit(system: str, dim: int, depth: int, heads: int, patch: int) -> Preset:
     """Dosovitskiy et al. 2020, Table 1; the smaller two are Touvron et al. 2021's, Table 1."""
     fields: dict[str, Knob] = {
-        "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
-        "bias": True, "patch": patch, "norm_eps": 1e-6,
-    }  # fmt: skip
+        "mixer": "attention",
+        "position": "learned",
+        "dim": dim,
+        "depth": depth,
+        "heads": heads,
+        "bias": True,
+        "patch": patch,
+        "norm_eps": 1e-6,
+    }
     return Preset(architecture="vit", system=system, fields=fields)
 
 
@@ -66,34 +72,53 @@ def _deit(system: str, dim: int, depth: int, heads: int) -> Preset:
 def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int, **others: Knob) -> Preset:
     """Graham et al. 2021, section 4.3, with both heads; the rest as in the authors' code."""
     fields: dict[str, Knob] = {
-        "dims": dims, "depths": depths, "heads": heads, "key_dim": key_dim, "halvings": 4, **others,
-    }  # fmt: skip
+        "dims": dims,
+        "depths": depths,
+        "heads": heads,
+        "key_dim": key_dim,
+        "halvings": 4,
+        **others,
+    }
     return Preset(architecture="levit", system=system, fields=fields)
 
 
 def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
     """Tolstikhin et al. 2021, Table 1: half of dim over tokens, four times dim over channels."""
     fields: dict[str, Knob] = {
-        "mixer": "mlp_mixer", "position": "none", "dim": dim, "depth": depth, "hidden": dim // 2,
-        "patch": patch, "pooling": "mean", "norm_eps": 1e-6,
-    }  # fmt: skip
+        "mixer": "mlp_mixer",
+        "position": "none",
+        "dim": dim,
+        "depth": depth,
+        "hidden": dim // 2,
+        "patch": patch,
+        "pooling": "mean",
+        "norm_eps": 1e-6,
+    }
     return Preset(architecture="vit", system=system, fields=fields)
 
 
 def _resnet(system: str, blocks: str, block: str, **knobs: Knob) -> Preset:
     """He et al. 2016, Table 1; with attention to channels, Hu et al. 2018 and Woo et al. 2018."""
     fields: dict[str, Knob] = {
-        "dim": 64, "blocks": blocks, "block": block, "stem": "7x7", **knobs,
-    }  # fmt: skip
+        "dim": 64,
+        "blocks": blocks,
+        "block": block,
+        "stem": "7x7",
+        **knobs,
+    }
     return Preset(architecture="resnet", system=system, fields=fields)
 
 
 def _swin(system: str, dim: int, depths: str, heads: str) -> Preset:
     """Liu et al. 2021, section 3.3; the initialisation is that of their code."""
     fields: dict[str, Knob] = {
-        "dim": dim, "depths": depths, "heads": heads, "window": 7, "patch": 4,
+        "dim": dim,
+        "depths": depths,
+        "heads": heads,
+        "window": 7,
+        "patch": 4,
         "initialisation": "truncated_normal",
-    }  # fmt: skip
+    }
     return Preset(architecture="swin", system=system, fields=fields)
 
 
@@ -108,35 +133,64 @@ def _cait(
 ) -> Preset:
     """Touvron et al. 2021, CaiT; starts of LayerScale by the authors' code."""
     fields: dict[str, Knob] = {
-        "mixer": "talking_heads", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
-        "bias": True, "patch": 16, "class_heads": heads, "layer_scale": scale,
+        "mixer": "talking_heads",
+        "position": "learned",
+        "dim": dim,
+        "depth": depth,
+        "heads": heads,
+        "bias": True,
+        "patch": 16,
+        "class_heads": heads,
+        "layer_scale": scale,
         "initialisation": "truncated_normal",
-    }  # fmt: skip
+    }
     return Preset(architecture="cait", system=system, fields=fields, side=side)
 
 
 def _volo(
-    system: str, depths: tuple[int, int], dims: tuple[int, int], heads: tuple[int, int],
-    *, stem: int = 64, ratio: float = 3.0,
-) -> Preset:  # fmt: skip
+    system: str,
+    depths: tuple[int, int],
+    dims: tuple[int, int],
+    heads: tuple[int, int],
+    *,
+    stem: int = 64,
+    ratio: float = 3.0,
+) -> Preset:
     """Yuan et al. 2021, VOLO, by the authors' code; of the outlookers, then of attention."""
     fields: dict[str, Knob] = {
-        "mixer": "attention", "position": "learned", "dim": dims[1], "depth": depths[1],
-        "heads": heads[1], "bias": "output", "class_heads": heads[1], "patch": 8,
-        "stem_width": stem, "outlook_dim": dims[0], "outlook_depth": depths[0],
-        "outlook_heads": heads[0], "feed_forward_ratio": ratio, "has_token_head": True,
+        "mixer": "attention",
+        "position": "learned",
+        "dim": dims[1],
+        "depth": depths[1],
+        "heads": heads[1],
+        "bias": "output",
+        "class_heads": heads[1],
+        "patch": 8,
+        "stem_width": stem,
+        "outlook_dim": dims[0],
+        "outlook_depth": depths[0],
+        "outlook_heads": heads[0],
+        "feed_forward_ratio": ratio,
+        "has_token_head": True,
         "initialisation": "truncated_normal",
-    }  # fmt: skip
+    }
     return Preset(architecture="volo", system=system, fields=fields)
 
 
 def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
     """Radford et al. 2019, "Language models are unsupervised multitask learners", Table 2."""
     fields: dict[str, Knob] = {
-        "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
-        "bias": True, "feed_forward": "gelu_tanh", "has_scaled_embedding": False,
-        "initialisation": "gpt2", "position_std": 0.02,
-    }  # fmt: skip
+        "mixer": "attention",
+        "position": "learned",
+        "dim": dim,
+        "depth": depth,
+        "heads": heads,
+        "bias": True,
+        "feed_forward": "gelu_tanh",
+        "has_scaled_embedding": False,
+        "initialisation": "gpt2",
+        "position_std": 0.02,
+    }
     return Preset(
         architecture="language_model", system=system, fields=fields, vocabulary=50_257, length=1_024
     )
@@ -145,9 +199,13 @@ def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
 def _bert(dim: int, depth: int, heads: int, architecture: str = "bert_classifier") -> Preset:
     """Devlin et al. 2019, section 3, as it answers about texts, or as it is trained on them."""
     fields: dict[str, Knob] = {
-        "mixer": "attention", "position": "learned", "dim": dim, "depth": depth, "heads": heads,
+        "mixer": "attention",
+        "position": "learned",
+        "dim": dim,
+        "depth": depth,
+        "heads": heads,
         "bias": True,
-    }  # fmt: skip
+    }
     return Preset(architecture=architecture, fields=fields, vocabulary=30_522, length=512)
 
 
@@ -156,11 +214,19 @@ def _llama(
 ) -> Preset:
     """Llama's parts (Touvron et al. 2023, arXiv:2302.13971), with grouped queries."""
     fields: dict[str, Knob] = {
-        "mixer": "grouped_query", "position": "rope", "dim": dim, "depth": depth, "heads": heads,
-        "key_value_heads": key_value_heads, "norm_kind": "rms", "feed_forward": "swiglu",
-        "feed_forward_ratio": hidden / dim, "has_feed_forward_bias": False,
-        "has_scaled_embedding": False, "initialisation": "truncated_normal",
-    }  # fmt: skip
+        "mixer": "grouped_query",
+        "position": "rope",
+        "dim": dim,
+        "depth": depth,
+        "heads": heads,
+        "key_value_heads": key_value_heads,
+        "norm_kind": "rms",
+        "feed_forward": "swiglu",
+        "feed_forward_ratio": hidden / dim,
+        "has_feed_forward_bias": False,
+        "has_scaled_embedding": False,
+        "initialisation": "truncated_normal",
+    }
     return Preset(architecture="language_model", fields=fields, vocabulary=vocabulary, length=2_048)
 
 

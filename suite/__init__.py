@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
 
 __all__ = [
-    "Ablation", "Claim", "Model", "NotRecorded", "Recipe", "Scale", "ScalingLaw",
-    "plan", "run", "run_task", "vary",
-]  # fmt: skip
+    "Ablation",
+    "Claim",
+    "Model",
+    "NotRecorded",
+    "Recipe",
+    "Scale",
+    "ScalingLaw",
+    "plan",
+    "run",
+    "run_task",
+    "vary",
+]
 
 _HOMES = {
     **dict.fromkeys(

@@ -15,11 +15,13 @@ from suite.errors import FAILED, be_quiet, ensure_home, exit_code_of, message, s
 from suite.terminal import prepare_output
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Train, time and compare sequence architectures; submit sweeps, view dashboards, "
     "regenerate reports.",
-)  # fmt: skip
+)
 
 
 def _folder(out: Path) -> Path:
@@ -181,11 +183,16 @@ def run(
     from suite.sweep.driver import Options
 
     options = Options(
-        out=out, tracking_uri=tracking_uri, executor=executor, address=address,
-        fail_fast=fail_fast, is_patient=wait, deadline=deadline,
+        out=out,
+        tracking_uri=tracking_uri,
+        executor=executor,
+        address=address,
+        fail_fast=fail_fast,
+        is_patient=wait,
+        deadline=deadline,
         trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
-    )  # fmt: skip
+    )
     raise typer.Exit(
         run_command.run(names, scale=scale, seeds=seeds, options=options, settings=settings or ())
     )
@@ -224,11 +231,16 @@ def submit(
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
     options = SubmitOptions(
-        scale=scale, seeds=seeds, out=out, tracking_uri=tracking_uri,
+        scale=scale,
+        seeds=seeds,
+        out=out,
+        tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         settings=tuple(settings or ()),
-        follow=follow, again=again, dry_run=dry_run,
-    )  # fmt: skip
+        follow=follow,
+        again=again,
+        dry_run=dry_run,
+    )
     raise typer.Exit(submit_sweep(names, address, options))
 
 

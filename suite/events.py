@@ -114,10 +114,13 @@ def _writable_specimen(specimen: Specimen) -> Specimen:
         return text.encode(errors="backslashreplace").decode()
 
     return replace(
-        specimen, text=kept(specimen.text), source=kept(specimen.source),
-        reference=kept(specimen.reference), row_words=tuple(map(kept, specimen.row_words)),
+        specimen,
+        text=kept(specimen.text),
+        source=kept(specimen.source),
+        reference=kept(specimen.reference),
+        row_words=tuple(map(kept, specimen.row_words)),
         column_words=tuple(map(kept, specimen.column_words)),
-    )  # fmt: skip
+    )
 
 
 TrialEvent = Started | Progressed | Remarked | Finished

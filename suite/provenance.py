@@ -24,10 +24,14 @@ _PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
 def provenance(resources: Resources) -> Provenance:
     """Of a trial that runs in this process with these resources."""
     return Provenance(
-        commit=commit(), device=device_model(resources), num_threads=resources.num_threads,
-        num_cpus=float(resources.num_cpus), num_gpus=resources.num_gpus, versions=versions(),
+        commit=commit(),
+        device=device_model(resources),
+        num_threads=resources.num_threads,
+        num_cpus=float(resources.num_cpus),
+        num_gpus=resources.num_gpus,
+        versions=versions(),
         conditions=conditions(),
-    )  # fmt: skip
+    )
 
 
 def device_model(resources: Resources) -> str:
@@ -151,6 +155,9 @@ def commit() -> str:
 def _git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
         ["git", "-C", str(folder), *arguments],
-        capture_output=True, text=True, check=True, timeout=10,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+    )
     return done.stdout.strip()

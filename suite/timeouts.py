@@ -28,8 +28,11 @@ from suite.text import in_words
 
 SECONDS_TO_IMPORT = 10
 SECONDS_AT = {
-    "smoke": 3600.0, "quick": 3600.0, "standard": 24 * 3600.0, "paper": 7 * 24 * 3600.0,
-}  # fmt: skip
+    "smoke": 3600.0,
+    "quick": 3600.0,
+    "standard": 24 * 3600.0,
+    "paper": 7 * 24 * 3600.0,
+}
 SECONDS_OF_GRACE = 10.0  # for a trial to end itself, before its process is ended
 _SECONDS_BETWEEN_CALLS = 0.1
 _SECONDS_BETWEEN_RAISES = 2.0  # an exception is lost where code of the user's catches all

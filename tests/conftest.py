@@ -27,8 +27,11 @@ class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types her
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
-        waiting = [str(f.relative_to(ROOT)) for f in sorted(ROOT.glob("tests/**/test_*.py"))
-                   if starts_a_ray(f)]  # fmt: skip
+        waiting = [
+            str(f.relative_to(ROOT))
+            for f in sorted(ROOT.glob("tests/**/test_*.py"))
+            if starts_a_ray(f)
+        ]
         self._lanes = {file: f"lane {n % _NUM_LANES}" for n, file in enumerate(waiting)}
 
     def _split_scope(self, nodeid: str) -> str:

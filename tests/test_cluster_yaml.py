@@ -47,9 +47,12 @@ def environment_of(line: str, home: Path = Path("/home/me")) -> dict[str, str]:
     """What `ray start` finds in its environment: the line is run, with `env` in its place."""
     before = line.partition("ulimit")[0].replace("~/bakeoff", str(ROOT))
     said = subprocess.run(
-        ["bash", "-c", f"{before} env"], env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
-        text=True, capture_output=True, check=True,
-    ).stdout  # fmt: skip
+        ["bash", "-c", f"{before} env"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout
     return dict(entry.split("=", 1) for entry in said.splitlines())
 
 
@@ -116,8 +119,18 @@ def test_what_is_mounted_exists_and_is_all_that_pip_needs(config: dict[str, Any]
     mounts = {to: from_ for to, from_ in config["file_mounts"].items() if "bakeoff" in to}
     assert mounts == {f"~/bakeoff/{path}": path for path in mounts.values()}
     assert [path for path in mounts.values() if not (ROOT / path).exists()] == []
-    needed = {"suite", "models", "ablations", "reports", "pyproject.toml", "README.md", "LICENSE",
-              "NOTICE", "constraints.txt", "deploy/ray.env"}  # fmt: skip
+    needed = {
+        "suite",
+        "models",
+        "ablations",
+        "reports",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "NOTICE",
+        "constraints.txt",
+        "deploy/ray.env",
+    }
     assert needed == set(mounts.values())
 
 

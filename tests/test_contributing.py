@@ -69,9 +69,13 @@ def finished(task: str, model: dict[str, Any], axis: str, scale: dict[str, int])
     from suite.planning.plan import plan
 
     ablation = Ablation(
-        question="Does it work?", baseline=Model(**model), axes=[vary(axis, [4, 8])], tasks=[task],
-        probes=["quality", "parameters", "flops"], scales={"quick": Scale(steps=3, **scale)},
-    )  # fmt: skip
+        question="Does it work?",
+        baseline=Model(**model),
+        axes=[vary(axis, [4, 8])],
+        tasks=[task],
+        probes=["quality", "parameters", "flops"],
+        scales={"quick": Scale(steps=3, **scale)},
+    )
     planned, found = plan(ablation, seeds=1), []
     for trial in planned.trials:
         *_, last = run_trial(trial, planned.resources, "here")

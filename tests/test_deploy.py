@@ -296,16 +296,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     own = {
-        "SECRETS": str(folder), "DATABASE": f"sqlite:///{folder}/mlflow.db", "PORT": str(port),
-        "ARTIFACTS": str(folder / "artifacts"), "ALLOWED_HOSTS": f"127.0.0.1:{port}",
-        "WORKERS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }  # fmt: skip
+        "SECRETS": str(folder),
+        "DATABASE": f"sqlite:///{folder}/mlflow.db",
+        "PORT": str(port),
+        "ARTIFACTS": str(folder / "artifacts"),
+        "ALLOWED_HOSTS": f"127.0.0.1:{port}",
+        "WORKERS": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     log = folder / "log"
     with log.open("w") as file:
         process = subprocess.Popen(
-            [str(DEPLOY / "mlflow" / "start.sh")], env={**os.environ, **own}, stdout=file,
-            stderr=subprocess.STDOUT, cwd=folder, start_new_session=True,
-        )  # fmt: skip
+            [str(DEPLOY / "mlflow" / "start.sh")],
+            env={**os.environ, **own},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,
+        )
     try:
         running = Server(port, "the admin_password of a test")
         wait_for(running, process, log)

@@ -110,9 +110,12 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
     command = [sys.executable, "-m", "suite.cli", "run", str(ROOT / "docs/demo.py")]
     start = time.monotonic()
     with subprocess.Popen(
-        [*command, "--executor", "inline"], cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ) as process:  # fmt: skip
+        [*command, "--executor", "inline"],
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
         assert process.stdout is not None
         lines = [(time.monotonic() - start, line) for line in process.stdout]
     assert process.returncode == 0, lines

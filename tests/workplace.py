@@ -169,10 +169,15 @@ class Workplace:
         file = self.path / f"{name}.py"
         file.write_text(
             ABLATION.format(
-                mixer=mixer, axis=axis, values=list(values), probes=list(probes), steps=steps,
-                batch=batch, seeds=seeds,
+                mixer=mixer,
+                axis=axis,
+                values=list(values),
+                probes=list(probes),
+                steps=steps,
+                batch=batch,
+                seeds=seeds,
             )
-        )  # fmt: skip
+        )
         return str(file)
 
     def mixers(self, module: str, pause: float = 0.0) -> str:
@@ -192,16 +197,26 @@ class Workplace:
     ) -> subprocess.Popen[str]:
         """Start `bakeoff` in a session of its own; what it says goes to `said`."""
         return subprocess.Popen(
-            self.command(*arguments), env=self._environment(), text=True, start_new_session=True,
-            stdout=said, stderr=subprocess.STDOUT, cwd=self.path,
-        )  # fmt: skip
+            self.command(*arguments),
+            env=self._environment(),
+            text=True,
+            start_new_session=True,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            cwd=self.path,
+        )
 
     def bakeoff(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """Run `bakeoff` to its end."""
         return subprocess.run(
-            self.command(*arguments), env=self._environment(), text=True, timeout=timeout,
-            capture_output=True, cwd=self.path, check=False,
-        )  # fmt: skip
+            self.command(*arguments),
+            env=self._environment(),
+            text=True,
+            timeout=timeout,
+            capture_output=True,
+            cwd=self.path,
+            check=False,
+        )
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **self.environment}

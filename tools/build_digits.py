@@ -19,15 +19,20 @@ from package_files import Recipe, build, pip_download
 
 RECIPE = Recipe(
     download=pip_download(
-        "scikit-learn==1.9.1", "--only-binary", ":all:", "--python-version", "3.11",
-        "--platform", "manylinux_2_28_x86_64",
+        "scikit-learn==1.9.1",
+        "--only-binary",
+        ":all:",
+        "--python-version",
+        "3.11",
+        "--platform",
+        "manylinux_2_28_x86_64",
     ),
     package="scikit_learn-1.9.1-cp311-*.whl",
     package_sha256="52a0703bbc07ad27f560fa63fa68e4c54dd735bfbbf65b4dd3c225dc7547b6df",
     file="digits.idx.xz",
     content_sha256="663fb76c4498a2e6a9ea2c09e2b4c4ed5dacbb5707e8f598be22c9624f62bb4e",
     file_sha256="1112656c0dc7b95ddec49e6d1b14de4b62b1f79f7984df0383cb8d817c56958d",
-)  # fmt: skip
+)
 TABLE = "sklearn/datasets/data/digits.csv.gz"
 
 
@@ -38,9 +43,15 @@ def arrays(table: str) -> bytes:
     labels = bytes(row[-1] for row in rows)
     head = bytes([0, 0, 8])
     return (
-        head + bytes([3]) + struct.pack(">3I", len(rows), 8, 8) + pixels
-        + head + bytes([1]) + struct.pack(">I", len(rows)) + labels
-    )  # fmt: skip
+        head
+        + bytes([3])
+        + struct.pack(">3I", len(rows), 8, 8)
+        + pixels
+        + head
+        + bytes([1])
+        + struct.pack(">I", len(rows))
+        + labels
+    )
 
 
 def content_of(package: Path) -> bytes:

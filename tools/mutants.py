@@ -119,8 +119,11 @@ def battery_of_copy(
         command += ["-m", "not slow"]  # with all values of knobs
         return subprocess.run(
             [*command, "-k", tests, f"tests/{room}/{battery}"],
-            cwd=copy, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True,
-        )  # fmt: skip
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": folder},
+            capture_output=True,
+            text=True,
+        )
 
 
 def mutated(text: str, mutant: Mutant) -> str:

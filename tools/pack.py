@@ -133,10 +133,16 @@ def _download(root: Path, into: Path, python: str, names: Sequence[str]) -> None
     versions = pins((root / "constraints.txt").read_text())
     platforms = [f"--platform={platform}" for platform in _PLATFORMS]
     _pip(
-        "download", "--no-deps", "--only-binary=:all:", f"--python-version={python}",
-        "--implementation=cp", *platforms, "--dest", str(into),
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        f"--python-version={python}",
+        "--implementation=cp",
+        *platforms,
+        "--dest",
+        str(into),
         *(f"{name}=={versions[name]}" for name in names),
-    )  # fmt: skip
+    )
 
 
 def _pip(*arguments: str) -> None:
@@ -150,9 +156,10 @@ def main() -> int:
     parser.add_argument("--into", type=Path, default=Path("packed"))
     parser.add_argument("--no-reports", action="store_true", help="leave out what writes reports")
     parser.add_argument(
-        "--no-torch-packages", action="store_true",
+        "--no-torch-packages",
+        action="store_true",
         help="only what an image with torch lacks for python -m tools.gpu_visit",
-    )  # fmt: skip
+    )
     given = parser.parse_args()
     root = Path(__file__).parents[1]
     if given.no_torch_packages:

@@ -165,11 +165,18 @@ def how_all_were_made(names: Iterable[str], into: Path = RESULTS) -> str:
 
 def _row(name: str, home: Path) -> str:
     made = json.loads((home / MADE).read_text())
-    cells: Iterator[str] = iter((
-        f"[{name}]({name}/report.md)", f"`{made['command']}`", ", ".join(made["commits"]),
-        "; ".join(made["machines"]), f"{made['num_trials']:,}", f"{made['trial_hours']:.2f}",
-        f"{made['wall_hours']:.2f}", f"{num_bytes(home) / 1e6:.1f}",
-    ))  # fmt: skip
+    cells: Iterator[str] = iter(
+        (
+            f"[{name}]({name}/report.md)",
+            f"`{made['command']}`",
+            ", ".join(made["commits"]),
+            "; ".join(made["machines"]),
+            f"{made['num_trials']:,}",
+            f"{made['trial_hours']:.2f}",
+            f"{made['wall_hours']:.2f}",
+            f"{num_bytes(home) / 1e6:.1f}",
+        )
+    )
     return f"| {' | '.join(cells)} |\n"
 
 

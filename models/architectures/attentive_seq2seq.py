@@ -260,9 +260,13 @@ class AttentiveForm(nn.Module, ABC):
         self.config = config
         with seeds.part("alignment"):
             self.alignment = Alignment(
-                spec.dim, value_dim, config.score, config.reach, window=config.window,
+                spec.dim,
+                value_dim,
+                config.score,
+                config.reach,
+                window=config.window,
                 longest=spec.others["context"].length,
-            )  # fmt: skip
+            )
 
     def encode(self, embedded: Tensor, is_real: Tensor, *, is_padded: bool) -> AttentiveState:
         """The state before the first token.

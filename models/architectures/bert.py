@@ -72,9 +72,12 @@ class _Encoder(StackArchitecture):
             self.segments = nn.Embedding(NUM_SEGMENTS, spec.dim)
             nn.init.normal_(self.segments.weight, std=UNSCALED_DEVIATION)
         self.trunk = Trunk(
-            self.stack_spec(), self.config, seeds, is_causal=self.is_causal,
+            self.stack_spec(),
+            self.config,
+            seeds,
+            is_causal=self.is_causal,
             has_embedding_norm=True,
-        )  # fmt: skip
+        )
 
     def stack_spec(self) -> ModelSpec:
         """What the stack is built from."""
@@ -108,8 +111,9 @@ class Bert(_Encoder):
     name = "bert"
     answers: ClassVar[tuple[Answer, ...]] = ("symbols",)
     may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
-        SEGMENTS: ("tokens",), PLACES: ("tokens",),
-    }  # fmt: skip
+        SEGMENTS: ("tokens",),
+        PLACES: ("tokens",),
+    }
 
     @property
     def has_next_sentence(self) -> bool:
@@ -221,8 +225,10 @@ class BertClassifier(_Encoder):
     name = "bert_classifier"
     answers: ClassVar[tuple[Answer, ...]] = ("class", "number")
     siblings: ClassVar[Mapping[Answer, str]] = {
-        "symbols": "bert", "next_symbols": "bert_left_to_right", "continuation": "bert_prefix",
-    }  # fmt: skip
+        "symbols": "bert",
+        "next_symbols": "bert_left_to_right",
+        "continuation": "bert_prefix",
+    }
     config: Config
 
     @dataclass(frozen=True, kw_only=True)

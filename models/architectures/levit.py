@@ -223,9 +223,10 @@ class LeViTStage(nn.Module):
     ) -> None:
         super().__init__()
         how: dict[str, Any] = {
-            "key_dim": config.key_dim, "has_bias": config.has_attention_bias,
+            "key_dim": config.key_dim,
+            "has_bias": config.has_attention_bias,
             "has_activation": config.has_attention_activation,
-        }  # fmt: skip
+        }
         self.shrink = None
         if before is not None:
             with seeds.part("shrink"):

@@ -249,9 +249,10 @@ class Stage(nn.Module):
     def flops(self, num_latents: int, length: int) -> float:
         """Of one sequence, without keys and values."""
         blocks = cast("list[Block]", list(self.blocks))
-        return sum((each.flops(num_latents) for each in blocks), self.cross.flops_of_latents(
-            num_latents, length
-        ))  # fmt: skip
+        return sum(
+            (each.flops(num_latents) for each in blocks),
+            self.cross.flops_of_latents(num_latents, length),
+        )
 
 
 class CrossAttention(nn.Module):
@@ -282,9 +283,13 @@ class CrossAttend(Block):
     """A block whose mixer is cross-attention; inputs are normed in every placement."""
 
     def __init__(
-        self, attention: CrossAttention, config: StackConfig, *, mlp: FeedForward | None,
+        self,
+        attention: CrossAttention,
+        config: StackConfig,
+        *,
+        mlp: FeedForward | None,
         share: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(cast("Mixer", attention), config, mlp=mlp, share=share)
         self.input_norm = build_norm(attention.key.in_features, config)
 

@@ -118,9 +118,12 @@ class Swin(StackArchitecture):
         for number, depth in enumerate(depths):
             own = heads[number] if len(heads) > 1 else heads[0] * 2**number
             stage = WindowStage(
-                replace(spec, depth=depth, knobs={"heads": own}), config,
-                seeds.within(f"stages.{number}"), merges=number > 0, shares=shares,
-            )  # fmt: skip
+                replace(spec, depth=depth, knobs={"heads": own}),
+                config,
+                seeds.within(f"stages.{number}"),
+                merges=number > 0,
+                shares=shares,
+            )
             self.stages.append(stage)
             spec = stage.spec
         self.norm = build_norm(spec.dim, config) if config.norm_placement != "post" else None
@@ -174,9 +177,13 @@ class WindowStage(nn.Module):
             spec = self.merging.spec
         window = min(config.window, max(spec.grid or ()))
         knobs = {
-            **spec.knobs, "window": max(window, 2), "shift": config.shift, "bias": True,
-            "relative_bias": config.relative_bias, "score": config.score,
-        }  # fmt: skip
+            **spec.knobs,
+            "window": max(window, 2),
+            "shift": config.shift,
+            "bias": True,
+            "relative_bias": config.relative_bias,
+            "score": config.score,
+        }
         self.spec = replace(spec, mixer=_MIXER, position="none", knobs=knobs)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(build_mixers(self.spec, seeds, is_causal=False)):

@@ -90,9 +90,10 @@ class Translator(StackArchitecture):
         """See `Architecture.mixers_of`."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return (
-            *mixer_pattern(spec.mixer), *mixer_pattern(config.decoder_mixer or ""),
+            *mixer_pattern(spec.mixer),
+            *mixer_pattern(config.decoder_mixer or ""),
             *mixer_pattern(config.context_mixer),
-        )  # fmt: skip
+        )
 
     @classmethod
     def stepping_mixers(cls, spec: ModelSpec) -> tuple[str, ...]:
@@ -118,9 +119,12 @@ class Translator(StackArchitecture):
         pattern = self.config.decoder_mixer or spec.mixer
         decoder = replace(spec, mixer=pattern, knobs=self._knobs_of(pattern))
         self.decoder = Trunk(
-            decoder, self.config, seeds.within("decoder"), is_causal=True,
+            decoder,
+            self.config,
+            seeds.within("decoder"),
+            is_causal=True,
             context_mixer=self.build_context_mixer,
-        )  # fmt: skip
+        )
         if self.config.tied == "none":
             with seeds.part("head"):
                 self.head = nn.Linear(spec.dim, spec.output_size, bias=False)
@@ -170,9 +174,13 @@ class Translator(StackArchitecture):
         lengths = self.spec.length, self.longest_source
         dim = self.spec.dim
         return construct_mixer(
-            name, dim=dim, max_length=max(lengths), is_causal=False,
-            config=mixer_config(name, dim=dim, knobs=knobs), position=None,
-        )  # fmt: skip
+            name,
+            dim=dim,
+            max_length=max(lengths),
+            is_causal=False,
+            config=mixer_config(name, dim=dim, knobs=knobs),
+            position=None,
+        )
 
     def _knobs_of(self, pattern: str) -> dict[str, Knob]:
         """The model's knobs that one of these mixers has."""

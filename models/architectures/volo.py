@@ -133,22 +133,31 @@ class VOLO(CaiT):
         """What the blocks of outlook attention are."""
         config, (rows, columns) = self.config, self._grid()
         knobs = {
-            "heads": config.outlook_heads, "window_size": config.outlook_window,
+            "heads": config.outlook_heads,
+            "window_size": config.outlook_window,
             "stride": config.outlook_stride,
-        }  # fmt: skip
+        }
         return replace(
-            self.spec, mixer="outlook_attention", knobs=knobs, position="none",
-            dim=config.outlook_dim, depth=config.outlook_depth, grid=(rows, columns),
+            self.spec,
+            mixer="outlook_attention",
+            knobs=knobs,
+            position="none",
+            dim=config.outlook_dim,
+            depth=config.outlook_depth,
+            grid=(rows, columns),
             length=rows * columns,
-        )  # fmt: skip
+        )
 
     def of_tokens(self) -> ModelSpec:
         """What attention reads, as squares of what the outlookers give."""
         rows, columns = (side // _SHRINKING for side in self._grid())
         return replace(
-            self.spec, input_kind="vectors", input_size=_SHRINKING**2 * self.config.outlook_dim,
-            length=rows * columns, grid=(rows, columns),
-        )  # fmt: skip
+            self.spec,
+            input_kind="vectors",
+            input_size=_SHRINKING**2 * self.config.outlook_dim,
+            length=rows * columns,
+            grid=(rows, columns),
+        )
 
     def _grid(self) -> tuple[int, int]:
         """Rows and columns of the outlookers' tokens."""
@@ -205,10 +214,16 @@ class OutlookStem(nn.Module):
     def __init__(self, channels: int, width: int, dim: int, patch: int) -> None:
         super().__init__()
         self.convs = nn.ModuleList(
-            nn.Conv2d(width if layer else channels, width, side, stride=stride,
-                      padding=side // 2, bias=False)
+            nn.Conv2d(
+                width if layer else channels,
+                width,
+                side,
+                stride=stride,
+                padding=side // 2,
+                bias=False,
+            )
             for layer, (side, stride) in enumerate([(7, _STEM_STRIDE), (3, 1), (3, 1)])
-        )  # fmt: skip
+        )
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) for _ in self.convs)
         side = patch // _STEM_STRIDE
         self.map = nn.Conv2d(width, dim, side, stride=side)

@@ -67,9 +67,15 @@ class Alignment(nn.Module):
     """
 
     def __init__(
-        self, query_dim: int, value_dim: int, score: Score, reach: Reach, *, window: int,
+        self,
+        query_dim: int,
+        value_dim: int,
+        score: Score,
+        reach: Reach,
+        *,
+        window: int,
         longest: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.score, self.reach, self.window, self.longest = score, reach, window, longest
         self.query_dim, self.value_dim = query_dim, value_dim

@@ -30,9 +30,11 @@ from models.positions.relative import RelativePosition, ShawPosition
 
 Kernel = Literal["fused", "flash", "cudnn", "efficient", "math", "materialised"]
 _BACKENDS = {
-    "flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH,
-}  # fmt: skip
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
 _HALF = (torch.float16, torch.bfloat16)
 _TYPES_ON_GPU = {"flash": _HALF, "cudnn": _HALF, "efficient": (*_HALF, torch.float32)}
 _NONE_FOUND = ("No available kernel", "No viable backend")  # as torch says it

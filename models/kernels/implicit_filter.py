@@ -40,9 +40,16 @@ class ImplicitFilter(nn.Module):
     rates: Tensor
 
     def __init__(
-        self, *, num: int, channels: int, max_length: int, bands: int, width: int,
-        frequency: float, shift: float,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        num: int,
+        channels: int,
+        max_length: int,
+        bands: int,
+        width: int,
+        frequency: float,
+        shift: float,
+    ) -> None:
         super().__init__()
         self.num, self.channels, self.max_length = num, channels, max_length
         self.bands, self.width, self.shift = bands, width, shift

@@ -168,9 +168,11 @@ class KernelMixer(Mixer):
         if context_length is not None:
             raise ModelError(f"{self.name} gives no formula for the bytes of a context")
         features = Sizes(
-            num_features=self.heads * self.num_features(), width=self.head_dim, heads=self.heads,
+            num_features=self.heads * self.num_features(),
+            width=self.head_dim,
+            heads=self.heads,
             has_log_scale=self.has_log_scale,
-        )  # fmt: skip
+        )
         chunk = self.chunk if self.is_causal else None
         numbers = 3 * length * self.dim + length * features.a_token
         return 4.0 * batch * (numbers + numbers_of_sums(features, length, chunk))

@@ -116,11 +116,14 @@ class MatrixStateMixer(Mixer):
         key_width, value_width = self.head_widths(config)
         self.directions = nn.ModuleList(
             self.direction(
-                dim=self.dim, heads=config.heads // num, key_width=key_width,
-                value_width=value_width, config=config,
+                dim=self.dim,
+                heads=config.heads // num,
+                key_width=key_width,
+                value_width=value_width,
+                config=config,
             )
             for _ in range(num)
-        )  # fmt: skip
+        )
         self.values: int = config.heads * value_width
         self.output = linear_map(self.values, self.dim)
 

@@ -118,9 +118,12 @@ class Recurrence(Mixer):
             )
         self.hidden = self.dim // self.num_directions
         network = self.torch_class(
-            input_size=self.dim, hidden_size=self.hidden, num_layers=self.layers, batch_first=True,
+            input_size=self.dim,
+            hidden_size=self.hidden,
+            num_layers=self.layers,
+            batch_first=True,
             bidirectional=not self.is_unidirectional,
-        )  # fmt: skip
+        )
         self.add_module(self.name, network)
 
     @property

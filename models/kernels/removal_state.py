@@ -122,8 +122,9 @@ def _outputs(s: RemovalStreams) -> Tensor:
     read: Tensor = torch.linalg.solve_triangular(
         found @ erased.transpose(-1, -2),
         torch.cat([of_values, found], dim=-1) if has_state else of_values,
-        upper=False, unitriangular=True,
-    )  # fmt: skip
+        upper=False,
+        unitriangular=True,
+    )
     lost = (queries @ erased.transpose(-1, -2)).tril() @ read
     inside = (queries @ keys.transpose(-1, -2)).tril() @ s.values
     if not has_state:

@@ -188,8 +188,11 @@ class SigmoidDecay(Decay):
 
 
 DECAYS: dict[str, type[Decay]] = {
-    "fixed": FixedDecay, "head": HeadDecay, "channel": ChannelDecay, "sigmoid": SigmoidDecay
-}  # fmt: skip
+    "fixed": FixedDecay,
+    "head": HeadDecay,
+    "channel": ChannelDecay,
+    "sigmoid": SigmoidDecay,
+}
 
 
 def _first_steps(num: int) -> Tensor:

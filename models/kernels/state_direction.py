@@ -121,9 +121,12 @@ class Direction(StateReading):
         queries, keys = self.to_length_one(queries), self.to_length_one(keys)
         log_decay, strength = self.rates(x)
         return Streams(
-            queries=queries * self.key_width**-0.5, keys=keys, values=values,
-            log_decay=log_decay, strength=strength,
-        )  # fmt: skip
+            queries=queries * self.key_width**-0.5,
+            keys=keys,
+            values=values,
+            log_decay=log_decay,
+            strength=strength,
+        )
 
     def to_length_one(self, heads: Tensor) -> Tensor:
         """As the knob qk_norm says."""
@@ -227,10 +230,14 @@ class Direction(StateReading):
     def flops(self, length: int) -> int:
         """Of one sequence: maps, and the recurrence in chunks."""
         chunks = ChunkShape(
-            heads=self.heads, key_heads=self.key_heads(), key_width=self.key_width,
-            value_width=self.value_width, has_delta=self.has_delta,
-            is_by_channel=self.decay is not None and self.decay.width() > 1, size=self.chunk,
-        )  # fmt: skip
+            heads=self.heads,
+            key_heads=self.key_heads(),
+            key_width=self.key_width,
+            value_width=self.value_width,
+            has_delta=self.has_delta,
+            is_by_channel=self.decay is not None and self.decay.width() > 1,
+            size=self.chunk,
+        )
         return 2 * length * self.multiplications() + chunks.flops(length)
 
     def key_heads(self) -> int:
@@ -249,10 +256,12 @@ def _without(streams: Streams, padded: Tensor) -> Streams:
     """Where tokens are padded nothing is written and nothing decays."""
     log_decay = streams.log_decay
     return Streams(
-        queries=streams.queries, keys=streams.keys.masked_fill(padded, 0.0), values=streams.values,
+        queries=streams.queries,
+        keys=streams.keys.masked_fill(padded, 0.0),
+        values=streams.values,
         log_decay=None if log_decay is None else log_decay.masked_fill(padded, 0.0),
         strength=streams.strength,
-    )  # fmt: skip
+    )
 
 
 def _side_by_side(tokens: list[Tensor]) -> Tensor:

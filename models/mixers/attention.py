@@ -43,8 +43,11 @@ from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RelativeKind, RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
-    "dot": "1/sqrt(d)", "general": "1/sqrt(d)", "additive": "none", "cosine": "learned",
-}  # fmt: skip
+    "dot": "1/sqrt(d)",
+    "general": "1/sqrt(d)",
+    "additive": "none",
+    "cosine": "learned",
+}
 
 
 class Attention(Mixer):
@@ -101,9 +104,12 @@ class Attention(Mixer):
         super().__init__(**given)
         self.position = self._placed(self.config, position)
         self.kernel = checked_kernel(
-            self.config.kernel, self.position, score=self.config.score,
-            is_product=self.score.is_product, widths=(self.key_dim, self.value_dim),
-        )  # fmt: skip
+            self.config.kernel,
+            self.position,
+            score=self.config.score,
+            is_product=self.score.is_product,
+            widths=(self.key_dim, self.value_dim),
+        )
         self.is_fused = self.kernel != "materialised"
 
     def make_parameters(self, config: Config) -> None:

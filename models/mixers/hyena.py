@@ -105,10 +105,14 @@ class Hyena(Mixer):
         taps = config.short_conv
         self.conv = ShortConvolution((self.order + 1) * self.dim, taps, has_bias=True)
         self.filters = ImplicitFilter(
-            num=self.order * self.num_directions, channels=self.dim // self.num_directions,
-            max_length=self.max_length, bands=config.filter_bands, width=config.filter_width,
-            frequency=config.frequency, shift=config.shift,
-        )  # fmt: skip
+            num=self.order * self.num_directions,
+            channels=self.dim // self.num_directions,
+            max_length=self.max_length,
+            bands=config.filter_bands,
+            width=config.filter_width,
+            frequency=config.frequency,
+            shift=config.shift,
+        )
         self.skip = nn.Parameter(torch.empty(self.order, self.dim).normal_())
         self.output = linear_map(self.dim, self.dim)
 

@@ -138,9 +138,13 @@ class LocalAttention(Mixer):
         visible = self._visible(places[-1:], places, None)
         bias = self._bias(visible, x_t.dtype)
         heads = masked_attention(
-            self._turned(queries, places[-1:]), self._turned(keys, places), values,
-            visible.mask(), scale=self.scale, bias=bias,
-        )  # fmt: skip
+            self._turned(queries, places[-1:]),
+            self._turned(keys, places),
+            values,
+            visible.mask(),
+            scale=self.scale,
+            bias=bias,
+        )
         kept = tuple(part[:, :, -self.window :] for part in (keys, values))
         return self.output(merge_heads(heads)).squeeze(1), kept
 
@@ -180,9 +184,11 @@ class LocalAttention(Mixer):
         held += 4 * batch * self.dim * (queries + 2 * (queries + num_keys - block))  # in blocks
         held += queries * (2 * num_keys + 1)  # who is seen, twice, and who sees nothing
         scratch = fused_scratch_bytes(
-            rows=batch * self.heads * num_blocks, queries=block, keys=num_keys,
+            rows=batch * self.heads * num_blocks,
+            queries=block,
+            keys=num_keys,
             width=self.head_dim,
-        )  # fmt: skip
+        )
         output = 4 * batch * queries * self.dim
         return held + output + max(4 * queries * num_keys + scratch, output)
 

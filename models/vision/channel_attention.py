@@ -27,8 +27,10 @@ from models.vision.map_convolution import Grid, MapConvolution
 Excitation = Literal["sigmoid", "tanh", "relu"]
 CBAMOrder = Literal["channel_first", "spatial_first", "parallel", "channel_only", "spatial_only"]
 _GATES: dict[Excitation, Callable[[Tensor], Tensor]] = {
-    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu,
-}  # fmt: skip
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

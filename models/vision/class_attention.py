@@ -91,9 +91,13 @@ class ClassBlock(nn.Module):
         return self._around(self.mlp_norm, self.mlp_sum, self.mlp, first, first)
 
     def _around(
-        self, norm: nn.Module, add: Residual, call: Callable[[Tensor], Tensor], x: Tensor,
+        self,
+        norm: nn.Module,
+        add: Residual,
+        call: Callable[[Tensor], Tensor],
+        x: Tensor,
         read: Tensor,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """What is read changes `x`; patches that are read are normed before, never after."""
         if self.placement == "pre":
             return cast("Tensor", add(x, call(normed(norm, read))))

@@ -98,16 +98,23 @@ class ImageEncoder(nn.Module):
         self.network: ResidualTrunk | None = None
         if config.encoder == "vit":
             of_image = replace(
-                spec, input_kind="image", input_size=image.size, length=image.length,
+                spec,
+                input_kind="image",
+                input_size=image.size,
+                length=image.length,
                 grid=image.grid,
-            )  # fmt: skip
+            )
             read = of_patches(of_image, config.patch)
             self.cut, width, grid = partial(patches, side=config.patch), read.input_size, read.grid
         else:
             self.network = ResidualTrunk(
-                image.size, config.encoder_width, image.grid, config.residual_network,
-                seeds.within("network"), owner=spec.architecture,
-            )  # fmt: skip
+                image.size,
+                config.encoder_width,
+                image.grid,
+                config.residual_network,
+                seeds.within("network"),
+                owner=spec.architecture,
+            )
             width, grid = self.network.outputs, self.network.grid
         assert grid is not None, "patches lie on a grid"
         self.grid: Grid = grid

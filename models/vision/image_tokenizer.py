@@ -73,9 +73,15 @@ _OF = {
     "gumbel": ("kl_weight", "final_temperature", "anneal_steps"),
 }
 _LEAST = {
-    "codes": 2, "cell": 2, "tokenizer_width": 2, "tokenizer_blocks": 0, "code_dim": 1,
-    "commitment": 0, "kl_weight": 0, "anneal_steps": 1,
-}  # fmt: skip
+    "codes": 2,
+    "cell": 2,
+    "tokenizer_width": 2,
+    "tokenizer_blocks": 0,
+    "code_dim": 1,
+    "commitment": 0,
+    "kl_weight": 0,
+    "anneal_steps": 1,
+}
 
 
 def check_image_tokenizer(config: ImageTokenizerConfig, owner: str) -> None:

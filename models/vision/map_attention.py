@@ -123,9 +123,12 @@ class GlobalMapAttention(nn.Module):
         queries, keys, values = (of_heads(each(x), self.heads) for each in maps)
         queries = queries * queries.shape[-1] ** -0.5
         mixed = functional.scaled_dot_product_attention(
-            queries.flatten(2, 3), keys.flatten(2, 3), values.flatten(2, 3),
-            attn_mask=self._of_distance(queries), scale=1.0,
-        )  # fmt: skip
+            queries.flatten(2, 3),
+            keys.flatten(2, 3),
+            values.flatten(2, 3),
+            attn_mask=self._of_distance(queries),
+            scale=1.0,
+        )
         return pooled(as_map(mixed, x), self.stride)
 
     def _of_distance(self, queries: Tensor) -> Tensor | None:
@@ -208,9 +211,12 @@ class LocalMapAttention(nn.Module):
         maps = self.query, self.key, self.value
         queries, keys, values = (of_heads(each(x), self.heads) for each in maps)
         mixed = functional.scaled_dot_product_attention(
-            queries, self._windows(keys), self._windows(values),
-            attn_mask=self._of_distance(queries), scale=1.0,
-        )  # fmt: skip
+            queries,
+            self._windows(keys),
+            self._windows(values),
+            attn_mask=self._of_distance(queries),
+            scale=1.0,
+        )
         return pooled(as_map(mixed.flatten(2, 3), x), self.stride)
 
     def _windows(self, x: Tensor) -> Tensor:

@@ -21,9 +21,12 @@ def of_patches(spec: ModelSpec, patch: int) -> ModelSpec:
         said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
         raise ModelError(f"{spec.architecture}: patch={patch} does not divide an image of {said}")
     return replace(
-        spec, input_kind="vectors", input_size=patch**2 * spec.input_size,
-        length=grid[0] * grid[1] // patch**2, grid=(grid[0] // patch, grid[1] // patch),
-    )  # fmt: skip
+        spec,
+        input_kind="vectors",
+        input_size=patch**2 * spec.input_size,
+        length=grid[0] * grid[1] // patch**2,
+        grid=(grid[0] // patch, grid[1] // patch),
+    )
 
 
 def patches(image: Tensor, side: int) -> Tensor:

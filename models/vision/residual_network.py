@@ -102,9 +102,14 @@ class ResidualTrunk(nn.Module):
     """
 
     def __init__(
-        self, channels: int, width: int, grid: Grid, config: ResidualConfig, seeds: PartSeeds,
+        self,
+        channels: int,
+        width: int,
+        grid: Grid,
+        config: ResidualConfig,
+        seeds: PartSeeds,
         owner: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.config, self.owner, self.image_grid = config, owner, grid
         with seeds.part("stem"):
@@ -114,10 +119,13 @@ class ResidualTrunk(nn.Module):
         for stage, num_blocks in enumerate(whole_numbers(config, "blocks", owner), start=1):
             for number in range(num_blocks):
                 place = BlockPlace(
-                    stage=stage, inputs=self.outputs, width=width * 2 ** (stage - 1),
-                    grid=self.grid, stride=2 if stage > 1 and number == 0 else 1,
+                    stage=stage,
+                    inputs=self.outputs,
+                    width=width * 2 ** (stage - 1),
+                    grid=self.grid,
+                    stride=2 if stage > 1 and number == 0 else 1,
                     is_last=number == num_blocks - 1,
-                )  # fmt: skip
+                )
                 self._add(place, seeds.within(f"stages.{stage - 1}.{number}"))
                 self.outputs = _any(self.layers[-1]).outputs
                 self.grid = strided(self.grid, place.stride)

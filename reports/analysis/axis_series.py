@@ -145,10 +145,11 @@ def coordinate_series(about: About, measured: Sequence[Series], task: str) -> It
     made = [
         replace(
             _of_variants(about, measured, name, dict(sorted(placed.items()))),
-            titles=about.part_titles.get(task, {}), counts=_counts(measured, task, probe, name),
+            titles=about.part_titles.get(task, {}),
+            counts=_counts(measured, task, probe, name),
         )
         for (probe, _, name), placed in found.items()
-    ]  # fmt: skip
+    ]
     yield from (each for each in made if not any(_says_more(other, each) for other in made))
 
 
@@ -239,11 +240,14 @@ def _of_variants(
         is_baseline = variant == about.baseline
         lines.append(
             AxisLine(
-                name=_name(about, variant), variants=(variant,),
-                index=about.variants.index(variant), is_baseline=is_baseline,
-                note=what_baseline_is(about) if is_baseline else "", at=dict(sorted(at.items())),
+                name=_name(about, variant),
+                variants=(variant,),
+                index=about.variants.index(variant),
+                is_baseline=is_baseline,
+                note=what_baseline_is(about) if is_baseline else "",
+                at=dict(sorted(at.items())),
             )
-        )  # fmt: skip
+        )
     trained = set(lengths.values()) - {0.0}
     return _series(first, name, lines, trained_at=trained.pop() if len(trained) == 1 else None)
 
@@ -262,20 +266,29 @@ def _is_same(a: Series, b: Series) -> bool:
 def _of_groups(about: About, series: Series, axis: LabelAxis) -> AxisSeries:
     lines = [
         AxisLine(
-            name=group.name, variants=tuple(group.variants.values()), index=index,
-            note=group.note, is_baseline=about.baseline in group.variants.values(),
+            name=group.name,
+            variants=tuple(group.variants.values()),
+            index=index,
+            note=group.note,
+            is_baseline=about.baseline in group.variants.values(),
             at={place: _point(about, series, v) for place, v in group.variants.items()},
         )
         for index, group in enumerate(axis.groups)
-    ]  # fmt: skip
+    ]
     return _series(series, axis.name, lines, of=series.at, row_title=", ".join(axis.others))
 
 
 def _series(series: Series, axis: str, lines: Sequence[AxisLine], **fields: Any) -> AxisSeries:
     return AxisSeries(
-        task=series.task, probe=series.probe, metric=series.metric, unit=series.unit,
-        better=series.better, axis=axis, lines=tuple(lines), **fields,
-    )  # fmt: skip
+        task=series.task,
+        probe=series.probe,
+        metric=series.metric,
+        unit=series.unit,
+        better=series.better,
+        axis=axis,
+        lines=tuple(lines),
+        **fields,
+    )
 
 
 def _point(about: About, series: Series, variant: str) -> AxisPoint:

@@ -61,31 +61,42 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
     kept = _most_measured(measured, task, STATE_BYTES)
     if kept:
         yield VariantCost(
-            key=STATE, title="state between tokens", unit="B", amounts=_medians(about, kept),
+            key=STATE,
+            title="state between tokens",
+            unit="B",
+            amounts=_medians(about, kept),
             how="The state is what a model keeps of one sequence between two tokens, in float32, "
             f"by formula{_after(kept)}.",
-        )  # fmt: skip
+        )
     times = step_times(measured, task)
     if times:
         yield VariantCost(
-            key="seconds", title="training time", unit="s", amounts=training_seconds(about, times),
+            key="seconds",
+            title="training time",
+            unit="s",
+            amounts=training_seconds(about, times),
             how="Time is training steps times the median training step"
             f"{where(about, times.environment_id)}{_without_start(about)}.",
-        )  # fmt: skip
+        )
     counted = _most_measured(measured, task, _FLOPS)
     if counted:
         yield VariantCost(
-            key="flops", title="training FLOPs", unit="FLOP",
+            key="flops",
+            title="training FLOPs",
+            unit="FLOP",
             amounts=_training_flops(about, counted),
             how="Training FLOPs are three times those of a forward pass, times the batch, times "
             f"the training steps{_without_start(about)}.",
-        )  # fmt: skip
+        )
     sized = _most_measured(measured, task, _MEMORY)
     if sized:
         yield VariantCost(
-            key="bytes", title="peak memory", unit="B", amounts=_medians(about, sized),
+            key="bytes",
+            title="peak memory",
+            unit="B",
+            amounts=_medians(about, sized),
             how=f"Memory is the peak of one training step{where(about, sized.environment_id)}.",
-        )  # fmt: skip
+        )
 
 
 def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
@@ -133,11 +144,14 @@ def cost_column(
     typical = statistics.median_low(spent.values())
     factor, noun = next(((f, n) for f, n in _UNITS if typical >= _AT_LEAST * f), _UNITS[-1])
     return Column(
-        key="training_cost", title="training time", measured_unit=f"{device}-seconds",
-        unit=f"{device}-{noun}", arrow="↓",
+        key="training_cost",
+        title="training time",
+        measured_unit=f"{device}-seconds",
+        unit=f"{device}-{noun}",
+        arrow="↓",
         note=f"steps × training step{times_devices}{where(about, times.environment_id)}",
         entries={variant: _entry(spent.get(variant), factor) for variant in variants},
-    )  # fmt: skip
+    )
 
 
 def _entry(device_seconds: float | None, factor: float) -> Entry:

@@ -90,10 +90,8 @@ def _claimed(claim: ClaimSpec, measured: Sequence[Series]) -> Series | None:
 def _best_floor(about: About, score: Series) -> tuple[str, float] | None:
     """Its label and its score; None where none was computed."""
     found = {
-        label: value
-        for label in floors_of(about, score)
-        for value in score.values(label).values()
-    }  # fmt: skip
+        label: value for label in floors_of(about, score) for value in score.values(label).values()
+    }
     return max(found.items(), key=lambda each: _rank(score, each[1]), default=None)
 
 

@@ -189,11 +189,13 @@ def _group(
     name = ", ".join(f"{axis}={as_text(value)}" for axis, value in others.items())
     here = [found[variant] for variant in variants if variant in found]
     return LawGroup(
-        name=name or ALL_TRAININGS, others=others, index=index,
+        name=name or ALL_TRAININGS,
+        others=others,
+        index=index,
         seen=tuple(one for one in here if not _is_held_out(about, one.variant)),
         held_out=tuple(one for one in here if _is_held_out(about, one.variant)),
         num_lost=len(variants) - len(here),
-    )  # fmt: skip
+    )
 
 
 def _is_held_out(about: About, variant: str) -> bool:
@@ -214,13 +216,15 @@ def _variants(about: About, measured: Sequence[Series], score: Series) -> Iterat
         if not (parameters and num_tokens and losses):
             continue
         yield LawVariant(
-            variant=variant, flops=costs.get("flops", {}).get(variant),
+            variant=variant,
+            flops=costs.get("flops", {}).get(variant),
             num_missing=max(0, num_expected(score, about) - len(losses)),
             point=ScalingPoint(
-                num_parameters=float(min(parameters.values())), num_tokens=float(num_tokens),
+                num_parameters=float(min(parameters.values())),
+                num_tokens=float(num_tokens),
                 losses=tuple(losses[seed] for seed in sorted(losses)),
             ),
-        )  # fmt: skip
+        )
 
 
 def _first(measured: Sequence[Series], task: str, metric: str) -> Series | None:

@@ -221,9 +221,12 @@ def _fitted(held: tuple[ScalingPoint, ...], name: str) -> FittedLaw:
     starts = np.repeat(theta, _NUM_DRAWS, axis=0)
     draws, _ = _descended(starts, x, z, fitted + drawn[:, 1:], _width(residuals))
     return FittedLaw(
-        points=held, best=LawNumbers(theta, centre), draws=LawNumbers(draws, centre),
-        residuals=residuals, noise=drawn[:, 0],
-    )  # fmt: skip
+        points=held,
+        best=LawNumbers(theta, centre),
+        draws=LawNumbers(draws, centre),
+        residuals=residuals,
+        noise=drawn[:, 0],
+    )
 
 
 def exponent_difference(a: FittedLaw, b: FittedLaw, quantity: Quantity) -> Estimate:

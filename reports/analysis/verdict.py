@@ -203,9 +203,10 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
 def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
     is_check = about.claim is not None and about.claim.is_check
     remarks = {
-        "a check": is_check, "exploratory": is_exploratory and not is_check,
+        "a check": is_check,
+        "exploratory": is_exploratory and not is_check,
         "indicative": about.is_indicative and not is_check,
-    }  # fmt: skip
+    }
     return ", ".join([outcome, *(word for word, holds in remarks.items() if holds)])
 
 

@@ -32,10 +32,32 @@ _SHOWN = {*CERTAIN, ChangeOutcome.POSSIBLE, ChangeOutcome.OTHER_DEVICE}
 _Titled = dict[str, list[Change]]
 _RATIO = Notation(decimals=3)
 _CSV_COLUMNS = (
-    "kind", "outcome", "has_moved", "direction", "variant", "task", "probe", "metric", "at", "unit",
-    "better", "a", "b", "change_is", "change", "change_low", "change_high", "n", "p", "differs",
-    "device_a", "device_b", "environment_id_a", "environment_id_b", "reason",
-)  # fmt: skip
+    "kind",
+    "outcome",
+    "has_moved",
+    "direction",
+    "variant",
+    "task",
+    "probe",
+    "metric",
+    "at",
+    "unit",
+    "better",
+    "a",
+    "b",
+    "change_is",
+    "change",
+    "change_low",
+    "change_high",
+    "n",
+    "p",
+    "differs",
+    "device_a",
+    "device_b",
+    "environment_id_a",
+    "environment_id_b",
+    "reason",
+)
 
 
 def headline(changes: Sequence[Change]) -> str:
@@ -86,9 +108,12 @@ def by_title(changes: Sequence[Change]) -> tuple[_Titled, _Titled]:
 def change_table(title: str, changes: Iterable[Change]) -> Table:
     """One row a change: what it is of, both numbers, and what else differs."""
     columns = (
-        _column("of what"), _column("B against A", "mixed"), _column("A", "mixed"),
-        _column("B", "mixed"), _column("what else differs"),
-    )  # fmt: skip
+        _column("of what"),
+        _column("B against A", "mixed"),
+        _column("A", "mixed"),
+        _column("B", "mixed"),
+        _column("what else differs"),
+    )
     return _table(title, columns, tuple(map(_row, changes)))
 
 
@@ -118,26 +143,39 @@ def csv_frame(changes: Sequence[Change], unpaired: Iterable[UnpairedMetric]) -> 
     rows = [_record(change) for change in sorted(in_order, key=lambda c: c.outcome not in _SHOWN)]
     rows += [
         {
-            "outcome": f"only in {only.selection}", "has_moved": "no", **only.key._asdict(),
+            "outcome": f"only in {only.selection}",
+            "has_moved": "no",
+            **only.key._asdict(),
             f"device_{only.selection.lower()}": only.device,
         }
         for only in unpaired
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows, columns=list(_CSV_COLUMNS), dtype="object")
 
 
 def _record(change: Change) -> dict[str, object]:
     a, b, estimate = change.pair.a, change.pair.b, change.estimate.sure
     return {
-        "kind": str(change.kind), "outcome": str(change.outcome),
-        "has_moved": "yes" if change.is_certain else "no", "direction": change.tone,
-        **change.pair.key._asdict(), "a": summary(change.kind, a), "b": summary(change.kind, b),
+        "kind": str(change.kind),
+        "outcome": str(change.outcome),
+        "has_moved": "yes" if change.is_certain else "no",
+        "direction": change.tone,
+        **change.pair.key._asdict(),
+        "a": summary(change.kind, a),
+        "b": summary(change.kind, b),
         "change_is": "difference" if change.kind is NumberKind.SCORE else "ratio",
-        "change": estimate.point, "change_low": estimate.low, "change_high": estimate.high,
-        "n": estimate.n, "p": change.p, "differs": ", ".join(change.pair.differs),
-        "device_a": a.device, "device_b": b.device, "environment_id_a": a.environment_id,
-        "environment_id_b": b.environment_id, "reason": change.reason,
-    }  # fmt: skip
+        "change": estimate.point,
+        "change_low": estimate.low,
+        "change_high": estimate.high,
+        "n": estimate.n,
+        "p": change.p,
+        "differs": ", ".join(change.pair.differs),
+        "device_a": a.device,
+        "device_b": b.device,
+        "environment_id_a": a.environment_id,
+        "environment_id_b": b.environment_id,
+        "reason": change.reason,
+    }
 
 
 def _table(
@@ -147,9 +185,14 @@ def _table(
     all_rows = tuple(rows)
     note = f"Shown are {MOST_ROWS:,} of {len(all_rows):,} rows; moved.csv has them all."
     return Table(
-        name=title, title=title, task="", row_title=row_title, columns=columns,
-        rows=all_rows[:MOST_ROWS], footnotes=(note,) if len(all_rows) > MOST_ROWS else (),
-    )  # fmt: skip
+        name=title,
+        title=title,
+        task="",
+        row_title=row_title,
+        columns=columns,
+        rows=all_rows[:MOST_ROWS],
+        footnotes=(note,) if len(all_rows) > MOST_ROWS else (),
+    )
 
 
 def _column(title: str, measured_unit: str = "") -> Column:

@@ -123,14 +123,24 @@ def used(made: Provenance) -> str:
 
 def _environment(finalize: Callable[[object], object]) -> Environment:
     made = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=finalize,
-    )  # fmt: skip
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=finalize,
+    )
     made.filters |= {
-        "slug": slug, "svg": Markup, "used": used, "in_print": in_print,
-        "setting_name": setting_name, "setting_value": setting_value, "capital": capitalized,
+        "slug": slug,
+        "svg": Markup,
+        "used": used,
+        "in_print": in_print,
+        "setting_name": setting_name,
+        "setting_value": setting_value,
+        "capital": capitalized,
         "paragraphs": paragraphs,
-    }  # fmt: skip
+    }
     return made
 
 

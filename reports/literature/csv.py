@@ -15,16 +15,43 @@ FOLDER = Path(__file__).parent / "published"
 COUNTERPARTS = "counterparts.csv"  # of scores: which of our variants a figure is compared with
 CONDITIONS = "conditions.csv"  # of speeds: length, batch and hardware behind a condition
 FIGURE_COLUMNS = (
-    "system", "condition", "metric", "value", "low", "high", "spread", "unit", "source", "where",
-    "checked", "note",
-)  # fmt: skip
+    "system",
+    "condition",
+    "metric",
+    "value",
+    "low",
+    "high",
+    "spread",
+    "unit",
+    "source",
+    "where",
+    "checked",
+    "note",
+)
 COUNTERPART_COLUMNS = (
-    "ablation", "task", "metric", "variant", "against", "file", "system", "condition", "rival",
-    "rival_condition", "published_metric", "kind", "differs",
-)  # fmt: skip
+    "ablation",
+    "task",
+    "metric",
+    "variant",
+    "against",
+    "file",
+    "system",
+    "condition",
+    "rival",
+    "rival_condition",
+    "published_metric",
+    "kind",
+    "differs",
+)
 CONDITION_COLUMNS = (
-    "file", "condition", "length", "projected_length", "batch", "hardware", "phase",
-)  # fmt: skip
+    "file",
+    "condition",
+    "length",
+    "projected_length",
+    "batch",
+    "hardware",
+    "phase",
+)
 _COLUMNS = {COUNTERPARTS: COUNTERPART_COLUMNS, CONDITIONS: CONDITION_COLUMNS}
 _NUMBERS = ("value", "low", "high", "length", "projected_length", "batch")  # or empty
 _KINDS = ("difference", "bits", "ratio")

@@ -127,12 +127,20 @@ def _counterpart(row: Mapping[str, str]) -> Counterpart:
     is_certain = (low - even) * (high - even) > 0
     own = {name: row[name] for name in ("ablation", "task", "metric", "variant", "against")}
     return Counterpart(
-        **own, published_metric=row["published_metric"], printed=_text(mine, theirs), low=low,
-        high=high, decimals=decimals, unit=unit, is_share=row["kind"] == "ratio",
+        **own,
+        published_metric=row["published_metric"],
+        printed=_text(mine, theirs),
+        low=low,
+        high=high,
+        decimals=decimals,
+        unit=unit,
+        is_share=row["kind"] == "ratio",
         is_better=sign * (low - even) > 0 if is_certain else None,
-        source=f"{mine['source']}, {mine['where']}", differs=row["differs"],
-        mine=_score(mine), theirs=_score(theirs),
-    )  # fmt: skip
+        source=f"{mine['source']}, {mine['where']}",
+        differs=row["differs"],
+        mine=_score(mine),
+        theirs=_score(theirs),
+    )
 
 
 def _score(printed: Mapping[str, str] | None) -> PrintedScore | None:
@@ -140,9 +148,11 @@ def _score(printed: Mapping[str, str] | None) -> PrintedScore | None:
         return None
     share = 100.0 if printed["unit"] == "percent" else 1.0
     return PrintedScore(
-        system=printed["system"], task=printed["condition"],
-        score=float(printed["value"]) / share, text=printed["value"],
-    )  # fmt: skip
+        system=printed["system"],
+        task=printed["condition"],
+        score=float(printed["value"]) / share,
+        text=printed["value"],
+    )
 
 
 def _printed(row: Mapping[str, str], system: str, condition: str) -> Mapping[str, str]:
@@ -201,9 +211,13 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
     )
     sources = {name: one.source for name, one in zip(names, kept, strict=True)}
     return Table(
-        name="published-scores", title="Published beside measured", task=kept[0].task,
-        row_title="comparison", columns=columns, rows=column_rows(columns, names, sources),
-    )  # fmt: skip
+        name="published-scores",
+        title="Published beside measured",
+        task=kept[0].task,
+        row_title="comparison",
+        columns=columns,
+        rows=column_rows(columns, names, sources),
+    )
 
 
 def _names(kept: Sequence[Counterpart]) -> list[str]:

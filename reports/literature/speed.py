@@ -91,10 +91,14 @@ def published_table(about: About, growths: Sequence[Growth], environment_id: str
     columns = tuple(_columns(kept, rivals, ours))
     sources = {name: some[0].source for name, some in kept.items()}
     return Table(
-        name=f"{MIXER_ALONE}-published", title="Published beside ours", task=MIXER_ALONE,
-        introduction=f"{INTRODUCTION} {_OURS.format(ours.device)}", row_title="system",
-        columns=columns, rows=column_rows(columns, kept, sources),
-    )  # fmt: skip
+        name=f"{MIXER_ALONE}-published",
+        title="Published beside ours",
+        task=MIXER_ALONE,
+        introduction=f"{INTRODUCTION} {_OURS.format(ours.device)}",
+        row_title="system",
+        columns=columns,
+        rows=column_rows(columns, kept, sources),
+    )
 
 
 def _ratios(name: str) -> Iterator[Printed]:
@@ -129,8 +133,9 @@ def _ratios(name: str) -> Iterator[Printed]:
 
 def _rivals(about: About) -> dict[str, str]:
     """What ours are divided by -> its variant: the written-out attention, and the fused one."""
-    attention = [v for v in about.variants if v in about.subjects
-                 and about.subjects[v].mixer == "attention"]  # fmt: skip
+    attention = [
+        v for v in about.variants if v in about.subjects and about.subjects[v].mixer == "attention"
+    ]
     written_out = [v for v in attention if is_written_out(about, v)]
     others = [v for v in attention if v not in written_out]
     first = about.baseline if about.baseline in others else next(iter(others), "")

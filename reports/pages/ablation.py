@@ -217,9 +217,11 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
         definitions=(
-            *DEFINITIONS, *([mixers.definition] if mixers else []), *_recipes_in_words(about),
+            *DEFINITIONS,
+            *([mixers.definition] if mixers else []),
+            *_recipes_in_words(about),
         ),
-    )  # fmt: skip
+    )
 
 
 def _recipes_in_words(about: About) -> Iterator[str]:
@@ -262,9 +264,12 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) ->
     is_drawn = len(table.rows) > 1 and not is_elsewhere and not is_above
     score = score_figure(sweep.about, judged, shown) if judged and is_drawn else None
     comparison = Exhibit(
-        title="", sentences=(_READING,), tables=(best,), drawings=(score,) if score else (),
+        title="",
+        sentences=(_READING,),
+        tables=(best,),
+        drawings=(score,) if score else (),
         folded=folded,
-    )  # fmt: skip
+    )
     return Section(
         title=table.title,
         sentences=tuple(_what_is_judged(sweep.about, judged)) if judged else (),

@@ -149,12 +149,14 @@ def best_in_words(about: About, series: Series | None) -> str:
     written = for_estimates(series.unit, means.values())
     numbers = [
         " ".join(
-            filter(None, (written.with_unit(written.write(points[v])),
-                          as_interval(means[v], written.write)))
+            filter(
+                None,
+                (written.with_unit(written.write(points[v])), as_interval(means[v], written.write)),
+            )
         )
         for v in dict.fromkeys((best, about.baseline))
         if v in points
-    ]  # fmt: skip
+    ]
     task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     places = {reading.at for some in series.readings.values() for reading in some} - {""}
     at = f" at {places.pop().replace('=', ' ')}" if len(places) == 1 else ""

@@ -118,11 +118,14 @@ def axis_table(series: AxisSeries) -> Table:
     columns = tuple(_column(series, place, unit, write) for place in places)
     of = f" ({series.of.replace('=', ' ')})" if series.of else ""
     return Table(
-        name=figure_name(series), task=series.task, row_title=series.row_title,
+        name=figure_name(series),
+        task=series.task,
+        row_title=series.row_title,
         title=f"{readable_metric(series.metric, series.axis)}{of} by {readable_axis(series)}",
-        columns=columns, rows=tuple(_row(line, columns) for line in series.lines),
+        columns=columns,
+        rows=tuple(_row(line, columns) for line in series.lines),
         footnotes=tuple(_footnotes(series, places)),
-    )  # fmt: skip
+    )
 
 
 def _shown_places(places: Sequence[float]) -> list[float]:
@@ -174,9 +177,12 @@ def _entry(point: AxisPoint | None, write: _Write, *, has_sentences: bool) -> En
         low, high = point.spread
         within = f"sentences [{write(low)}, {write(high)}]"
     return Entry(
-        estimate=point.estimate, text=write(point.estimate.point), note=within,
-        interval=as_interval(point.estimate, write), marks=(PARTIAL,) if point.is_partial else (),
-    )  # fmt: skip
+        estimate=point.estimate,
+        text=write(point.estimate.point),
+        note=within,
+        interval=as_interval(point.estimate, write),
+        marks=(PARTIAL,) if point.is_partial else (),
+    )
 
 
 def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
@@ -184,9 +190,10 @@ def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
     holds = ["holds the baseline"] if line.is_baseline and is_group else []
     return Row(
         name=line.name if is_group else line.variants[0],
-        note="; ".join(filter(None, [line.note, *holds])), is_baseline=line.is_baseline,
+        note="; ".join(filter(None, [line.note, *holds])),
+        is_baseline=line.is_baseline,
         entries=tuple(column.entries[line.name] for column in columns),
-    )  # fmt: skip
+    )
 
 
 def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:

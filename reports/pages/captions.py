@@ -90,9 +90,12 @@ def _written(about: About, task: str) -> Drawing | None:
         for number, asked in enumerate(images.words, start=1)
     ]
     return captions_figure(
-        images, texts, name=slug(f"{task}-captions"), title=f"Captions on {readable(task)}",
+        images,
+        texts,
+        name=slug(f"{task}-captions"),
+        title=f"Captions on {readable(task)}",
         caption=_WRITTEN + _how_many(len(chosen), len(having)),
-    )  # fmt: skip
+    )
 
 
 def _how_many(num_shown: int, num_having: int) -> str:
@@ -134,18 +137,18 @@ def _looks(
     words = having[chosen[0]].words
     picture = np.repeat(images.values[number - 1 : number], len(words), axis=0)
     looks = [
-        LooksOf(
-            title=one_line(shown_name(about, variant)), maps={"": _relative(having[variant])}
-        )
+        LooksOf(title=one_line(shown_name(about, variant)), maps={"": _relative(having[variant])})
         for variant in chosen
         if having[variant].words == words
-    ]  # fmt: skip
+    ]
     return looks_figure(
-        replace(images, values=picture, words=tuple(map(one_line, words))), looks,
-        name=slug(f"{task}-words-{number}"), title=f"Where each word looks on {readable(task)}",
+        replace(images, values=picture, words=tuple(map(one_line, words))),
+        looks,
+        name=slug(f"{task}-words-{number}"),
+        title=f"Where each word looks on {readable(task)}",
         caption=_LOOKS.format(number) + _how_many(len(chosen), len(having)),
         said=" ".join(_in_words(each, words) for each in looks),
-    )  # fmt: skip
+    )
 
 
 def _relative(found: Pictures) -> np.ndarray:

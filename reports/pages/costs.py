@@ -28,9 +28,10 @@ def costs_section(about: About) -> Section:
     """A folded table; there must be costs."""
     has_energy = any(each.joules is not None for each in about.costs)
     exhibit = Exhibit(
-        title="", sentences=(_HELD, *([_ENERGY] if has_energy else [])),
+        title="",
+        sentences=(_HELD, *([_ENERGY] if has_energy else [])),
         tables=(costs_table(about.costs, about.price),),
-    )  # fmt: skip
+    )
     return Section(title="What it cost", exhibits=(exhibit,), is_folded=True)
 
 
@@ -39,19 +40,25 @@ def costs_table(costs: Sequence[Expense], price: Price | None) -> Table:
     rows = {each.name: each for each in (*costs, _total(costs))}
     columns = tuple(_columns(rows, price))
     return Table(
-        name="costs", title="What it cost", task="", row_title="trials of", columns=columns,
+        name="costs",
+        title="What it cost",
+        task="",
+        row_title="trials of",
+        columns=columns,
         rows=column_rows(columns, rows),
-    )  # fmt: skip
+    )
 
 
 def _total(costs: Sequence[Expense]) -> Expense:
     told = [each.joules for each in costs if each.joules is not None]
     return Expense(
-        name=_ALL, num_trials=sum(each.num_trials for each in costs),
+        name=_ALL,
+        num_trials=sum(each.num_trials for each in costs),
         cpu_hours=sum(each.cpu_hours for each in costs),
         gpu_hours=sum(each.gpu_hours for each in costs),
-        joules=sum(told) if told else None, num_told=sum(each.num_told for each in costs),
-    )  # fmt: skip
+        joules=sum(told) if told else None,
+        num_told=sum(each.num_told for each in costs),
+    )
 
 
 def _columns(rows: Mapping[str, Expense], price: Price | None) -> Iterator[Column]:
@@ -78,13 +85,17 @@ def _column(
 ) -> Column:
     """Of amounts in the unit."""
     return Column(
-        key=key, title=title, measured_unit=unit, unit=written.unit,
+        key=key,
+        title=title,
+        measured_unit=unit,
+        unit=written.unit,
         entries={
-            name: NO_ENTRY if amount is None
+            name: NO_ENTRY
+            if amount is None
             else Entry(text=written.write(amount), estimate=Estimate(n=1, point=amount))
             for name, amount in amounts.items()
         },
-    )  # fmt: skip
+    )
 
 
 def _of_those(one: Expense, entry: Entry) -> Entry:

@@ -66,10 +66,13 @@ def opening_drawings(about: About, task: str) -> Drawing | None:
     is_all = len(chosen) == len(having)
     of_all = "" if is_all else f"Shown are {len(chosen)} of {len(having)} variants. "
     return mosaics_figure(
-        mosaics, shades=None, name=slug(f"{task}-drawings"),
-        title=f"Drawings on {readable(task)}", caption=_RULE + of_all + captions,
+        mosaics,
+        shades=None,
+        name=slug(f"{task}-drawings"),
+        title=f"Drawings on {readable(task)}",
+        caption=_RULE + of_all + captions,
         said=f"Four pictures each: {'; '.join(map(_name, mosaics))}. {captions}",
-    )  # fmt: skip
+    )
 
 
 def _alike(asked: Pictures, specimens: Iterable[Specimen]) -> dict[str, Pictures]:
@@ -91,6 +94,4 @@ def _mosaic(title: str, shown: Mapping[str, Pictures]) -> Mosaic:
     rows = [each.values for each in shown.values()]
     values = Pictures(title="", values=2 * np.concatenate(rows) - 1)
     note = ", below ".join(shown)
-    return Mosaic(
-        title=title, note=note, pictures=values, num_across=len(rows[0]), is_framed=True
-    )  # fmt: skip
+    return Mosaic(title=title, note=note, pictures=values, num_across=len(rows[0]), is_framed=True)

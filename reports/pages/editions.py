@@ -22,10 +22,13 @@ _INTRODUCTION = (
 def editions_section(about: About) -> Section:
     """A table of those with results."""
     table = Table(
-        name="editions", title="Editions", task="",
-        row_title="edition", columns=tuple(Column(key=t, title=t, entries={}) for t in _COLUMNS),
+        name="editions",
+        title="Editions",
+        task="",
+        row_title="edition",
+        columns=tuple(Column(key=t, title=t, entries={}) for t in _COLUMNS),
         rows=tuple(_table_row(each, about) for each in about.editions_with_results),
-    )  # fmt: skip
+    )
     return Section(
         title=table.title,
         exhibits=(Exhibit(title="", sentences=(_INTRODUCTION,), tables=(table,)),),

@@ -93,9 +93,13 @@ def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup
     for variant, probe, num in shown:
         for (fate, reason), seeds in _failed_seeds(series.of(variant), num).items():
             group = FailureGroup(
-                task=series.task, variants=(), probe=probe, fate=fate, seeds=tuple(seeds),
+                task=series.task,
+                variants=(),
+                probe=probe,
+                fate=fate,
+                seeds=tuple(seeds),
                 reason=reason,
-            )  # fmt: skip
+            )
             yield variant, group
 
 

@@ -57,9 +57,11 @@ _MOST_ACROSS, _MOST_OF_FINE, _FINE = 8, 4, 17  # as `suite.probes.specimens.imag
 def pictures_section(about: About, opening: Drawing | None) -> Section | None:
     """The pictures of every task but the one that stands on the first screen; None without any."""
     drawings = (
-        make(about, task) for task in _tasks(about) for name, make in _MAKERS.items()
+        make(about, task)
+        for task in _tasks(about)
+        for name, make in _MAKERS.items()
         if name not in ("words", "drawings")  # which have sections of their own
-    )  # fmt: skip
+    )
     exhibits = tuple(
         Exhibit(title=drawing.title, drawings=(drawing,))
         for drawing in drawings
@@ -105,9 +107,10 @@ def _attention(about: About, task: str) -> Drawing | None:
     looks = []
     for variant, some in of_variants.items():
         maps = {
-            way: _relative(some[way]) for way in _WAYS
+            way: _relative(some[way])
+            for way in _WAYS
             if way in some and len(some[way].values) == number
-        }  # fmt: skip
+        }
         if maps:
             looks.append(LooksOf(title=one_line(shown_name(about, variant)), maps=maps))
     if not looks:
@@ -115,11 +118,13 @@ def _attention(about: About, task: str) -> Drawing | None:
     ways = [way for way in _WAYS if any(way in each.maps for each in looks)]
     source = _IMAGES.format(number, _SHOWN.get(images.title, "as a model reads it"))
     return looks_figure(
-        images, looks, name=slug(f"{task}-looks"),
+        images,
+        looks,
+        name=slug(f"{task}-looks"),
         title=f"Where the models look on {readable(task)}",
         caption=source + " ".join((*(_WAYS[way] for way in ways), _SCALE)),
         said=" ".join(map(_looks_in_words, looks)),
-    )  # fmt: skip
+    )
 
 
 def _relative(found: Pictures) -> Values:
@@ -155,17 +160,21 @@ def _positions(about: About, task: str) -> Drawing | None:
         return None
     mosaics = [
         Mosaic(
-            title=listed(names), note=_mean_cosines(one), pictures=one,
+            title=listed(names),
+            note=_mean_cosines(one),
+            pictures=one,
             num_across=_num_across(one) or 1,
         )
         for one, names in shared.values()
-    ]  # fmt: skip
+    ]
     return mosaics_figure(
-        mosaics, shades=COSINE_SHADES, name=slug(f"{task}-places"),
+        mosaics,
+        shades=COSINE_SHADES,
+        name=slug(f"{task}-places"),
         title=f"How alike the places of patches are on {readable(task)}",
         caption=_PLACES + _without_vectors(about, task, having),
         said=" ".join(f"{each.title}: {each.note}." for each in mosaics),
-    )  # fmt: skip
+    )
 
 
 def _without_vectors(about: About, task: str, having: Mapping[str, object]) -> str:
@@ -230,17 +239,22 @@ def _filters(about: About, task: str) -> Drawing | None:
     kinds = {one.title for one in found.values()}
     mosaics = [
         Mosaic(
-            title=one_line(shown_name(about, variant)), note=_filters_in_words(one), pictures=one,
+            title=one_line(shown_name(about, variant)),
+            note=_filters_in_words(one),
+            pictures=one,
             num_across=min(_ACROSS, len(one.values)),
         )
         for variant, one in found.items()
-    ]  # fmt: skip
+    ]
     said = "".join(words for kind, words in _FILTERS.items() if kind in kinds)
     return mosaics_figure(
-        mosaics, shades=None, name=slug(f"{task}-filters"),
-        title=f"First filters on {readable(task)}", caption=said + _OF_FILTERS,
+        mosaics,
+        shades=None,
+        name=slug(f"{task}-filters"),
+        title=f"First filters on {readable(task)}",
+        caption=said + _OF_FILTERS,
         said=" ".join(f"{each.title}: {each.note}." for each in mosaics),
-    )  # fmt: skip
+    )
 
 
 def _filters_in_words(found: Pictures) -> str:
@@ -250,6 +264,9 @@ def _filters_in_words(found: Pictures) -> str:
 
 
 _MAKERS: Mapping[str, Callable[[About, str], Drawing | None]] = {  # by `Ablation.opens_with`
-    "attention": _attention, "positions": _positions, "filters": _filters,
-    "words": opening_words, "drawings": opening_drawings,
-}  # fmt: skip
+    "attention": _attention,
+    "positions": _positions,
+    "filters": _filters,
+    "words": opening_words,
+    "drawings": opening_drawings,
+}

@@ -216,9 +216,11 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
             "and then averaged, so it is not quite the quotient of the medians shown."
         )
         yield Exhibit(
-            title="Times by length", tables=(table,), folded=others,
+            title="Times by length",
+            tables=(table,),
+            folded=others,
             sentences=_said(extremes_in_words(case.about, time), sentence),
-        )  # fmt: skip
+        )
     elif others:
         yield Exhibit(title="Costs by length", folded=others)
 
@@ -246,6 +248,8 @@ def _controls(case: _Case) -> Iterator[Exhibit]:
     if kept:
         table = controls_table(case.about, kept, case.growths)
         yield Exhibit(
-            title="Can these times be trusted?", sentences=describe_controls(kept),
-            tables=(table,), is_folded=True,
-        )  # fmt: skip
+            title="Can these times be trusted?",
+            sentences=describe_controls(kept),
+            tables=(table,),
+            is_folded=True,
+        )

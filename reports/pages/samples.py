@@ -51,9 +51,10 @@ def samples_exhibit(about: About, task: str) -> Exhibit | None:
     prompts = {_text(of_task[variant], "prompt") for variant in chosen}
     prompt = f"The prompt: “{_verses(*prompts)}”" if len(prompts) == 1 else ""
     return Exhibit(
-        title=f"What they write on {task}", sentences=tuple(filter(None, (_HOW_MADE, prompt))),
+        title=f"What they write on {task}",
+        sentences=tuple(filter(None, (_HOW_MADE, prompt))),
         tables=(_samples_table(about, task, {variant: written[variant] for variant in chosen}),),
-    )  # fmt: skip
+    )
 
 
 def _text(specimens: Sequence[Specimen], title: str) -> str:
@@ -70,9 +71,12 @@ def _samples_table(about: About, task: str, written: Mapping[str, str]) -> Table
     column = Column(key="continuation", title="continuation", entries=entries)
     rows = column_rows((column,), written, baseline=about.baseline)
     return Table(
-        name=slug(f"{task}-samples"), title=f"What the models of {task} write", task=task,
-        columns=(column,), rows=rows,
-    )  # fmt: skip
+        name=slug(f"{task}-samples"),
+        title=f"What the models of {task} write",
+        task=task,
+        columns=(column,),
+        rows=rows,
+    )
 
 
 _TITLE = "What the trained models look at"
@@ -132,13 +136,14 @@ def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix
     known = {name: found for name, found in focuses.items() if found is not None}
     named = one_line(shown_name(about, variant))
     drawing = grid_figure(
-        one_row_a_layer(maps), WEIGHT_SHADES,
+        one_row_a_layer(maps),
+        WEIGHT_SHADES,
         name=slug(f"{task}-attention-{variant}"),
         title=f"Attention of {named} on {task}",
         caption=f"The first {_listed_sizes(maps)} tokens of a held-out example. Shades grow with "
         "the square root of the weight.",
         description=_in_words(known) or f"Maps of {len(maps)} heads.",
-    )  # fmt: skip
+    )
     tables = (_table(task, variant, known),) if known else ()
     return View(title=named, drawings=(drawing,), tables=tables)
 
@@ -162,9 +167,11 @@ def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
 def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
     """Where the weight of each head lies; the place after only where somebody sees it."""
     places = {
-        "itself": "on itself", "previous": "on the token before", "next": "on the token after",
+        "itself": "on itself",
+        "previous": "on the token before",
+        "next": "on the token after",
         "first": "on the first token",
-    }  # fmt: skip
+    }
     is_causal = all(found.next is None for found in focuses.values())
     columns = [
         _column(f"weight_on_{key}", title, "%", _values(focuses, key), 0, heads=tuple(focuses))
@@ -176,10 +183,14 @@ def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
     columns.append(_column("distance", "how far away", "tokens", distances, 1, "on average"))
     columns.append(_column("entropy", "entropy", "bit", entropies, 2, most))
     return Table(
-        name=slug(f"{task}-attention-{variant}"), title=f"Where the heads of {variant} look",
-        task=task, row_title="head", columns=tuple(columns), rows=column_rows(columns, focuses),
+        name=slug(f"{task}-attention-{variant}"),
+        title=f"Where the heads of {variant} look",
+        task=task,
+        row_title="head",
+        columns=tuple(columns),
+        rows=column_rows(columns, focuses),
         footnotes=(_FOOTNOTE,),
-    )  # fmt: skip
+    )
 
 
 def _values(focuses: Mapping[str, HeadFocus], name: str) -> dict[str, float]:
@@ -231,13 +242,14 @@ def cosines_exhibit(about: About, task: str) -> Exhibit | None:
         for matrix, variants in shared[:MAX_SHOWN]
     ]
     drawing = grid_figure(
-        [panels], COSINE_SHADES,
+        [panels],
+        COSINE_SHADES,
         name=slug(f"{task}-positions"),
         title=f"Cosines between positions on {task}",
         caption=f"Of the first {len(panels[0].matrix.values)} places; "
         f"{_how_many(len(panels), len(shared), num_having)}",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
-    )  # fmt: skip
+    )
     return Exhibit(
         title=f"The position matrix on {task}", sentences=(_COSINES,), drawings=(drawing,)
     )
@@ -255,13 +267,14 @@ def _bias_view(about: About, task: str, variant: str, biases: Sequence[Matrix]) 
     panels = [panel for row in rows for panel in row]
     named = one_line(shown_name(about, variant))
     drawing = grid_figure(
-        rows, bias_shades(panels),
+        rows,
+        bias_shades(panels),
         name=slug(f"{task}-biases-{variant}"),
         title=f"What distance adds to the scores of {named} on {task}",
         caption=f"The first {len(panels[0].matrix.values)} places. A shade means the same number "
         "in all squares; layers that add what the first one adds are left out.",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
-    )  # fmt: skip
+    )
     return View(title=named, drawings=(drawing,))
 
 

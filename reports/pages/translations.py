@@ -72,9 +72,11 @@ def translations_exhibit(about: About, task: str) -> Exhibit | None:
         written = {v: found[v][title] for v in chosen if title in found[v]}
         tables += _tables(about, task, title, written)
     return Exhibit(
-        title=f"Ten examples of {task}", sentences=(_TEN + _how_many(len(chosen), len(having)),),
-        tables=tuple(tables[:NUM_UNFOLDED]), folded=tuple(tables[NUM_UNFOLDED:]),
-    )  # fmt: skip
+        title=f"Ten examples of {task}",
+        sentences=(_TEN + _how_many(len(chosen), len(having)),),
+        tables=tuple(tables[:NUM_UNFOLDED]),
+        folded=tuple(tables[NUM_UNFOLDED:]),
+    )
 
 
 def _tables(
@@ -85,27 +87,33 @@ def _tables(
     for number, (source, reference) in enumerate(pairs):
         some = {v: s for v, s in written.items() if (s.source, s.reference) == (source, reference)}
         texts = {
-            SOURCE: Entry(text=one_line(source)), REFERENCE: Entry(text=one_line(reference)),
+            SOURCE: Entry(text=one_line(source)),
+            REFERENCE: Entry(text=one_line(reference)),
             **{v: Entry(text=one_line(s.text) or "(nothing)") for v, s in some.items()},
-        }  # fmt: skip
+        }
         empty = Entry(text="", tone="none")
         scores = {v: _score(s) for v, s in some.items()}
         columns = (
             Column(key="text", title="text", entries=texts),
             Column(
-                key="chrf", title="chrF", measured_unit="chrF", arrow="↑",
+                key="chrf",
+                title="chrF",
+                measured_unit="chrF",
+                arrow="↑",
                 entries={SOURCE: empty, REFERENCE: empty, **scores},
             ),
-        )  # fmt: skip
+        )
         yield Table(
             name=slug(f"{task}-example-{title.rstrip(' %')}{f'-{number + 1}' if number else ''}"),
-            title=f"The example at {title}: {len(source.split())} words", task=task,
-            row_title="written by", columns=columns,
+            title=f"The example at {title}: {len(source.split())} words",
+            task=task,
+            row_title="written by",
+            columns=columns,
             rows=column_rows(
                 columns, texts, {about.baseline: what_baseline_is(about)}, about.baseline
             ),
             is_stacked=True,
-        )  # fmt: skip
+        )
 
 
 def _score(specimen: Specimen) -> Entry:
@@ -151,4 +159,4 @@ def _drawing(about: About, task: str, number: int, some: Mapping[str, Matrix]) -
         title=f"Where each word of the target looks on {task}",
         caption="Rows are the target, columns the source. Shades grow with the square root of the "
         "weight.",
-    )  # fmt: skip
+    )

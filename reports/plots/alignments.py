@@ -58,9 +58,14 @@ def alignment_figure(panels: Sequence[Panel], *, name: str, title: str, caption:
             pictures.append(picture(panel.matrix.values, WEIGHT_SHADES, here))
             _write(axes, columns, rows if along == 0 else (), size)
             axes.text(
-                0.0, 1 + (above + 0.04) / tall, label(panel.title, round(14 * wide)),
-                transform=axes.transAxes, fontsize=9, color=INK, va="bottom",
-            )  # fmt: skip
+                0.0,
+                1 + (above + 0.04) / tall,
+                label(panel.title, round(14 * wide)),
+                transform=axes.transAxes,
+                fontsize=9,
+                color=INK,
+                va="bottom",
+            )
         pictures.append(draw_scale(figure, WEIGHT_SHADES))
         prefix = f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
         said = " ".join(map(_in_words, panels))

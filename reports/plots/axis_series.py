@@ -33,21 +33,27 @@ _MAX_SPOKEN = 4  # places of a line that are read aloud; of more, the ends
 _ROOM = 0.08  # of the range of the means, beyond them
 _MOST_ROOM = 0.5  # the same, for bands
 _STYLE = LineStyle(
-    line={"linewidth": 1.6, "zorder": 3}, baseline={"linewidth": 2.8, "zorder": 4},
-    has_markers=True, band={"alpha": 0.12, "zorder": 1.5},
-)  # fmt: skip
+    line={"linewidth": 1.6, "zorder": 3},
+    baseline={"linewidth": 2.8, "zorder": 4},
+    has_markers=True,
+    band={"alpha": 0.12, "zorder": 1.5},
+)
 _DASHED = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (5, 4)), "zorder": 1}
 _STYLE_OF_KINDS = LineStyle(
     line={"linestyle": "none", "zorder": 3},
     baseline={"linestyle": "none", "zorder": 4, "markersize": 7},
-    has_markers=True, bars={"zorder": 2},
-)  # fmt: skip
+    has_markers=True,
+    bars={"zorder": 2},
+)
 _SIDE_BY_SIDE = 0.6  # of the distance between two kinds, what all points of one take at most
 _APART = 0.14  # of that distance, between two points
 _AXIS_NAMES = {
-    LENGTH: "length (tokens)", "distance": "distance (tokens)", "dim": "width",
-    "key_dim": "d_k (width of queries and keys)", "pairs": "pairs to recall",
-}  # fmt: skip
+    LENGTH: "length (tokens)",
+    "distance": "distance (tokens)",
+    "dim": "width",
+    "key_dim": "d_k (width of queries and keys)",
+    "pairs": "pairs to recall",
+}
 
 
 def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None:
@@ -59,12 +65,14 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
     """
     lines = [
         ChartLine(
-            name=line.name, index=line.index, is_baseline=line.is_baseline,
+            name=line.name,
+            index=line.index,
+            is_baseline=line.is_baseline,
             estimates={place: line.at[place].estimate for place in line.points},
         )
         for line in shown
         if line.points
-    ][:MAX_LINES]  # fmt: skip
+    ][:MAX_LINES]
     if not any(len(line.points) > 1 for line in lines):
         return None
     title = capitalized(
@@ -75,13 +83,16 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
         LineChart(
             name=figure_name(series),
             title=f"{title.partition(' (tokens)')[0]} on {series.task}{part}",
-            caption=_caption(series, lines), description=_describe(series, lines), height=4.2,
-            x=_x_axis(series, lines), y=_y_axis(series, lines),
+            caption=_caption(series, lines),
+            description=_describe(series, lines),
+            height=4.2,
+            x=_x_axis(series, lines),
+            y=_y_axis(series, lines),
             style=_STYLE_OF_KINDS if series.has_kinds else _STYLE,
             lines=_side_by_side(lines) if series.has_kinds else lines,
             strokes=(_wanted(series),) if series.is_aimed_at else (),
         )
-    )  # fmt: skip
+    )
 
 
 def _wanted(series: AxisSeries) -> Stroke:
@@ -143,11 +154,13 @@ def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     places = [place for line in lines for place in line.points]
     is_wide = min(places) > 0 and max(places) >= _WIDE * min(places) and not series.is_aimed_at
     return PlotAxis(
-        title=readable_axis(series), is_log=is_wide and not series.has_named_places,
-        ticks=evenly_spaced(series.places), write=lambda place: place_name(series, place),
+        title=readable_axis(series),
+        is_log=is_wide and not series.has_named_places,
+        ticks=evenly_spaced(series.places),
+        write=lambda place: place_name(series, place),
         rule=None if series.trained_at is None else (series.trained_at, _DASHED),
         rule_name="trained at this length",
-    )  # fmt: skip
+    )
 
 
 def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
@@ -162,9 +175,12 @@ def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
         return PlotAxis(title=title, limits=_limits(values, ends))
     low, high = _limits([*map(math.log, values)], [math.log(end) for end in ends if end > 0])
     return PlotAxis(
-        title=title, is_log=True, limits=(math.exp(low), math.exp(high)),
-        ticks=LogLocator(base=10, numticks=9), write=lambda y: f"{y:g}",
-    )  # fmt: skip
+        title=title,
+        is_log=True,
+        limits=(math.exp(low), math.exp(high)),
+        ticks=LogLocator(base=10, numticks=9),
+        write=lambda y: f"{y:g}",
+    )
 
 
 def _limits(values: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
@@ -192,20 +208,26 @@ def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
     has_intervals, are_kinds = any(line.intervals for line in lines), series.has_kinds
     has_baseline = any(line.is_baseline for line in lines)
     num_all, num_drawable = len(series.lines), sum(bool(line.points) for line in series.lines)
-    return caption({
-        "Points are means over seeds.": not has_intervals,
-        "Points are means over seeds, bars their 95 % intervals.": has_intervals and are_kinds,
-        "Points are means over seeds, bands their 95 % intervals, cut where they are wide.":
-            has_intervals and not are_kinds,
-        "The large points are of the baseline.": has_baseline and are_kinds,
-        "The baseline is on the thick line.":
-            has_baseline and series.is_of_groups and not are_kinds,
-        "The thick line is the baseline.":
-            has_baseline and not series.is_of_groups and not are_kinds,
-        "On the dashed line the number is what was asked for.": series.is_aimed_at,
-        "A line that leaves at the bottom has come to nothing that float32 can hold.":
-            any(is_log_of_zero(series, y) for line in lines for y in line.points.values()),
-        f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.":
-            len(lines) < num_drawable,
-        f"{num_all - num_drawable} of {num_all} have no number.": num_all > num_drawable,
-    })  # fmt: skip
+    return caption(
+        {
+            "Points are means over seeds.": not has_intervals,
+            "Points are means over seeds, bars their 95 % intervals.": has_intervals and are_kinds,
+            "Points are means over seeds, bands their 95 % intervals, cut where they are wide.": (
+                has_intervals and not are_kinds
+            ),
+            "The large points are of the baseline.": has_baseline and are_kinds,
+            "The baseline is on the thick line.": has_baseline
+            and series.is_of_groups
+            and not are_kinds,
+            "The thick line is the baseline.": has_baseline
+            and not series.is_of_groups
+            and not are_kinds,
+            "On the dashed line the number is what was asked for.": series.is_aimed_at,
+            "A line that leaves at the bottom has come to nothing that float32 can hold.": any(
+                is_log_of_zero(series, y) for line in lines for y in line.points.values()
+            ),
+            f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.": len(lines)
+            < num_drawable,
+            f"{num_all - num_drawable} of {num_all} have no number.": num_all > num_drawable,
+        }
+    )

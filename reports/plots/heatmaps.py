@@ -77,13 +77,21 @@ class Shades:
 
 
 WEIGHT_SHADES = Shades(  # the same in all figures, so that they compare
-    title="share of the row’s weight", low=0.0, high=1.0, power=0.5,
-    ticks=(0.0, 0.01, 0.05, 0.2, 0.5, 1.0), written=lambda value: f"{100 * value:.0f} %",
-)  # fmt: skip
+    title="share of the row’s weight",
+    low=0.0,
+    high=1.0,
+    power=0.5,
+    ticks=(0.0, 0.01, 0.05, 0.2, 0.5, 1.0),
+    written=lambda value: f"{100 * value:.0f} %",
+)
 COSINE_SHADES = Shades(
-    title="cosine", low=-1.0, high=1.0, ticks=(-1.0, -0.5, 0.0, 0.5, 1.0),
-    written=lambda value: f"{value:g}".replace("-", "−"), colours=_DIVERGING,
-)  # fmt: skip
+    title="cosine",
+    low=-1.0,
+    high=1.0,
+    ticks=(-1.0, -0.5, 0.0, 0.5, 1.0),
+    written=lambda value: f"{value:g}".replace("-", "−"),
+    colours=_DIVERGING,
+)
 
 
 def bias_shades(panels: Sequence[Panel]) -> Shades:
@@ -92,9 +100,12 @@ def bias_shades(panels: Sequence[Panel]) -> Shades:
     high = max(float(panel.matrix.values.max()) for panel in panels)
     high = high if high > low else low + 1.0
     return Shades(
-        title="added to the score", low=low, high=high, ticks=tuple(np.linspace(low, high, 5)),
+        title="added to the score",
+        low=low,
+        high=high,
+        ticks=tuple(np.linspace(low, high, 5)),
         written=lambda value: f"{value:.2g}".replace("-", "−"),
-    )  # fmt: skip
+    )
 
 
 def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
@@ -203,9 +214,16 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
                 here.set_title(label(title, width), fontsize=8, pad=3, color=INK)
             if is_grid and across == 0:
                 here.text(
-                    -0.45 / side, 0.5, panel.matrix.layer_name, transform=here.transAxes,
-                    rotation=90, fontsize=8, color=INK, ha="center", va="center",
-                )  # fmt: skip
+                    -0.45 / side,
+                    0.5,
+                    panel.matrix.layer_name,
+                    transform=here.transAxes,
+                    rotation=90,
+                    fontsize=8,
+                    color=INK,
+                    ha="center",
+                    va="center",
+                )
 
 
 def _label_places(axes: Axes, matrix: Matrix, side: float, axis: Literal["x", "y"]) -> None:
@@ -214,10 +232,18 @@ def _label_places(axes: Axes, matrix: Matrix, side: float, axis: Literal["x", "y
     if matrix.letters and size >= _SMALLEST_LETTER:
         x, y, rotation = (0.0, -0.035, 0) if axis == "x" else (-0.035, 1.0, 270)
         axes.text(
-            x, y, "".join(map(_letter, matrix.letters)), transform=axes.transAxes,
-            rotation=rotation, rotation_mode="anchor", ha="left", va="top", family=_MONO,
-            fontsize=size, color=INK,
-        )  # fmt: skip
+            x,
+            y,
+            "".join(map(_letter, matrix.letters)),
+            transform=axes.transAxes,
+            rotation=rotation,
+            rotation_mode="anchor",
+            ha="left",
+            va="top",
+            family=_MONO,
+            fontsize=size,
+            color=INK,
+        )
         return
     rows, columns = matrix.values.shape
     count = columns if axis == "x" else rows
@@ -244,8 +270,13 @@ def draw_scale(figure: Figure, shades: Shades, left: float = _LEFT, width: float
     axes.set_xticks(ticks, [shades.written(tick) for tick in shades.ticks], fontsize=7)
     axes.tick_params(axis="x", length=2, pad=2)
     axes.text(
-        1.04, 0.5, label(shades.title), transform=axes.transAxes, va="center", fontsize=8,
+        1.04,
+        0.5,
+        label(shades.title),
+        transform=axes.transAxes,
+        va="center",
+        fontsize=8,
         color=INK,
-    )  # fmt: skip
+    )
     even = shades.norm.inverse(np.linspace(0.0, 1.0, _NUM_SHADES))
     return picture(np.asarray(even)[None, :], shades, place)

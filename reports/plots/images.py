@@ -247,10 +247,14 @@ def _shades(maps: Sequence[Values]) -> Shades:
     grey = (_GREYEST + _BRIGHTEST) / 2
     full = [round(grey + _OPAQUE * (part - grey)) for part in _HUE]
     return Shades(
-        title="times the average patch", low=1.0, high=high, power=0.5,
-        ticks=(1.0, 1 + (high - 1) / 4, high), written=lambda value: f"{value:.2g}",
+        title="times the average patch",
+        low=1.0,
+        high=high,
+        power=0.5,
+        ticks=(1.0, 1 + (high - 1) / 4, high),
+        written=lambda value: f"{value:.2g}",
         colours=("#{0:02x}{0:02x}{0:02x}".format(round(grey)), "#{:02x}{:02x}{:02x}".format(*full)),
-    )  # fmt: skip
+    )
 
 
 def _mosaic(mosaic: Mosaic, shades: Shades | None) -> Image.Image:

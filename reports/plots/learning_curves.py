@@ -77,9 +77,12 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
     found = _seed_curves(chosen)
     order = [v for v in about.variants if v in found and belongs(about, v, judged.task)]
     return Curves(
-        task=judged.task, metric=first["metric"], unit=first["unit"], better=first["better"],
+        task=judged.task,
+        metric=first["metric"],
+        unit=first["unit"],
+        better=first["better"],
         seeds={variant: found[variant] for variant in order},
-    )  # fmt: skip
+    )
 
 
 def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:
@@ -126,14 +129,19 @@ def curves_figure(about: About, curves: Curves) -> Drawing | None:
     return draw(
         LineChart(
             name=f"{slug(curves.task)}-{slug(curves.metric)}-by-step",
-            title=capitalized(title), description=_describe(about, lines, curves),
+            title=capitalized(title),
+            description=_describe(about, lines, curves),
             caption=_caption(about, lines, curves, is_cut=is_cut),
-            height=3.9, x=_STEPS, grid="y", style=_STYLE, lines=lines,
+            height=3.9,
+            x=_STEPS,
+            grid="y",
+            style=_STYLE,
+            lines=lines,
             y=PlotAxis(
                 title=axis_title(curves.metric, curves.unit, curves.better), limits=(low, high)
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def mean_curve(seeds: Sequence[SeedCurve], *, of_shares: bool = False) -> dict[float, Estimate]:
@@ -207,12 +215,15 @@ def _caption(about: About, lines: Sequence[ChartLine], curves: Curves, *, is_cut
     has_bands = any(line.intervals for line in lines)
     num_all = sum(belongs(about, variant, curves.task) for variant in about.variants)
     num_missing = num_all - len(curves.seeds)
-    return caption({
-        "Thin lines are seeds, thick ones their mean.": not has_bands,
-        "Thin lines are seeds, thick ones their mean, bands its 95 % interval. Variants share "
-        "the luck of a seed, so a difference can be sure where bands overlap.": has_bands,
-        f"{num_missing} of {num_all} variants have no such points.": num_missing > 0,
-        f"Drawn are the first {len(lines)} of {num_all} variants.": len(lines) < len(curves.seeds),
-        "† A mean ends where the first of its seeds ends.": any(line.mark for line in lines),
-        "The frame is that of the later training; some points lie beyond.": is_cut,
-    })  # fmt: skip
+    return caption(
+        {
+            "Thin lines are seeds, thick ones their mean.": not has_bands,
+            "Thin lines are seeds, thick ones their mean, bands its 95 % interval. Variants share "
+            "the luck of a seed, so a difference can be sure where bands overlap.": has_bands,
+            f"{num_missing} of {num_all} variants have no such points.": num_missing > 0,
+            f"Drawn are the first {len(lines)} of {num_all} variants.": len(lines)
+            < len(curves.seeds),
+            "† A mean ends where the first of its seeds ends.": any(line.mark for line in lines),
+            "The frame is that of the later training; some points lie beyond.": is_cut,
+        }
+    )

@@ -56,16 +56,24 @@ def growth_figure(about: About, growth: Growth, title: str) -> Drawing | None:
     guides = _guides(lines, low * 1.15)
     return draw(
         LineChart(
-            name=slug(f"{MIXER_ALONE}-{growth.metric}-by-{growth.axis}"), title=title,
-            caption=_caption(growth, lines), description=_describe(growth, lines),
-            height=4.6, x=_places_axis(growth), style=_STYLE, lines=lines, strokes=guides,
+            name=slug(f"{MIXER_ALONE}-{growth.metric}-by-{growth.axis}"),
+            title=title,
+            caption=_caption(growth, lines),
+            description=_describe(growth, lines),
+            height=4.6,
+            x=_places_axis(growth),
+            style=_STYLE,
+            lines=lines,
+            strokes=guides,
             y=PlotAxis(
-                title=label(_Y_TITLES.get(growth.unit, growth.unit)), is_log=True,
-                limits=(low, max(values) * _ROOM), write=lambda y: with_unit(growth.unit, y),
+                title=label(_Y_TITLES.get(growth.unit, growth.unit)),
+                is_log=True,
+                limits=(low, max(values) * _ROOM),
+                write=lambda y: with_unit(growth.unit, y),
                 ticks=LogLocator(base=16 if growth.unit == "B" else 10, numticks=9),
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
@@ -90,18 +98,25 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
             name=slug(f"{MIXER_ALONE}-{growth.metric}-ratio-by-{growth.axis}"),
             title=f"Time of {what}, as a multiple of the baseline’s, against length",
             caption=_ratio_caption(about, growth, lines, crossings),
-            description=_describe_ratios(lines, crossings), height=4.4, x=_places_axis(growth),
+            description=_describe_ratios(lines, crossings),
+            height=4.4,
+            x=_places_axis(growth),
             y=PlotAxis(
                 title=label(f"times as long as {shown_name(about, about.baseline)}", width=52),
-                is_log=True, limits=(min(values) / _RATIO_ROOM, max(values) * _RATIO_ROOM),
+                is_log=True,
+                limits=(min(values) / _RATIO_ROOM, max(values) * _RATIO_ROOM),
                 ticks=LogLocator(subs=(1.0,) if is_wide else (1.0, 2.0, 5.0)),
-                write=lambda y: f"{y:g}", rule=(1.0, _EVEN), rule_name="1: as long as the baseline",
+                write=lambda y: f"{y:g}",
+                rule=(1.0, _EVEN),
+                rule_name="1: as long as the baseline",
             ),
             style=_RATIO_STYLE,
-            lines=[replace(line, above=tuple(_diamond(line, crossing.place)))
-                   for line, crossing in zip(lines, crossings, strict=True)],
+            lines=[
+                replace(line, above=tuple(_diamond(line, crossing.place)))
+                for line, crossing in zip(lines, crossings, strict=True)
+            ],
         )
-    )  # fmt: skip
+    )
 
 
 def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[ChartLine]:
@@ -119,9 +134,12 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
         is_baseline = variant == about.baseline
         if estimates and not (is_ratio and is_baseline):
             line = ChartLine(
-                name=shown_name(about, variant), index=index, is_baseline=is_baseline,
-                estimates=estimates, hollow=estimates.keys() & hollow,
-            )  # fmt: skip
+                name=shown_name(about, variant),
+                index=index,
+                is_baseline=is_baseline,
+                estimates=estimates,
+                hollow=estimates.keys() & hollow,
+            )
             found.append(line)
     return found[:MAX_LINES]
 
@@ -146,18 +164,22 @@ def _guides(lines: Sequence[ChartLine], bottom: float) -> list[Stroke]:
     fixed = {"color": GREY, "linewidth": 1.1, "zorder": 1, "scalex": False, "scaley": False}
     return [
         Stroke(
-            x=[first, last], y=[bottom, bottom * (last / first) ** power],
-            look=fixed | {"linestyle": dashes}, name=name,
+            x=[first, last],
+            y=[bottom, bottom * (last / first) ** power],
+            look=fixed | {"linestyle": dashes},
+            name=name,
         )
         for power, (name, dashes) in _GUIDES.items()
-    ]  # fmt: skip
+    ]
 
 
 def _places_axis(growth: Growth) -> PlotAxis:
     return PlotAxis(
-        title="length (tokens)" if growth.axis == "length" else "width", is_log=True,
-        ticks=evenly_spaced(growth.places), write=lambda x: f"{x:,.0f}",
-    )  # fmt: skip
+        title="length (tokens)" if growth.axis == "length" else "width",
+        is_log=True,
+        ticks=evenly_spaced(growth.places),
+        write=lambda x: f"{x:,.0f}",
+    )
 
 
 def _describe(growth: Growth, lines: Sequence[ChartLine]) -> str:
@@ -180,30 +202,38 @@ def _describe_ratios(lines: Sequence[ChartLine], crossings: Sequence[Crossover])
 
 
 def _caption(growth: Growth, lines: Sequence[ChartLine]) -> str:
-    return caption({
-        "Both axes are logarithmic: a straight line is a power of the length, and its slope the "
-        "power; the grey lines show what growth with n and with n² looks like.": True,
-        "Points are medians over processes, bars run from the fastest to the slowest.":
-            any(line.intervals for line in lines),
-        "Hollow points are noisy: their stopping criterion was not met.":
-            any(line.hollow for line in lines),
-        f"Drawn are {len(lines)} of {len(growth.variants)} variants.":
-            len(lines) < len(growth.variants),
-    })  # fmt: skip
+    return caption(
+        {
+            "Both axes are logarithmic: a straight line is a power of the length, and its slope "
+            "the power; the grey lines show what growth with n and with n² looks like.": True,
+            "Points are medians over processes, bars run from the fastest to the slowest.": any(
+                line.intervals for line in lines
+            ),
+            "Hollow points are noisy: their stopping criterion was not met.": any(
+                line.hollow for line in lines
+            ),
+            f"Drawn are {len(lines)} of {len(growth.variants)} variants.": len(lines)
+            < len(growth.variants),
+        }
+    )
 
 
 def _ratio_caption(
     about: About, growth: Growth, lines: Sequence[ChartLine], crossings: Sequence[Crossover]
 ) -> str:
     num_others = sum(variant != about.baseline for variant in growth.variants)
-    return caption({
-        "Both axes are logarithmic. Below the line at 1 a mixer takes less time than the "
-        f"baseline ({what_baseline_is(about) or about.baseline}).": True,
-        "Points are means over processes with their 95 % intervals.":
-            any(line.intervals for line in lines),
-        "A diamond marks the length at which a mixer crosses the line, the bar along it the "
-        "95 % interval.": any(crossing.place for crossing in crossings),
-        "Hollow points are noisy: a stopping criterion was not met.":
-            any(line.hollow for line in lines),
-        f"Drawn are {len(lines)} of {num_others} variants.": len(lines) < num_others,
-    })  # fmt: skip
+    return caption(
+        {
+            "Both axes are logarithmic. Below the line at 1 a mixer takes less time than the "
+            f"baseline ({what_baseline_is(about) or about.baseline}).": True,
+            "Points are means over processes with their 95 % intervals.": any(
+                line.intervals for line in lines
+            ),
+            "A diamond marks the length at which a mixer crosses the line, the bar along it the "
+            "95 % interval.": any(crossing.place for crossing in crossings),
+            "Hollow points are noisy: a stopping criterion was not met.": any(
+                line.hollow for line in lines
+            ),
+            f"Drawn are {len(lines)} of {num_others} variants.": len(lines) < num_others,
+        }
+    )

@@ -221,10 +221,15 @@ def _draw_line(axes: Axes, line: ChartLine, style: LineStyle) -> None:
         for is_hollow in (True, False):
             points = {x: y for x, y in line.points.items() if (x in line.hollow) == is_hollow}
             axes.plot(
-                list(points), list(points.values()), linestyle="none", marker="o",
-                markersize=style.point_size, markerfacecolor="white" if is_hollow else colour,
-                markeredgecolor=colour, zorder=4,
-            )  # fmt: skip
+                list(points),
+                list(points.values()),
+                linestyle="none",
+                marker="o",
+                markersize=style.point_size,
+                markerfacecolor="white" if is_hollow else colour,
+                markeredgecolor=colour,
+                zorder=4,
+            )
     _draw_strokes(axes, line.above)
 
 
@@ -245,10 +250,15 @@ def _draw_axes(axes: Axes, chart: LineChart) -> None:
     axes.grid(axis=chart.grid)
     if chart.x.rule and chart.x.rule_name:
         axes.annotate(
-            chart.x.rule_name, (chart.x.rule[0], 1.0), xytext=(4, -2), va="top",
-            xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8,
+            chart.x.rule_name,
+            (chart.x.rule[0], 1.0),
+            xytext=(4, -2),
+            va="top",
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            fontsize=8,
             color="#5f6368",
-        )  # fmt: skip
+        )
 
 
 def _formatter(write: Callable[[float], str]) -> FuncFormatter:

@@ -36,16 +36,21 @@ def law_figure(judged: Series, groups: Sequence[LawGroup]) -> Drawing | None:
     title = f"{readable(judged.metric)} against training FLOPs on {judged.task}"
     return draw(
         LineChart(
-            name=f"{slug(judged.task)}-scaling-law", title=capitalized(title),
-            caption=_caption(shown, len(groups)), description=_describe(judged, shown),
-            height=_HEIGHT, strokes=strokes,
+            name=f"{slug(judged.task)}-scaling-law",
+            title=capitalized(title),
+            caption=_caption(shown, len(groups)),
+            description=_describe(judged, shown),
+            height=_HEIGHT,
+            strokes=strokes,
             x=PlotAxis(
-                title="training FLOPs (lower is cheaper)", is_log=True,
-                ticks=LogLocator(base=10, numticks=9), write=lambda x: with_unit("FLOP", x),
+                title="training FLOPs (lower is cheaper)",
+                is_log=True,
+                ticks=LogLocator(base=10, numticks=9),
+                write=lambda x: with_unit("FLOP", x),
             ),
             y=_loss_axis(judged, strokes),
         )
-    )  # fmt: skip
+    )
 
 
 def iso_flops_figure(
@@ -64,14 +69,18 @@ def iso_flops_figure(
             caption="Lines are the fitted law where all FLOPs of a budget are spent; points are "
             "read off between trainings of one size. Crosses are the lowest points of the lines, "
             "where these lie in the picture.",
-            description=_describe_budgets(judged, budgets), height=_HEIGHT, strokes=strokes,
+            description=_describe_budgets(judged, budgets),
+            height=_HEIGHT,
+            strokes=strokes,
             x=PlotAxis(
-                title="parameters", is_log=True, ticks=LogLocator(subs=(1.0, 2.0, 5.0), numticks=9),
+                title="parameters",
+                is_log=True,
+                ticks=LogLocator(subs=(1.0, 2.0, 5.0), numticks=9),
                 write=lambda x: f"{x:,.0f}",
             ),
             y=_loss_axis(judged, strokes),
         )
-    )  # fmt: skip
+    )
 
 
 def _of_group(group: LawGroup) -> Iterator[Stroke]:
@@ -83,8 +92,18 @@ def _of_group(group: LawGroup) -> Iterator[Stroke]:
             sizes.setdefault(one.point.num_parameters, []).append((one.flops, one.mean))
     for places in sizes.values():
         x, y = zip(*sorted(places), strict=True)
-        yield Stroke(x=x, y=y, look={"color": colour, "linewidth": 0.7, "alpha": 0.6, "zorder": 2,
-                                     "marker": shape, "markersize": 3.5})  # fmt: skip
+        yield Stroke(
+            x=x,
+            y=y,
+            look={
+                "color": colour,
+                "linewidth": 0.7,
+                "alpha": 0.6,
+                "zorder": 2,
+                "marker": shape,
+                "markersize": 3.5,
+            },
+        )
     seen = [one.flops for one in group.seen if one.flops]
     ahead = [one.larger.flops for one in group.predictions if one.larger.flops]
     yield _curve(group, min(seen), max(seen), "-", group.short_name)
@@ -97,8 +116,12 @@ def _of_group(group: LawGroup) -> Iterator[Stroke]:
 def _curve(group: LawGroup, low: float, high: float, dashes: object, name: str) -> Stroke:
     places = [float(x) for x in np.geomspace(low, high, _NUM_PLACES)]
     found = frontier(group, places)
-    look = {"color": line_look(group.index)["color"], "linewidth": 2.0, "linestyle": dashes,
-            "zorder": 3}  # fmt: skip
+    look = {
+        "color": line_look(group.index)["color"],
+        "linewidth": 2.0,
+        "linestyle": dashes,
+        "zorder": 3,
+    }
     return Stroke(x=list(found), y=list(found.values()), look=look, name=name)
 
 
@@ -109,20 +132,35 @@ def _held_out(one: LawPrediction, colour: str, shape: str) -> Iterator[Stroke]:
         return
     yield Stroke(x=[flops, flops], y=[low, high], look={"color": colour, **_BAR})
     yield Stroke(
-        x=[flops], y=[one.larger.mean],
-        look={"marker": shape, "markersize": 8, "markerfacecolor": "white", "linestyle": "none",
-              "markeredgecolor": colour, "markeredgewidth": 1.8, "zorder": 5},
-    )  # fmt: skip
+        x=[flops],
+        y=[one.larger.mean],
+        look={
+            "marker": shape,
+            "markersize": 8,
+            "markerfacecolor": "white",
+            "linestyle": "none",
+            "markeredgecolor": colour,
+            "markeredgewidth": 1.8,
+            "zorder": 5,
+        },
+    )
 
 
 def _of_budget(budget: FlopsBudget, index: int) -> Iterator[Stroke]:
     look = line_look(index)
-    plain = {"color": look["color"], "linestyle": "none", "marker": "o", "markersize": 5,
-             "zorder": 4}  # fmt: skip
+    plain = {
+        "color": look["color"],
+        "linestyle": "none",
+        "marker": "o",
+        "markersize": 5,
+        "zorder": 4,
+    }
     yield Stroke(
-        x=list(budget.curve), y=list(budget.curve.values()),
-        look={**look, "linewidth": 1.6, "zorder": 2}, name=with_unit("FLOP", budget.flops),
-    )  # fmt: skip
+        x=list(budget.curve),
+        y=list(budget.curve.values()),
+        look={**look, "linewidth": 1.6, "zorder": 2},
+        name=with_unit("FLOP", budget.flops),
+    )
     yield Stroke(x=list(budget.measured), y=list(budget.measured.values()), look=plain)
 
 
@@ -130,8 +168,14 @@ def _valley(budgets: Sequence[FlopsBudget]) -> Iterator[Stroke]:
     for index, one in enumerate(budgets):
         size = one.best_size.point
         if size is not None and min(one.curve) <= size <= max(one.curve):
-            look = {"color": line_look(index)["color"], "linestyle": "none", "marker": "x",
-                    "markersize": 8, "markeredgewidth": 2.0, "zorder": 5}  # fmt: skip
+            look = {
+                "color": line_look(index)["color"],
+                "linestyle": "none",
+                "marker": "x",
+                "markersize": 8,
+                "markeredgewidth": 2.0,
+                "zorder": 5,
+            }
             yield Stroke(x=[size], y=[one.best_loss], look=look)
 
 
@@ -143,9 +187,12 @@ def _loss_axis(judged: Series, strokes: Sequence[Stroke]) -> PlotAxis:
     first = math.ceil(low / step)
     ticks = [step * k for k in range(first, math.floor(high / step) + 1)]
     return PlotAxis(
-        title=axis_title(judged.metric, judged.unit, judged.better), is_log=True,
-        limits=(0.99 * low, 1.01 * high), ticks=FixedLocator(ticks), write=lambda y: f"{y:.4g}",
-    )  # fmt: skip
+        title=axis_title(judged.metric, judged.unit, judged.better),
+        is_log=True,
+        limits=(0.99 * low, 1.01 * high),
+        ticks=FixedLocator(ticks),
+        write=lambda y: f"{y:.4g}",
+    )
 
 
 def _round_step(least: float) -> float:
@@ -181,11 +228,13 @@ def _describe_budgets(judged: Series, budgets: Sequence[FlopsBudget]) -> str:
 
 def _caption(shown: Sequence[LawGroup], num_groups: int) -> str:
     has_predictions = any(group.predictions for group in shown)
-    return caption({
-        "Small points are trainings, means over seeds; thin lines join those of one size. A thick "
-        "line is the lowest loss that the law has for so many FLOPs, at any size between the "
-        "smallest and the largest.": True,
-        "It is dashed where nothing was fitted. Large open points were held out; the bar is the "
-        "interval in which the law predicts them.": has_predictions,
-        f"Drawn are {len(shown)} of {num_groups} laws.": len(shown) < num_groups,
-    })  # fmt: skip
+    return caption(
+        {
+            "Small points are trainings, means over seeds; thin lines join those of one size. A "
+            "thick line is the lowest loss that the law has for so many FLOPs, at any size between "
+            "the smallest and the largest.": True,
+            "It is dashed where nothing was fitted. Large open points were held out; the bar is "
+            "the interval in which the law predicts them.": has_predictions,
+            f"Drawn are {len(shown)} of {num_groups} laws.": len(shown) < num_groups,
+        }
+    )

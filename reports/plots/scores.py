@@ -135,10 +135,16 @@ def _draw_coverage(axes: Axes, row: float, cover: Coverage) -> None:
     """What is not there; why, the table says."""
     if cover.lost:
         axes.annotate(
-            label(str(replace(cover, skipped_because=""))), (1.0, row), va="bottom", ha="right",
-            xycoords=("axes fraction", "data"), fontsize=8, color="#8a4b00", xytext=(0, 3),
+            label(str(replace(cover, skipped_because=""))),
+            (1.0, row),
+            va="bottom",
+            ha="right",
+            xycoords=("axes fraction", "data"),
+            fontsize=8,
+            color="#8a4b00",
+            xytext=(0, 3),
             textcoords="offset points",
-        )  # fmt: skip
+        )
 
 
 def _draw_scores(axes: Axes, row: float, series: Series, variant: str, colour: str) -> None:
@@ -149,9 +155,17 @@ def _draw_scores(axes: Axes, row: float, series: Series, variant: str, colour: s
     if estimate.point is not None and estimate.n > 1:
         axes.plot(estimate.point, row, marker="D", markersize=6, color=colour, zorder=3)
     axes.plot(
-        values, [row + _SEEDS_BELOW] * len(values), linestyle="none", marker="o", markersize=5,
-        markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1, alpha=0.9, zorder=4,
-    )  # fmt: skip
+        values,
+        [row + _SEEDS_BELOW] * len(values),
+        linestyle="none",
+        marker="o",
+        markersize=5,
+        markerfacecolor="white",
+        markeredgecolor=INK,
+        markeredgewidth=1,
+        alpha=0.9,
+        zorder=4,
+    )
 
 
 def _draw_axes(axes: Axes, series: Series, names: Mapping[float, str], height: float) -> None:
@@ -207,10 +221,16 @@ def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> int:
         if name.value is not None:
             axes.axvline(name.value, color=_FLOOR_COLOUR, linestyle=":", linewidth=1.1, zorder=1)
         axes.annotate(
-            label(name.text), (name.place, 1.0), xycoords="axes fraction",
-            xytext=(0, 2 + _LINE_POINTS * level), textcoords="offset points", ha=name.side,
-            va="bottom", fontsize=_FONT_POINTS, color=_FLOOR_COLOUR,
-        )  # fmt: skip
+            label(name.text),
+            (name.place, 1.0),
+            xycoords="axes fraction",
+            xytext=(0, 2 + _LINE_POINTS * level),
+            textcoords="offset points",
+            ha=name.side,
+            va="bottom",
+            fontsize=_FONT_POINTS,
+            color=_FLOOR_COLOUR,
+        )
     return 1 + max(level for _, level in stacked)
 
 

@@ -34,9 +34,15 @@ INK, GREY, BLUE = "#30343a", "#9aa0a6", "#0072B2"
 FONT = "DejaVu Sans"
 UNKNOWN_GLYPH = "□"
 _DARK = {
-    "#ffffff": "#14171c", INK: "#e6e9ed", "#5f6368": "#a3acb8", "#6b6f76": "#a3acb8",
-    GREY: "#6b7480", "#e3e5e8": "#2b313a", "#8a4b00": "#e5c06a", "#0072b2": "#4aa3df",
-}  # fmt: skip
+    "#ffffff": "#14171c",
+    INK: "#e6e9ed",
+    "#5f6368": "#a3acb8",
+    "#6b6f76": "#a3acb8",
+    GREY: "#6b7480",
+    "#e3e5e8": "#2b313a",
+    "#8a4b00": "#e5c06a",
+    "#0072b2": "#4aa3df",
+}
 _DARK_RULES = "".join(
     f'[style*="{of}: {light}"]{{{of}:{dark}!important}}'
     for light, dark in _DARK.items()
@@ -47,12 +53,23 @@ _COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 _DASHES = ("-", (0, (4, 1.5)))
 _MARKERS = ("o", "s")
 _STYLE = {
-    "font.family": [FONT], "font.size": 10.0, "text.parse_math": False,
-    "svg.fonttype": "path", "svg.hashsalt": "bakeoff", "axes.spines.top": False,
-    "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": INK, "text.color": INK,
-    "xtick.color": "#5f6368", "ytick.color": INK, "axes.axisbelow": True,
-    "grid.color": "#e3e5e8", "grid.linewidth": 0.8, "axes.unicode_minus": True,
-}  # fmt: skip
+    "font.family": [FONT],
+    "font.size": 10.0,
+    "text.parse_math": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "bakeoff",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": "#5f6368",
+    "ytick.color": INK,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e5e8",
+    "grid.linewidth": 0.8,
+    "axes.unicode_minus": True,
+}
 
 
 @contextmanager

@@ -157,10 +157,14 @@ def _scored(
         if scores and amount > 0 and belongs(about, variant, judged.task):
             found.append(
                 _Scored(
-                    variant=variant, name=shown_name(about, variant), family=named[variant],
-                    index=places[named[variant]], amount=amount, scores=scores,
+                    variant=variant,
+                    name=shown_name(about, variant),
+                    family=named[variant],
+                    index=places[named[variant]],
+                    amount=amount,
+                    scores=scores,
                 )
-            )  # fmt: skip
+            )
     return found
 
 
@@ -182,13 +186,15 @@ def _drawn(
     return draw(
         LineChart(
             name=f"{slug(judged.task)}-{slug(judged.metric)}-for-{cost.key}",
-            title=capitalized(title), caption=_caption(about, judged, every, len(families)),
-            description=_describe(shown, judged, cost, _joined(about, front)), height=3.9,
+            title=capitalized(title),
+            caption=_caption(about, judged, every, len(families)),
+            description=_describe(shown, judged, cost, _joined(about, front)),
+            height=3.9,
             x=_cost_axis(cost, [one.amount for one in every]),
             y=PlotAxis(title=axis_title(judged.metric, judged.unit, judged.better)),
             strokes=[dashed, *strokes],
         )
-    )  # fmt: skip
+    )
 
 
 def _marks(family: Sequence[_Scored]) -> Iterator[Stroke]:
@@ -198,17 +204,20 @@ def _marks(family: Sequence[_Scored]) -> Iterator[Stroke]:
     hollow = {"linestyle": "none", "markerfacecolor": "white", "markeredgecolor": colour}
     for one in family:
         yield Stroke(
-            x=[one.amount] * len(one.scores), y=one.scores,
+            x=[one.amount] * len(one.scores),
+            y=one.scores,
             look={**shape, **hollow, "markersize": 5, "zorder": 2},
-        )  # fmt: skip
+        )
     ordered = sorted(family, key=lambda one: one.amount)
     filled = {**shape, "color": colour}
     joined = {"linewidth": 1.2} if len(family) > 1 else {}
     yield Stroke(
-        x=[one.amount for one in ordered], y=[one.mean for one in ordered],
-        look={**filled, **joined, "markersize": 8, "zorder": 3}, name=family[0].family,
+        x=[one.amount for one in ordered],
+        y=[one.mean for one in ordered],
+        look={**filled, **joined, "markersize": 8, "zorder": 3},
+        name=family[0].family,
         name_look={**filled, "linestyle": "none", "markersize": 6, "markevery": (0, 2)},
-    )  # fmt: skip
+    )
 
 
 def _cost_axis(cost: VariantCost, amounts: Sequence[float]) -> PlotAxis:
@@ -225,10 +234,12 @@ def _cost_axis(cost: VariantCost, amounts: Sequence[float]) -> PlotAxis:
         round_ones = MaxNLocator(6).tick_values(0, right / notation.factor)
         ticks = FixedLocator([notation.factor * tick for tick in round_ones])
     return PlotAxis(
-        title=f"{cost.title} ({notation.unit}, lower is better)", is_log=is_log, ticks=ticks,
+        title=f"{cost.title} ({notation.unit}, lower is better)",
+        is_log=is_log,
+        ticks=ticks,
         limits=(None, None) if is_log else (0, right),
         write=lambda x: f"{x / notation.factor:g}",
-    )  # fmt: skip
+    )
 
 
 def _describe(shown: Sequence[_Scored], judged: Series, cost: VariantCost, front: str) -> str:
@@ -244,12 +255,14 @@ def _caption(about: About, judged: Series, every: Sequence[_Scored], num_familie
     num_all = sum(belongs(about, variant, judged.task) for variant in about.variants)
     are_joined = num_families < len(every)
     of = num_families if are_joined else len(every)
-    return caption({
-        "Small open marks are seeds, large ones means; a dashed line joins the variants that "
-        "no other beats in both, where there are several.": True,
-        "Variants of one mixer have one colour and a line.": are_joined,
-        f"{num_all - len(every)} of {num_all} variants lack one of the two.":
-            len(every) < num_all,
-        f"Drawn are the first {MAX_LINES} of {of}{' mixers' if are_joined else ''}.":
-            of > MAX_LINES,
-    })  # fmt: skip
+    return caption(
+        {
+            "Small open marks are seeds, large ones means; a dashed line joins the variants that "
+            "no other beats in both, where there are several.": True,
+            "Variants of one mixer have one colour and a line.": are_joined,
+            f"{num_all - len(every)} of {num_all} variants lack one of the two.": len(every)
+            < num_all,
+            f"Drawn are the first {MAX_LINES} of {of}{' mixers' if are_joined else ''}.": of
+            > MAX_LINES,
+        }
+    )

@@ -25,28 +25,66 @@ from suite.schema import LATE_IN_SPECIMENS, About, Better, Status, in_present_wo
 from suite.schema.training import without_idle
 
 RESULT_COLUMNS = (
-    "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
-    "better", "spread_low", "spread_high", "status", "reason", "trial_id", "environment_id",
-    "device", "commit",
-)  # fmt: skip
+    "ablation",
+    "scale",
+    "variant",
+    "seed",
+    "task",
+    "probe",
+    "metric",
+    "at",
+    "value",
+    "unit",
+    "better",
+    "spread_low",
+    "spread_high",
+    "status",
+    "reason",
+    "trial_id",
+    "environment_id",
+    "device",
+    "commit",
+)
 RESULT_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "at", "environment_id")
 CURVE_COLUMNS = (
-    "ablation", "scale", "variant", "seed", "task", "metric", "step", "flops", "value", "unit",
-    "better", "trial_id", "environment_id",
-)  # fmt: skip
+    "ablation",
+    "scale",
+    "variant",
+    "seed",
+    "task",
+    "metric",
+    "step",
+    "flops",
+    "value",
+    "unit",
+    "better",
+    "trial_id",
+    "environment_id",
+)
 
 METADATA_KEY = b"bakeoff"
 CURVE_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "step", "environment_id")
 _NUMBERS = {
-    "seed": "int64", "step": "int64", "value": "float64", "flops": "float64",
-    "spread_low": "float64", "spread_high": "float64",
-}  # fmt: skip
+    "seed": "int64",
+    "step": "int64",
+    "value": "float64",
+    "flops": "float64",
+    "spread_low": "float64",
+    "spread_high": "float64",
+}
 _ARROW = {"int64": pa.int64(), "float64": pa.float64(), "str": pa.string()}
 _ABOUT: TypeAdapter[About] = TypeAdapter(About)
 _LATE_IN_ABOUT = (
-    "editions", "costs", "price", "part_titles", "opens_with", "held_out", "axis_values",
-    "named_axes", "num_test_examples",
-)  # fmt: skip
+    "editions",
+    "costs",
+    "price",
+    "part_titles",
+    "opens_with",
+    "held_out",
+    "axis_values",
+    "named_axes",
+    "num_test_examples",
+)
 _LATE = {k: [] if v == () else v for k, v in LATE_IN_SPECIMENS.items()}  # as JSON has them
 
 

@@ -22,8 +22,11 @@ from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 Axis = Literal["length", "dim", "batch", "threads"]
 AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # of those that theory speaks of
 _AXES: Mapping[str, Axis] = {
-    "length": "length", "dim": "dim", "batch": "batch", "threads": "threads",
-}  # fmt: skip
+    "length": "length",
+    "dim": "dim",
+    "batch": "batch",
+    "threads": "threads",
+}
 _COORDINATE = re.compile(rf"({'|'.join(_AXES)})=([0-9]+)")
 
 

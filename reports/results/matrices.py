@@ -81,9 +81,11 @@ class HeadFocus:
     def mostly(self) -> str:
         """The place that most weight lies on, in words, as ``on the token before (41 %)``."""
         shares = {
-            "itself": self.itself, "the token before": self.previous,
-            "the token after": self.next or 0.0, "the first token": self.first,
-        }  # fmt: skip
+            "itself": self.itself,
+            "the token before": self.previous,
+            "the token after": self.next or 0.0,
+            "the first token": self.first,
+        }
         place = max(shares, key=lambda name: shares[name])
         share = shares[place]
         return f"on {place} ({100 * share:.0f} %)" if share >= _MOSTLY else "spread out"
@@ -150,8 +152,9 @@ def _matrix(specimen: Specimen) -> Matrix | None:
     return Matrix(
         values=specimen.low + (specimen.high - specimen.low) * shares,
         letters=specimen.text if len(specimen.text) == width == height else "",
-        layer=int(title[2]) if title else 0, head=int(title[3]) if title else 0,
+        layer=int(title[2]) if title else 0,
+        head=int(title[3]) if title else 0,
         side=title[1].strip() if title else "",
         row_words=specimen.row_words if len(specimen.row_words) == height else (),
         column_words=specimen.column_words if len(specimen.column_words) == width else (),
-    )  # fmt: skip
+    )

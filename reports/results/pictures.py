@@ -18,10 +18,15 @@ from suite.schema import Specimen, SpecimenKind
 
 _MAX_SIDE, _MAX_PICTURES = 256, 64
 _RANGES = {  # what values may be, by kind; rounding is allowed for
-    "images": (0.0, 1.0), "patch_attention": (0.0, 1.0), "grid_positions": (-1.0, 1.0),
-    "filters": (-1.0, 1.0), "captioned_images": (0.0, 1.0), "word_attention": (0.0, 1.0),
-    "asked_images": (0.0, 1.0), "drawn_images": (0.0, 1.0),
-}  # fmt: skip
+    "images": (0.0, 1.0),
+    "patch_attention": (0.0, 1.0),
+    "grid_positions": (-1.0, 1.0),
+    "filters": (-1.0, 1.0),
+    "captioned_images": (0.0, 1.0),
+    "word_attention": (0.0, 1.0),
+    "asked_images": (0.0, 1.0),
+    "drawn_images": (0.0, 1.0),
+}
 _ROUNDING = 1e-3
 
 
@@ -68,6 +73,7 @@ def _pictures(specimen: Specimen) -> Pictures | None:
         return None
     shares = np.frombuffer(levels, dtype=np.uint8).reshape(number, *sides) / 255.0
     return Pictures(
-        title=specimen.title, values=specimen.low + (specimen.high - specimen.low) * shares,
+        title=specimen.title,
+        values=specimen.low + (specimen.high - specimen.low) * shares,
         words=specimen.row_words if len(specimen.row_words) == number else (),
-    )  # fmt: skip
+    )

@@ -158,11 +158,12 @@ def _groups(
             found.setdefault(rest, {}).setdefault(place, variant)
     return tuple(
         Group(
-            name=rest or AS_BASELINE, variants=dict(sorted(variants.items())),
+            name=rest or AS_BASELINE,
+            variants=dict(sorted(variants.items())),
             note="" if rest else _plain(about, others),
         )
         for rest, variants in found.items()
-    )  # fmt: skip
+    )
 
 
 def _plain(about: About, others: Sequence[str]) -> str:

@@ -53,10 +53,11 @@ _INTRODUCTION = (
 _TIMES = (TRAINING_STEP, "forward_backward_seconds")  # of a whole model, else of the mixer alone
 _MEMORY = ("peak_memory_bytes", "forward_backward_peak_bytes")
 _OF = {
-    TRAINING_STEP: "a training step", "forward_backward_seconds": "forward and backward, one layer",
+    TRAINING_STEP: "a training step",
+    "forward_backward_seconds": "forward and backward, one layer",
     "peak_memory_bytes": "a training step",
     "forward_backward_peak_bytes": "forward and backward, one layer",
-}  # fmt: skip
+}
 _LENGTH = re.compile(r"length=([0-9]+)")
 _BASELINE = Entry(text="baseline")
 
@@ -117,10 +118,13 @@ def beside_published_exhibit(about: About, measured: Sequence[Series]) -> Exhibi
     plain = what_baseline_is(about)
     notes[about.baseline] = ", ".join(filter(None, ("baseline", plain, notes[about.baseline])))
     table = Table(
-        name="beside-published", title=_TITLE, task="all tasks", columns=columns,
+        name="beside-published",
+        title=_TITLE,
+        task="all tasks",
+        columns=columns,
         rows=column_rows(columns, arena.variants, notes, about.baseline),
         footnotes=tuple(_footnotes(arena)),
-    )  # fmt: skip
+    )
     return Exhibit(title=_TITLE, sentences=(_INTRODUCTION,), tables=(table,))
 
 
@@ -166,17 +170,24 @@ def _scores(arena: _Arena, series: Series) -> Column:
             continue
         marks = (PARTIAL,) if one.n < expected else ()
         entries[variant] = Entry(
-            estimate=one, text=arena.written.write(one.point), marks=marks,
+            estimate=one,
+            text=arena.written.write(one.point),
+            marks=marks,
             interval=as_interval(one, arena.written.write),
             note=f"published {theirs.text}" if theirs else "",
-        )  # fmt: skip
-    names = dict.fromkeys(one.mine.task for one in arena.known if one.mine
-                          and one.task == series.task)  # fmt: skip
+        )
+    names = dict.fromkeys(
+        one.mine.task for one in arena.known if one.mine and one.task == series.task
+    )
     return Column(
-        key=f"{series.task}_{series.metric}", title=readable(series.task),
-        measured_unit=series.unit, unit=arena.written.unit, arrow=ARROWS[series.better],
-        note=f"mean [95 % interval]; published: {', '.join(names)}", entries=entries,
-    )  # fmt: skip
+        key=f"{series.task}_{series.metric}",
+        title=readable(series.task),
+        measured_unit=series.unit,
+        unit=arena.written.unit,
+        arrow=ARROWS[series.better],
+        note=f"mean [95 % interval]; published: {', '.join(names)}",
+        entries=entries,
+    )
 
 
 def _averages(arena: _Arena) -> Column:
@@ -194,14 +205,20 @@ def _averages(arena: _Arena) -> Column:
             entries[variant] = NO_ENTRY
             continue
         entries[variant] = Entry(
-            estimate=one, text=arena.written.write(one.point),
-            interval=as_interval(one, arena.written.write), note=_printed_average(arena, variant),
-        )  # fmt: skip
+            estimate=one,
+            text=arena.written.write(one.point),
+            interval=as_interval(one, arena.written.write),
+            note=_printed_average(arena, variant),
+        )
     return Column(
-        key=f"average_{first.metric}", title="average", measured_unit=first.unit,
-        unit=arena.written.unit, arrow=ARROWS[first.better], entries=entries,
+        key=f"average_{first.metric}",
+        title="average",
+        measured_unit=first.unit,
+        unit=arena.written.unit,
+        arrow=ARROWS[first.better],
+        entries=entries,
         note="over the tasks, of seeds that ended well on all [95 % interval]",
-    )  # fmt: skip
+    )
 
 
 def _by_seed(arena: _Arena, variant: str) -> list[float]:
@@ -223,9 +240,10 @@ def _longest(arena: _Arena, measured: Sequence[Series], metrics: Sequence[str]) 
     """Of the first metric that the baseline has, where sequences are longest; one environment."""
     for metric in metrics:
         found = [
-            s for s in measured
+            s
+            for s in measured
             if s.metric == metric and _length(s) and s.values(arena.about.baseline)
-        ]  # fmt: skip
+        ]
         if found:
             return max(
                 found,
@@ -257,17 +275,27 @@ def _ratios(
         entry, theirs = ratio(series, variant, arena.about.baseline), rows.get(systems[variant])
         said = f"published {as_ratio(theirs.ratio)}" if theirs else ""
         entries[variant] = Entry(
-            text=entry.text, estimate=entry.estimate, interval=entry.interval, marks=entry.marks,
-            tone=entry.tone, note=said,
-        )  # fmt: skip
+            text=entry.text,
+            estimate=entry.estimate,
+            interval=entry.interval,
+            marks=entry.marks,
+            tone=entry.tone,
+            note=said,
+        )
     of_theirs = {rows[s] for s in systems.values() if s in rows}
-    theirs_said = [f"published: {one.length:,} tokens, {one.hardware or 'device not noted'}"
-                   for one in of_theirs]  # fmt: skip
+    theirs_said = [
+        f"published: {one.length:,} tokens, {one.hardware or 'device not noted'}"
+        for one in of_theirs
+    ]
     ours_said = f"{_OF[series.metric]}, {_length(series):,} tokens"
     return Column(
-        key=f"times_{key}", title=title, measured_unit="1", arrow="↑",
-        note="; ".join((ours_said, *sorted(set(theirs_said)))), entries=entries,
-    )  # fmt: skip
+        key=f"times_{key}",
+        title=title,
+        measured_unit="1",
+        arrow="↑",
+        note="; ".join((ours_said, *sorted(set(theirs_said)))),
+        entries=entries,
+    )
 
 
 def _printed_ratios(key: str) -> Iterator[Printed]:
@@ -284,10 +312,11 @@ def _faster(series: Series, variant: str, baseline: str) -> Entry:
     if found.ratio.point is None:
         return NO_ENTRY
     return Entry(
-        estimate=found.ratio, text=as_ratio(found.ratio.point),
+        estimate=found.ratio,
+        text=as_ratio(found.ratio.point),
         interval=as_interval(found.ratio, as_ratio),
         marks=time_marks(found, is_noisy=is_noisy(ours)),
-    )  # fmt: skip
+    )
 
 
 def _smaller(series: Series, variant: str, baseline: str) -> Entry:

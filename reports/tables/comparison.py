@@ -42,10 +42,11 @@ from suite.schema import CONTROLS, About, Better, Status
 PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
 UNTOLD = Mark(
-    sign="§", name="not told apart",
+    sign="§",
+    name="not told apart",
     meaning="No difference from the baseline that this machine could tell: the interval of the "
     "ratio leaves it open, or the ratio is no larger than what the baseline showed against itself.",
-)  # fmt: skip
+)
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
@@ -67,9 +68,14 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     missed = below_floor(about, judged) if judged and floors else ""
     notes = {missed: bool(missed), NOISY_MEANING: has_noise, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
-        name=task, title=readable(task), task=task, columns=filled, rows=(*rows, *floors),
-        footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,
-    )  # fmt: skip
+        name=task,
+        title=readable(task),
+        task=task,
+        columns=filled,
+        rows=(*rows, *floors),
+        footnotes=tuple(note for note, is_due in notes.items() if is_due),
+        has_coverage=True,
+    )
 
 
 def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Iterator[Row]:
@@ -156,9 +162,11 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
             readings.extend(series.of(floor))
             total += 1
     return replace(
-        coverage(readings, total), skipped_because="", num_timings=len(timings),
+        coverage(readings, total),
+        skipped_because="",
+        num_timings=len(timings),
         num_noisy_timings=sum(reading.status is Status.NOISY for reading in timings),
-    )  # fmt: skip
+    )
 
 
 TRAINING_SPEED = "training_tokens_per_second"

@@ -134,17 +134,23 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
     names = [name for name in checks[0] if any(of[name] != NO_ENTRY for of in checks)]
     columns = tuple(
         Column(
-            key=f"{one.probe}_{one.task}", title=one.title, measured_unit="unit of the row",
+            key=f"{one.probe}_{one.task}",
+            title=one.title,
+            measured_unit="unit of the row",
             note="" if is_one_place else machine_in_words(about, one.environment_id),
             entries={name: of[name] for name in names},
         )
         for one, of in zip(kept, checks, strict=True)
-    )  # fmt: skip
+    )
     return Table(
-        name=NAME, title="Controls", task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
-        row_title="check", columns=columns, footnotes=tuple(_noise_footnotes(kept)),
+        name=NAME,
+        title="Controls",
+        task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
+        row_title="check",
+        columns=columns,
+        footnotes=tuple(_noise_footnotes(kept)),
         rows=column_rows(columns, names),
-    )  # fmt: skip
+    )
 
 
 def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
@@ -233,9 +239,11 @@ def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
     law = which_growth(growth, timed[0]).replace("n^2", "n²")
     note = f"told as {law}" if law else ""
     return Entry(
-        estimate=estimate, text=f"{estimate.point:.2f}",
-        interval=as_interval(estimate, "{:.2f}".format), note=note,
-    )  # fmt: skip
+        estimate=estimate,
+        text=f"{estimate.point:.2f}",
+        interval=as_interval(estimate, "{:.2f}".format),
+        note=note,
+    )
 
 
 def _noise_footnotes(kept: Iterable[Instrument]) -> Iterator[str]:

@@ -20,20 +20,23 @@ from suite.schema import MIXER_ALONE, About
 
 _TITLES = {TIME: "time", FLOPS: "FLOPs", MEMORY: "memory"}
 _NOISY = Mark(
-    sign="‡", name="noisy",
+    sign="‡",
+    name="noisy",
     meaning="Noisy: timings that it is taken over did not settle, so it is not held against "
     "theory’s.",
-)  # fmt: skip
+)
 _DISAGREES = Mark(
-    sign="*", name="not theory's",
+    sign="*",
+    name="not theory's",
     meaning="Not theory’s power: the interval, or the exact count, excludes it. The list below "
     "says why.",
-)  # fmt: skip
+)
 _PRE_ASYMPTOTIC = Mark(
-    sign="†", name="pre-asymptotic",
+    sign="†",
+    name="pre-asymptotic",
     meaning="Pre-asymptotic: the slope still changes where the measurements end, or its leading "
     "term is not yet 90 % of the whole; such a power describes this range, and is no law.",
-)  # fmt: skip
+)
 
 
 def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
@@ -97,15 +100,20 @@ def _exponent(found: Exponent) -> Entry:
     if estimate.point is None:
         return Entry(estimate=estimate, text=found.why_missing, tone="none")
     return Entry(
-        estimate=estimate, text=_two(estimate.point), interval=as_interval(estimate, _two),
+        estimate=estimate,
+        text=_two(estimate.point),
+        interval=as_interval(estimate, _two),
         marks=_mark(found),
-    )  # fmt: skip
+    )
 
 
 def _mark(found: Exponent) -> tuple[Mark, ...]:
     """At most one, of what weighs most: noise leaves nothing else to say."""
-    held = {_NOISY: found.is_noisy, _DISAGREES: found.disagrees,
-            _PRE_ASYMPTOTIC: found.is_pre_asymptotic}  # fmt: skip
+    held = {
+        _NOISY: found.is_noisy,
+        _DISAGREES: found.disagrees,
+        _PRE_ASYMPTOTIC: found.is_pre_asymptotic,
+    }
     return tuple(mark for mark, holds in held.items() if holds)[:1]
 
 

@@ -64,9 +64,12 @@ def largest_table(about: About, results: pd.DataFrame, environment_id: str) -> T
     if not ladders:
         return None
     return table_of_variants(
-        about, [_column(about, ladder) for ladder in ladders],
-        name=f"{MIXER_ALONE}-largest", title="The largest that fits", task=MIXER_ALONE,
-    )  # fmt: skip
+        about,
+        [_column(about, ladder) for ladder in ladders],
+        name=f"{MIXER_ALONE}-largest",
+        title="The largest that fits",
+        task=MIXER_ALONE,
+    )
 
 
 def failures_in_words(about: About, results: pd.DataFrame, environment_id: str) -> str:
@@ -83,9 +86,11 @@ def failures_in_words(about: About, results: pd.DataFrame, environment_id: str) 
 def _ladders(about: About, results: pd.DataFrame) -> Iterator[_Ladder]:
     timed = results[(results["task"] == MIXER_ALONE) & (results["metric"] == _TIME)]
     yield _Ladder(
-        "longest_sequence", "longest sequence, forward and backward", "tokens",
+        "longest_sequence",
+        "longest sequence, forward and backward",
+        "tokens",
         _by_place(about, timed, "length"),
-    )  # fmt: skip
+    )
     decoded = results[results["metric"] == _RATE]
     for task in about.tasks:
         readings = _by_place(about, decoded[decoded["task"] == task], "batch")
@@ -115,9 +120,12 @@ def _fits(some: Sequence[Reading]) -> bool:
 
 def _column(about: About, ladder: _Ladder) -> Column:
     return Column(
-        key=ladder.key, title=ladder.title, measured_unit=ladder.unit, unit=ladder.unit,
+        key=ladder.key,
+        title=ladder.title,
+        measured_unit=ladder.unit,
+        unit=ladder.unit,
         entries={variant: _entry(ladder, variant) for variant in about.variants},
-    )  # fmt: skip
+    )
 
 
 def _entry(ladder: _Ladder, variant: str) -> Entry:
@@ -131,6 +139,7 @@ def _entry(ladder: _Ladder, variant: str) -> Entry:
     values = [r.value for r in at[largest] if r.is_usable]
     rate = as_quantity("tokens/s", median_range(values).point or 0.0) if ladder.is_rate else ""
     return Entry(
-        estimate=Estimate(n=len(values), point=float(largest)), text=f"{largest:,}",
+        estimate=Estimate(n=len(values), point=float(largest)),
+        text=f"{largest:,}",
         note=", ".join(filter(None, [rate, why])),
-    )  # fmt: skip
+    )

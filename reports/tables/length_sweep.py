@@ -68,9 +68,12 @@ def _column(
     growth: Growth, place: int, entries: Mapping[str, Entry], measured_unit: str, unit: str
 ) -> Column:
     return Column(
-        key=f"{growth.metric}_{growth.axis}={place}", title=place_label(growth.axis, place),
-        measured_unit=measured_unit, unit=unit, entries=entries,
-    )  # fmt: skip
+        key=f"{growth.metric}_{growth.axis}={place}",
+        title=place_label(growth.axis, place),
+        measured_unit=measured_unit,
+        unit=unit,
+        entries=entries,
+    )
 
 
 def _cost(about: About, growth: Growth, variant: str, place: int, notation: Notation) -> Entry:
@@ -90,10 +93,12 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
         return Entry(estimate=estimate, text=text, note=times)
     return Entry(
-        estimate=estimate, text=text, tone=_TONES.get(found.outcome, ""),
+        estimate=estimate,
+        text=text,
+        tone=_TONES.get(found.outcome, ""),
         note=f"{times}, {found.outcome}" if found.is_certain else times,
         marks=time_marks(found, is_noisy=is_noisy),
-    )  # fmt: skip
+    )
 
 
 def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
@@ -105,10 +110,13 @@ def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     if ratio.point is None:
         return no_number(readings, "–")
     return Entry(
-        estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
+        estimate=ratio,
+        text=as_ratio(ratio.point),
+        interval=as_interval(ratio, as_ratio),
         note=str(found.outcome) if found.is_certain else "",
-        marks=time_marks(found, is_noisy=False), tone=_TONES.get(found.outcome, ""),
-    )  # fmt: skip
+        marks=time_marks(found, is_noisy=False),
+        tone=_TONES.get(found.outcome, ""),
+    )
 
 
 def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
@@ -120,19 +128,25 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     """
     columns = [
         Column(
-            key=f"{growth.metric}_against_{rival}", title=f"than {shown_name(about, rival)}",
-            measured_unit="tokens", unit="from so many tokens on", note=kind,
+            key=f"{growth.metric}_against_{rival}",
+            title=f"than {shown_name(about, rival)}",
+            measured_unit="tokens",
+            unit="from so many tokens on",
+            note=kind,
             entries={v: _entry(growth, v, rival) for v in growth.variants if v != about.baseline},
         )
         for kind, growth in timed.items()
         for rival in _rivals(about, growth)
-    ]  # fmt: skip
+    ]
     if not columns or not columns[0].entries:
         return None
     return table_of_variants(
-        about, columns, name=f"{MIXER_ALONE}-crossover", title="Faster from which length?",
+        about,
+        columns,
+        name=f"{MIXER_ALONE}-crossover",
+        title="Faster from which length?",
         task=MIXER_ALONE,
-    )  # fmt: skip
+    )
 
 
 def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
@@ -222,9 +236,12 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
     key, title = "share_of_matrix_peak", "share of the matrix peak"
     shares_column = Column(key=key, title=title, measured_unit="1", entries=shares)
     return table_of_variants(
-        about, [_rates_column(times, rates, last), shares_column],
-        name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine", task=MIXER_ALONE,
-    )  # fmt: skip
+        about,
+        [_rates_column(times, rates, last), shares_column],
+        name=f"{MIXER_ALONE}-utilisation",
+        title="Use made of the machine",
+        task=MIXER_ALONE,
+    )
 
 
 def use_in_words(used: Table) -> str:
@@ -264,6 +281,10 @@ def _rates_column(
             else no_number(times.of(variant, last[variant]), "–")
         )
     return Column(
-        key="flops_per_second", title=f"FLOPs a second at {longest:,} tokens",
-        measured_unit="FLOP/s", unit=notation.unit, note="forward and backward", entries=entries,
-    )  # fmt: skip
+        key="flops_per_second",
+        title=f"FLOPs a second at {longest:,} tokens",
+        measured_unit="FLOP/s",
+        unit=notation.unit,
+        note="forward and backward",
+        entries=entries,
+    )

@@ -36,9 +36,10 @@ _ALL_TASKS = "all tasks"
 _Values = Mapping[str, tuple[float, ...]]  # task -> one number a seed
 _BASELINE = Entry(text="baseline")
 _PARTIAL = Mark(
-    sign="†", name="partial",
+    sign="†",
+    name="partial",
     meaning="Some seed did not end well; the tables of the tasks say which.",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +137,12 @@ def _table(pool: _Pool) -> Table:
         filled.append(_column(pool, key, "interquartile mean", note, interquartile_mean))
     filled += [_differences(pool), _improvements(pool)]
     return table_of_variants(
-        pool.about, filled, name=f"pooled-{slug(metric)}",
-        title=f"{readable(metric)} over all tasks", task=_ALL_TASKS,
-    )  # fmt: skip
+        pool.about,
+        filled,
+        name=f"pooled-{slug(metric)}",
+        title=f"{readable(metric)} over all tasks",
+        task=_ALL_TASKS,
+    )
 
 
 def _column(
@@ -161,9 +165,14 @@ def _column(
         marks = () if pool.is_complete(variant) else (_PARTIAL,)
         entries[variant] = Entry(estimate=one, text=written.write(one.point), marks=marks)
     return Column(
-        key=key, title=title, measured_unit=pool.first.unit, unit=written.unit,
-        arrow=ARROWS[pool.first.better], note=note, entries=entries,
-    )  # fmt: skip
+        key=key,
+        title=title,
+        measured_unit=pool.first.unit,
+        unit=written.unit,
+        arrow=ARROWS[pool.first.better],
+        note=note,
+        entries=entries,
+    )
 
 
 def _differences(pool: _Pool) -> Column:
@@ -173,12 +182,15 @@ def _differences(pool: _Pool) -> Column:
     written = for_estimates(first.unit, estimates.values())
     kind = "interquartile mean" if pool.is_trimmed else "mean"
     return Column(
-        key=f"{first.metric}_difference", title="difference to baseline",
-        measured_unit=first.unit, unit=written.unit, arrow=ARROWS[first.better],
+        key=f"{first.metric}_difference",
+        title="difference to baseline",
+        measured_unit=first.unit,
+        unit=written.unit,
+        arrow=ARROWS[first.better],
         note=f"{kind} of paired differences [95 % bootstrap interval]",
         entries=dict.fromkeys(pool.variants, _BASELINE)
         | {variant: _difference(pool, one, written) for variant, one in estimates.items()},
-    )  # fmt: skip
+    )
 
 
 def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
@@ -192,13 +204,16 @@ def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
 def _improvements(pool: _Pool) -> Column:
     """How often a variant beat the baseline, seed by seed; a seed that diverged was beaten."""
     return Column(
-        key="probability_of_improvement", title="beats the baseline", measured_unit="1", arrow="↑",
+        key="probability_of_improvement",
+        title="beats the baseline",
+        measured_unit="1",
+        arrow="↑",
         note="share of paired seeds [95 % interval]",
         entries={
             variant: _BASELINE if variant == pool.about.baseline else _improvement(pool, variant)
             for variant in pool.variants
         },
-    )  # fmt: skip
+    )
 
 
 def _improvement(pool: _Pool, variant: str) -> Entry:

@@ -56,31 +56,47 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> Table:
         entries |= {name: _printed(rows.get(key)) for name, rows in printed.items()}
         columns.append(
             Column(
-                key=key, title=title, measured_unit=unit, unit="" if unit == "1" else unit,
-                note=_NOTES.get(key, ""), entries=entries,
+                key=key,
+                title=title,
+                measured_unit=unit,
+                unit="" if unit == "1" else unit,
+                note=_NOTES.get(key, ""),
+                entries=entries,
             )
-        )  # fmt: skip
+        )
     notes = {group.name: group.why_no_law for group in groups}
     notes |= {name: _source(rows) for name, rows in printed.items()}
     rows = column_rows(columns, [*(group.name for group in groups), *printed], notes)
     return Table(
-        name=f"{task}-scaling-laws", title="The fitted laws", task=task, row_title="law of",
-        columns=tuple(columns), rows=rows, footnotes=_OF_LAWS,
-    )  # fmt: skip
+        name=f"{task}-scaling-laws",
+        title="The fitted laws",
+        task=task,
+        row_title="law of",
+        columns=tuple(columns),
+        rows=rows,
+        footnotes=_OF_LAWS,
+    )
 
 
 def _of_fits(groups: Sequence[LawGroup], printed: Mapping[str, object]) -> Iterator[Column]:
     missing: dict[str, Entry] = dict.fromkeys(printed, NO_ENTRY)
     points = {group.name: _count(len(group.seen)) for group in groups}
     yield Column(
-        key="num_points", title="points", measured_unit="1", entries=points | missing,
+        key="num_points",
+        title="points",
+        measured_unit="1",
+        entries=points | missing,
         note="a size on an amount of data",
-    )  # fmt: skip
+    )
     off = {group.name: _off(group.law) for group in groups}
     yield Column(
-        key="typical_miss", title="typical miss", measured_unit="1", unit="%",
-        entries=off | missing, note="of a point, root mean square",
-    )  # fmt: skip
+        key="typical_miss",
+        title="typical miss",
+        measured_unit="1",
+        unit="%",
+        entries=off | missing,
+        note="of a point, root mean square",
+    )
 
 
 def _count(number: int) -> Entry:
@@ -102,9 +118,11 @@ def _fitted(law: FittedLaw, key: str) -> Entry:
     assert found.point is not None, "a law has numbers"
     is_known = key not in _EXPONENTS or law.is_identified(quantity)
     return Entry(
-        text=write(found.point) if is_known else NOT_IDENTIFIED, estimate=found,
-        interval=as_interval(found, write), tone="" if is_known else "none",
-    )  # fmt: skip
+        text=write(found.point) if is_known else NOT_IDENTIFIED,
+        estimate=found,
+        interval=as_interval(found, write),
+        tone="" if is_known else "none",
+    )
 
 
 def _published() -> dict[str, dict[str, Mapping[str, str]]]:
@@ -136,10 +154,14 @@ def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
         return None
     columns = tuple(_differences(pairs, key) for key in _EXPONENTS)
     return Table(
-        name=f"{task}-scaling-differences", title="Differences between exponents", task=task,
-        row_title="difference", columns=columns, rows=column_rows(columns, pairs),
+        name=f"{task}-scaling-differences",
+        title="Differences between exponents",
+        task=task,
+        row_title="difference",
+        columns=columns,
+        rows=column_rows(columns, pairs),
         footnotes=("Exploratory: nothing is corrected for the number of differences.",),
-    )  # fmt: skip
+    )
 
 
 def _differences(pairs: Mapping[str, tuple[FittedLaw, FittedLaw]], key: str) -> Column:
@@ -151,9 +173,11 @@ def _differences(pairs: Mapping[str, tuple[FittedLaw, FittedLaw]], key: str) -> 
         signed = Notation(decimals=2).write_signed
         tone_note = "" if found.excludes_zero else "not told apart"
         entries[name] = Entry(
-            text=signed(found.point), estimate=found, interval=as_interval(found, signed),
+            text=signed(found.point),
+            estimate=found,
+            interval=as_interval(found, signed),
             note=tone_note,
-        )  # fmt: skip
+        )
     return Column(key=f"{key}_difference", title=title, measured_unit="1", entries=entries)
 
 
@@ -167,19 +191,34 @@ def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table
     by_variant = {one.larger.variant: one for one in every}
     columns = (
         *_sizes({variant: one.larger for variant, one in by_variant.items()}),
-        _losses("predicted", unit, {v: one.predicted for v, one in by_variant.items()}, write,
-                note="95 % of such trainings"),
-        _losses("measured", unit, {v: one.larger.loss for v, one in by_variant.items()}, write,
-                note="mean of seeds [95 % interval]"),
+        _losses(
+            "predicted",
+            unit,
+            {v: one.predicted for v, one in by_variant.items()},
+            write,
+            note="95 % of such trainings",
+        ),
+        _losses(
+            "measured",
+            unit,
+            {v: one.larger.loss for v, one in by_variant.items()},
+            write,
+            note="mean of seeds [95 % interval]",
+        ),
         Column(
-            key="outcome", title="outcome",
+            key="outcome",
+            title="outcome",
             entries={v: Entry(text=outcome_in_words(one, write)) for v, one in by_variant.items()},
         ),
-    )  # fmt: skip
+    )
     return Table(
-        name=f"{task}-scaling-predictions", title="The held-out trainings", task=task,
-        columns=columns, rows=column_rows(columns, by_variant), is_stacked=True,
-    )  # fmt: skip
+        name=f"{task}-scaling-predictions",
+        title="The held-out trainings",
+        task=task,
+        columns=columns,
+        rows=column_rows(columns, by_variant),
+        is_stacked=True,
+    )
 
 
 def outcome_in_words(one: LawPrediction, write: Callable[[float], str]) -> str:
@@ -203,9 +242,13 @@ def _losses(
         if e.point is not None
     }
     return Column(
-        key=title.replace(" ", "_"), title=title, measured_unit=unit, unit=unit, note=note,
+        key=title.replace(" ", "_"),
+        title=title,
+        measured_unit=unit,
+        unit=unit,
+        note=note,
         entries=entries,
-    )  # fmt: skip
+    )
 
 
 def _sizes(found: Mapping[str, LawVariant]) -> Iterator[Column]:
@@ -214,8 +257,9 @@ def _sizes(found: Mapping[str, LawVariant]) -> Iterator[Column]:
         ("num_parameters", "parameters", {n: p.num_parameters for n, p in points.items()}),
         ("num_tokens", "tokens", {n: p.num_tokens for n, p in points.items()}),
     ):
-        entries = {n: Entry(text=f"{x:,.0f}", estimate=Estimate(n=1, point=x))
-                   for n, x in numbers.items()}  # fmt: skip
+        entries = {
+            n: Entry(text=f"{x:,.0f}", estimate=Estimate(n=1, point=x)) for n, x in numbers.items()
+        }
         yield Column(key=key, title=title, measured_unit="1", entries=entries)
 
 
@@ -228,9 +272,11 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
         found = one.loss
         assert found.point is not None, "a point has a loss"
         measured[name] = Entry(
-            text=write(found.point), estimate=found, interval=as_interval(found, write),
+            text=write(found.point),
+            estimate=found,
+            interval=as_interval(found, write),
             marks=(PARTIAL,) if one.num_missing else (),
-        )  # fmt: skip
+        )
         law = group.law
         fit = law.loss(one.point.num_parameters, one.point.num_tokens) if law else None
         fitted[name] = off[name] = NO_ENTRY
@@ -247,11 +293,14 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
         Column(key="loss", title="measured", measured_unit=unit, unit=unit, entries=measured),
         Column(key="fitted_loss", title="fitted", measured_unit=unit, unit=unit, entries=fitted),
         Column(key="relative_miss", title="off by", measured_unit="1", unit="%", entries=off),
-    )  # fmt: skip
+    )
     return Table(
-        name=f"{task}-scaling-points", title="Points of the fits", task=task,
-        columns=columns, rows=column_rows(columns, every),
-    )  # fmt: skip
+        name=f"{task}-scaling-points",
+        title="Points of the fits",
+        task=task,
+        columns=columns,
+        rows=column_rows(columns, every),
+    )
 
 
 def budgets_table(
@@ -261,25 +310,42 @@ def budgets_table(
     rows = [
         Row(
             name=f"{with_unit('FLOP', one.flops)}, {name}",
-            entries=(_best_size(one.best_size), Entry(
-                text=f"{one.best_loss:.3f}", estimate=Estimate(n=1, point=one.best_loss)
-            )),
+            entries=(
+                _best_size(one.best_size),
+                Entry(text=f"{one.best_loss:.3f}", estimate=Estimate(n=1, point=one.best_loss)),
+            ),
         )
         for name, some in budgets.items()
         for one in some
-    ]  # fmt: skip
+    ]
     if not rows:
         return None
     columns = (
-        Column(key="best_size", title="best size", measured_unit="1", unit="parameters",
-               entries={row.name: row.entries[0] for row in rows}, note="by the law"),
-        Column(key="best_loss", title="its loss", measured_unit=unit, unit=unit,
-               entries={row.name: row.entries[1] for row in rows}, note="by the law"),
-    )  # fmt: skip
+        Column(
+            key="best_size",
+            title="best size",
+            measured_unit="1",
+            unit="parameters",
+            entries={row.name: row.entries[0] for row in rows},
+            note="by the law",
+        ),
+        Column(
+            key="best_loss",
+            title="its loss",
+            measured_unit=unit,
+            unit=unit,
+            entries={row.name: row.entries[1] for row in rows},
+            note="by the law",
+        ),
+    )
     return Table(
-        name=f"{task}-scaling-budgets", title="Best sizes by training FLOPs", task=task,
-        row_title="budget", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        name=f"{task}-scaling-budgets",
+        title="Best sizes by training FLOPs",
+        task=task,
+        row_title="budget",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _best_size(found: Estimate) -> Entry:

@@ -58,9 +58,11 @@ def why_never(resources: Resources, num_workers: int, nodes: Sequence[NodeShape]
     fit = slots(asked, nodes)
     if fit >= num_workers:
         return ""
-    wants = f"{num_workers} workers with {in_words(asked)} each" if num_workers > 1 else (
-        in_words(asked)
-    )  # fmt: skip
+    wants = (
+        f"{num_workers} workers with {in_words(asked)} each"
+        if num_workers > 1
+        else (in_words(asked))
+    )
     room = f"it has room for {fit} of them; it has" if fit else "no node has that; it has"
     return f"a trial asks for {wants}, and {room} {_nodes_in_words(nodes)}"
 

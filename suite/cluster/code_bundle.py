@@ -95,9 +95,10 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
         shutil.copyfile(source, folder / target)
     refuse_unplanned(plans)  # now, since a file may have been edited before it was copied
     return CodeBundle(
-        packages=tuple(_folder_of(name) for name in OURS), files=folder,
+        packages=tuple(_folder_of(name) for name in OURS),
+        files=folder,
         names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),
-    )  # fmt: skip
+    )
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:

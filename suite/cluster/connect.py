@@ -73,10 +73,15 @@ def _has_started(num_starts_left: int) -> bool:
     try:
         with _connecting(_SECONDS_TO_START), ray_private.waiting_longer_for_a_node():
             ray.init(
-                address="local", num_cpus=num_cpus(), include_dashboard=False, log_to_driver=False,
-                logging_level="error", object_store_memory=_OBJECT_STORE_BYTES,
-                _node_ip_address="127.0.0.1", job_config=ray_private.InstalledFirst(),
-            )  # fmt: skip
+                address="local",
+                num_cpus=num_cpus(),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="error",
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                job_config=ray_private.InstalledFirst(),
+            )
     except Exception as error:  # a bare one, where its node is slow to start
         ray.shutdown()
         if num_starts_left:

@@ -70,9 +70,13 @@ class JobSpec:
         """The id of the first attempt."""
         stems = "-".join(Path(name).stem for name in self.names)[:_LONGEST_NAMES]
         content = [
-            sorted(self.names), self.scale, self.trial_ids, str(self.out), self.tracking_uri,
+            sorted(self.names),
+            self.scale,
+            self.trial_ids,
+            str(self.out),
+            self.tracking_uri,
             self.code,
-        ]  # fmt: skip
+        ]
         return f"{PREFIX}{stems}-{self.scale}-{content_hash(content)[:12]}"
 
     @property
@@ -95,9 +99,12 @@ class JobSpec:
     def metadata(self) -> dict[str, str]:
         """The metadata of the job, all strings."""
         return {
-            "bakeoff": installed_version("bakeoff") or "unknown", "names": " ".join(self.names),
-            "scale": self.scale, "out": self.place, "num_trials": str(len(self.trial_ids)),
-        }  # fmt: skip
+            "bakeoff": installed_version("bakeoff") or "unknown",
+            "names": " ".join(self.names),
+            "scale": self.scale,
+            "out": self.place,
+            "num_trials": str(len(self.trial_ids)),
+        }
 
 
 def folder_on_head(out: Path) -> Path:

@@ -201,12 +201,15 @@ def _may_grow(status: Any) -> bool:
 def _parse_job(found: dict[str, Any]) -> Job:
     metadata = found.get("metadata") or {}
     return Job(
-        submission_id=found["submission_id"], status=found["status"],
-        message=(found.get("message") or "").partition("\n")[0], names=metadata.get("names", ""),
-        scale=metadata.get("scale", ""), out=metadata.get("out", ""),
+        submission_id=found["submission_id"],
+        status=found["status"],
+        message=(found.get("message") or "").partition("\n")[0],
+        names=metadata.get("names", ""),
+        scale=metadata.get("scale", ""),
+        out=metadata.get("out", ""),
         start_seconds=(found.get("start_time") or 0) / 1000,
         exit_code=found.get("driver_exit_code"),
-    )  # fmt: skip
+    )
 
 
 def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundle) -> bool:
@@ -215,9 +218,11 @@ def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundl
     try:
         with _only_this_address(url):
             _client(url).submit_job(
-                entrypoint=spec.command, submission_id=submission_id,
-                runtime_env=bundle.runtime_env(), metadata=spec.metadata,
-            )  # fmt: skip
+                entrypoint=spec.command,
+                submission_id=submission_id,
+                runtime_env=bundle.runtime_env(),
+                metadata=spec.metadata,
+            )
     except (RuntimeError, OSError, ValueError) as error:
         if "already exists" in str(error):
             return False

@@ -124,15 +124,17 @@ def _trainer(config: WorkerConfig) -> Any:
         train_loop_config={"config": config},
         torch_config=TorchConfig(backend="nccl" if has_gpus else "gloo"),
         scaling_config=ScalingConfig(
-            num_workers=config.trial.num_workers, use_gpu=has_gpus,
+            num_workers=config.trial.num_workers,
+            use_gpu=has_gpus,
             resources_per_worker=asked_of_a_node(config.resources),
         ),
         run_config=RunConfig(
-            name=config.trial.trial_id, storage_path=str(config.checkpoints.folder),
+            name=config.trial.trial_id,
+            storage_path=str(config.checkpoints.folder),
             failure_config=FailureConfig(max_failures=_MOST_DEATHS),
             logging_config=LoggingConfig(log_level="ERROR"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _crashed(config: WorkerConfig, error: BaseException | None, events: _NewEvents) -> Result:
@@ -144,12 +146,14 @@ def _crashed(config: WorkerConfig, error: BaseException | None, events: _NewEven
     is_memory = any(isinstance(failure, OutOfMemoryError) for failure in failures)
     cause = _sentence(failures[0] if failures else error)
     result = Result(
-        trial_id=config.trial.trial_id, seconds=0.0, points=tuple(events.points),
+        trial_id=config.trial.trial_id,
+        seconds=0.0,
+        points=tuple(events.points),
         provenance=events.provenance or provenance(config.resources),
         status=Status.OUT_OF_MEMORY if is_memory else Status.CRASHED,
         reason=f"its workers died {_MOST_DEATHS + 1} times: {cause}" if failures else cause,
         traceback=str(error),
-    )  # fmt: skip
+    )
     return with_left_output(result, config.checkpoints)
 
 

@@ -162,9 +162,13 @@ def _result(attempt: TrialAttempt, status: Status, reason: str, traceback: str =
     A trial that never began has that of this process.
     """
     return Result(
-        trial_id=attempt.trial.trial_id, status=status, seconds=0.0, reason=reason,
-        traceback=traceback, provenance=attempt.provenance or provenance(attempt.resources),
-    )  # fmt: skip
+        trial_id=attempt.trial.trial_id,
+        status=status,
+        seconds=0.0,
+        reason=reason,
+        traceback=traceback,
+        provenance=attempt.provenance or provenance(attempt.resources),
+    )
 
 
 def _sentence(error: RayError) -> str:

@@ -89,9 +89,12 @@ def _progress_of(url: str, job: Job) -> JobProgress:
         missing = counts.pop("missing", 0) + counts.pop("running", 0)
         counts |= {"missing": missing} if missing else {}
         status = SweepStatus(
-            counts=counts, failed=status.failed, labels=status.labels, out=status.out,
+            counts=counts,
+            failed=status.failed,
+            labels=status.labels,
+            out=status.out,
             editions=status.editions,
-        )  # fmt: skip
+        )
     return JobProgress(job, status, redact(lines[-1]) if lines else "")
 
 
@@ -105,11 +108,16 @@ def as_objects(found: Sequence[JobProgress]) -> dict[str, Any]:
 def _as_object(each: JobProgress) -> dict[str, Any]:
     job = each.job
     return {
-        "submission": job.submission_id, "job_status": job.status, "message": job.message,
-        "names": job.names, "scale": job.scale, "exit_code": job.exit_code,
+        "submission": job.submission_id,
+        "job_status": job.status,
+        "message": job.message,
+        "names": job.names,
+        "scale": job.scale,
+        "exit_code": job.exit_code,
         "submitted_seconds": job.start_seconds,
-        **asdict(each.status), "out": each.status.out or job.out,
-    }  # fmt: skip
+        **asdict(each.status),
+        "out": each.status.out or job.out,
+    }
 
 
 def lines_of(each: JobProgress) -> list[str]:

@@ -78,9 +78,11 @@ def _gpu() -> Finding:
 def _data() -> Iterator[Finding]:
     for source, problem in verify_data():
         yield Finding(
-            what=f"data {source.name}", is_well=not problem, remedy=problem,
+            what=f"data {source.name}",
+            is_well=not problem,
+            remedy=problem,
             is_needed=not is_absent(source),
-        )  # fmt: skip
+        )
 
 
 def _disk(out: Path) -> Finding:
@@ -88,6 +90,7 @@ def _disk(out: Path) -> Finding:
     free = shutil.disk_usage(folder).free / _GIGABYTE
     is_well = free > 1 and os.access(folder, os.W_OK)
     return Finding(
-        what=f"{free:.0f} GB free at {folder}", is_well=is_well,
+        what=f"{free:.0f} GB free at {folder}",
+        is_well=is_well,
         remedy="give --out a folder that can be written, with at least 1 GB free",
-    )  # fmt: skip
+    )

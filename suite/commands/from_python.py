@@ -52,14 +52,19 @@ def run(
     ensure_home()
     options = options or Options()
     options = replace(
-        options, out=Path(options.out if out is None else out),
+        options,
+        out=Path(options.out if out is None else out),
         executor=executor or options.executor,
-    )  # fmt: skip
+    )
     with signals_interrupt():
         outcome = driver.run(
-            *ablations, scale=scale, seeds=seeds, options=options, settings=overrides,
+            *ablations,
+            scale=scale,
+            seeds=seeds,
+            options=options,
+            settings=overrides,
             display_for=display_for,
-        )  # fmt: skip
+        )
     if outcome.error:
         raise NotRecorded(outcome.error, outcome)
     return outcome

@@ -22,9 +22,11 @@ OVERVIEW = "overview.json"  # beside the shipped ablations; `make catalogue` wri
 def show(kind: str, *, as_json: bool) -> None:
     """Print the ablations, the mixers, the architectures or the tasks."""
     kinds = {
-        "ablations": _ablations, "mixers": _mixers, "architectures": _architectures,
+        "ablations": _ablations,
+        "mixers": _mixers,
+        "architectures": _architectures,
         "tasks": _tasks,
-    }  # fmt: skip
+    }
     entries = kinds[kind]()
     if as_json:
         print(json.dumps(entries, indent=1))
@@ -85,11 +87,12 @@ def _ablations() -> list[dict[str, Any]]:
     known = json.loads(file.read_text()) if file.is_file() else None
     return [
         {
-            "name": name, **{key: entry[key] for key in ("question", "variants", "tasks")},
+            "name": name,
+            **{key: entry[key] for key in ("question", "variants", "tasks")},
             "scales": {scale: _size(PlannedWork(**w)) for scale, w in entry["scales"].items()},
         }
         for name, entry in overview(known).items()
-    ]  # fmt: skip
+    ]
 
 
 def _size(work: PlannedWork) -> str:
@@ -125,18 +128,25 @@ def _mixer(name: str) -> dict[str, Any]:
 
     kind = mixer_class(name)
     traits = {
-        "causal": kind.supports_causal, "step by step": kind.supports_step,
-        "context": kind.supports_context, "relative positions": kind.supports_relative,
+        "causal": kind.supports_causal,
+        "step by step": kind.supports_step,
+        "context": kind.supports_context,
+        "relative positions": kind.supports_relative,
         "fixed length": kind.fixed_length,
-        "sees positions": kind.is_position_aware, "stochastic": kind.is_stochastic,
-    }  # fmt: skip
+        "sees positions": kind.is_position_aware,
+        "stochastic": kind.is_stochastic,
+    }
     return {
-        "name": name, "paper": kind.paper, "family": kind.family, "time": kind.cost.time,
+        "name": name,
+        "paper": kind.paper,
+        "family": kind.family,
+        "time": kind.cost.time,
         "sequential_operations": kind.cost.sequential_operations,
-        "maximum_path_length": kind.cost.maximum_path_length, "mask_mode": kind.mask_mode,
+        "maximum_path_length": kind.cost.maximum_path_length,
+        "mask_mode": kind.mask_mode,
         "traits": [trait for trait, holds in traits.items() if holds],
         "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
-    }  # fmt: skip
+    }
 
 
 def _architecture(name: str) -> dict[str, Any]:
@@ -146,11 +156,13 @@ def _architecture(name: str) -> dict[str, Any]:
     kind = architecture_class(name)
     presets = [preset for preset, each in PRESETS.items() if each.architecture == name]
     return {
-        "name": name, "inputs": {key: " or ".join(kinds) for key, kinds in kind.reads.items()},
-        "answers": list(kind.answers), "takes": list(kind.takes),
+        "name": name,
+        "inputs": {key: " or ".join(kinds) for key, kinds in kind.reads.items()},
+        "answers": list(kind.answers),
+        "takes": list(kind.takes),
         **({"presets": presets} if presets else {}),
         "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
-    }  # fmt: skip
+    }
 
 
 def _task(name: str) -> dict[str, Any]:
@@ -161,9 +173,12 @@ def _task(name: str) -> dict[str, Any]:
     own = ", of what a model writes by itself" if writes else ""
     inputs = task.interface(task.fixed_length or least).inputs
     return {
-        "name": name, "data": task.source.title, "licence": task.source.licence,
-        "inputs": {key: each.kind for key, each in inputs.items()}, "asks_for": task.asks_for,
+        "name": name,
+        "data": task.source.title,
+        "licence": task.source.licence,
+        "inputs": {key: each.kind for key, each in inputs.items()},
+        "asks_for": task.asks_for,
         "architecture": task.architecture,
         "metric": f"{task.metric.name} ({task.metric.better} is better){own}",
         "length": task.fixed_length or f"{least:,} to {most:,} {task.token_name}",
-    }  # fmt: skip
+    }

@@ -261,10 +261,17 @@ def _states(
         variants = dict.fromkeys(each.variant for each in cells[trial_id])
         places = dict.fromkeys(each.at for each in cells[trial_id])
         yield TrialState(
-            trial_id=trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
-            variant=" | ".join(variants), seed=cell.seed, task=cell.task, probe=cell.probe,
-            state=state, reason=reasons.get(state, ""), at=" | ".join(places),
-        )  # fmt: skip
+            trial_id=trial_id,
+            ablation=plan.about.ablation,
+            scale=plan.about.scale,
+            variant=" | ".join(variants),
+            seed=cell.seed,
+            task=cell.task,
+            probe=cell.probe,
+            state=state,
+            reason=reasons.get(state, ""),
+            at=" | ".join(places),
+        )
 
 
 def count_states(states: Sequence[TrialState]) -> Counter[State]:

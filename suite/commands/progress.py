@@ -88,10 +88,18 @@ class Tally:
         trial = self.trials[result.trial_id]
         self._ends.append(
             End(
-                trial.trial_id, "", 1, result.status.value, result.seconds, trial.num_cpus,
-                trial.num_gpus, time.monotonic(), result.reason, is_kept=True,
+                trial.trial_id,
+                "",
+                1,
+                result.status.value,
+                result.seconds,
+                trial.num_cpus,
+                trial.num_gpus,
+                time.monotonic(),
+                result.reason,
+                is_kept=True,
             )
-        )  # fmt: skip
+        )
 
     def status(self) -> SweepStatus:
         """The progress, for `bakeoff status` elsewhere."""
@@ -101,10 +109,13 @@ class Tally:
         counts |= {"done_before": self.num_done_before}
         return SweepStatus(
             counts={state: number for state, number in sorted(counts.items()) if number},
-            running=self.running, waiting=self.waiting if left else None, failed=self.failed,
+            running=self.running,
+            waiting=self.waiting if left else None,
+            failed=self.failed,
             labels={trial_id: trial.label for trial_id, trial in self.trials.items()},
-            eta_seconds=self.eta_seconds(), editions=self.editions,
-        )  # fmt: skip
+            eta_seconds=self.eta_seconds(),
+            editions=self.editions,
+        )
 
     def eta_seconds(self) -> float | None:
         """The time left, as of a second ago."""
@@ -113,11 +124,17 @@ class Tally:
             self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
             self._eta = time_left(
                 History(
-                    trials=self.trials, done=self.finished, running=self._begun, starts=(),
-                    ends=self._ends, now=now, driver_started=self.start,
-                    estimates=self.estimates, shares=self._shares(),
+                    trials=self.trials,
+                    done=self.finished,
+                    running=self._begun,
+                    starts=(),
+                    ends=self._ends,
+                    now=now,
+                    driver_started=self.start,
+                    estimates=self.estimates,
+                    shares=self._shares(),
                 )
-            )  # fmt: skip
+            )
         return self._eta
 
     def _shares(self) -> dict[str, float]:
@@ -170,7 +187,7 @@ def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
         past=missing.past,
         slowness=1.0 if is_on_a_gpu else slowness_of_this_machine(),
         num_places=missing.num_places,
-    )  # fmt: skip
+    )
 
 
 class PlainLines(Display):

@@ -37,9 +37,12 @@ def resource_usage(history: History) -> dict[str, Any]:
     told = [end.joules for end in history.ends if end.joules is not None]
     return {
         "joules_spent": sum(told) if told else None,
-        "throughput_per_minute": _throughput(history), "eta_seconds": time_left(history),
-        "num_lost": num_lost, "lost_cpu_hours_at_most": at_most, **hours,
-    }  # fmt: skip
+        "throughput_per_minute": _throughput(history),
+        "eta_seconds": time_left(history),
+        "num_lost": num_lost,
+        "lost_cpu_hours_at_most": at_most,
+        **hours,
+    }
 
 
 def _hours(kind: str, held: Listed | End, trial: Listed, seconds: float) -> float:
@@ -88,11 +91,13 @@ def planned_work(
     timed = [(trial, own, seconds_of(trial, own, gpu)) for trial, own in asked]
     packed = [(trial, own, seconds) for trial, own, seconds in timed if not trial.is_timing]
     return PlannedWork(
-        num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
+        num_trials=len(trials),
+        num_cpus=resources.num_cpus,
+        num_gpus=resources.num_gpus,
         packed_seconds=sum(s * t.num_workers * own.share for t, own, s in packed),
         longest_seconds=max((seconds_of(t, own.alone, gpu) for t, own, _ in packed), default=0.0),
         alone_seconds=sum(seconds for trial, _, seconds in timed if trial.is_timing),
-    )  # fmt: skip
+    )
 
 
 def _throughput(history: History) -> float | None:

@@ -176,9 +176,14 @@ def _history(
     driver_started = journal.driver_started() if is_driven else None
     running = {} if driver_started is None else _running(starts, ends, statuses, driver_started)
     history = History(
-        trials=trials, done=statuses.keys(), running=running, starts=starts, ends=ends,
-        now=time.time(), driver_started=driver_started,
-    )  # fmt: skip
+        trials=trials,
+        done=statuses.keys(),
+        running=running,
+        starts=starts,
+        ends=ends,
+        now=time.time(),
+        driver_started=driver_started,
+    )
     return history, statuses
 
 

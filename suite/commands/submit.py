@@ -66,12 +66,15 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
 def _job_spec(plans: Sequence[Plan], bundle: CodeBundle, options: SubmitOptions) -> JobSpec:
     uri = options.tracking_uri
     return JobSpec(
-        names=bundle.names, scale=options.scale, seeds=options.seeds,
-        out=folder_on_head(options.out), tracking_uri=None if uri is None else public_uri(uri),
+        names=bundle.names,
+        scale=options.scale,
+        seeds=options.seeds,
+        out=folder_on_head(options.out),
+        tracking_uri=None if uri is None else public_uri(uri),
         trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
         code=bundle.digest(),
         options=(*(f"--set={setting}" for setting in options.settings), *options.options),
-    )  # fmt: skip
+    )
 
 
 def _show(spec: JobSpec, bundle: CodeBundle) -> int:

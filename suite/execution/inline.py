@@ -63,9 +63,13 @@ class InlineExecutor:
                     ending.callback(templates[resources].close)
                 limit, checkpoints = self._settings.trial_seconds, self._settings.checkpoints
                 yield from run_in_subprocess(
-                    trial, resources, limit, checkpoints, templates[resources],
+                    trial,
+                    resources,
+                    limit,
+                    checkpoints,
+                    templates[resources],
                     code=self._settings.code,
-                )  # fmt: skip
+                )
 
     def _here(self, trial: Trial, resources: Resources) -> Iterator[Event]:
         """Run it in this process, and undo what it changes of it."""

@@ -52,8 +52,12 @@ def shared_gpus(work: Assignments) -> Iterator[Mapping[str, str]]:
 def _succeeds(command: list[str], environment: Mapping[str, str], said: str = "") -> bool:
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
-            command, env=environment, input=said.encode(), stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=_SECONDS,
-        )  # fmt: skip
+            command,
+            env=environment,
+            input=said.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+        )
         return done.returncode == 0
     return False

@@ -84,9 +84,11 @@ class _PlannedFinder(MetaPathFinder):
         if planned.source is None:
             return spec_from_file_location(fullname, planned.file)
         return spec_from_file_location(
-            fullname, planned.file, submodule_search_locations=folders,
+            fullname,
+            planned.file,
+            submodule_search_locations=folders,
             loader=_PlannedLoader(fullname, planned.file, planned.source),
-        )  # fmt: skip
+        )
 
     def _refuse_unplanned(self, fullname: str, path: Sequence[str] | None) -> None:
         """Refuse a module of a planned package. Others are not found: no folder is on the path."""

@@ -89,10 +89,14 @@ class ProcessTemplate:
         self._ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                python_command(f"subprocess_main.serve({theirs.fileno()})"), env=environment,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()], start_new_session=True,
-            )  # fmt: skip
+                python_command(f"subprocess_main.serve({theirs.fileno()})"),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
 
     def fork(self, output: IO[bytes]) -> ForkedProcess:
         """A process for one trial, which prints to the file.

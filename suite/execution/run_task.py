@@ -217,10 +217,12 @@ def run_task(
     if why := why_not_augmented(task_class(task), scale.in_training(), scale.batch):
         raise SpecError(f"run_task: {why}.")
     training = Training(
-        steps=steps, learning_rate=float(scale.learning_rate),
-        warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
+        steps=steps,
+        learning_rate=float(scale.learning_rate),
+        warmup_steps=scale.warmup_steps,
+        num_evaluations=scale.num_evaluations,
         **scale.in_training(),
-    )  # fmt: skip
+    )
     length = task_class(task).fixed_length or LENGTH if length is None else length
     exercise = Exercise(task=build_task(task, length), training=training, batch=batch, seed=seed)
     with float32_products(training.precision) if torch.cuda.is_available() else nullcontext():

@@ -141,9 +141,14 @@ class SideBySide:
             template = self._template(gpu, resources, environment)
             limit, checkpoints = self._settings.trial_seconds, self._settings.checkpoints
             for event in run_in_subprocess(
-                trial, resources, limit, checkpoints, template,
-                code=self._settings.code, is_stopped=self._is_stopped,
-            ):  # fmt: skip
+                trial,
+                resources,
+                limit,
+                checkpoints,
+                template,
+                code=self._settings.code,
+                is_stopped=self._is_stopped,
+            ):
                 self._events.put(event)
             self._idle[gpu, resources].append(template)
         except BaseException as raised:  # raised again where the events are read

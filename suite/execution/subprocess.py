@@ -73,9 +73,10 @@ def run_in_subprocess(
     thread, this ends without a result. A training saves first.
     """
     asked: dict[str, Any] = {
-        "trial_seconds": trial_seconds, "checkpoints": checkpoints,
+        "trial_seconds": trial_seconds,
+        "checkpoints": checkpoints,
         "code": code if runs_own_code(trial) else None,
-    }  # fmt: skip
+    }
     request = TrialRequest(trial=trial, resources=resources, **asked)
     is_stopped = is_stopped or threading.Event()
     with closing(_run_once(request, template, is_stopped)) as events:
@@ -119,10 +120,14 @@ def _run_once(
         reason, said = reason or _how_it_ended(process), end_of(errors.fileno())
         yield Finished(
             Result(
-                trial_id=trial.trial_id, status=status, reason=reason, output=said,
-                provenance=provenance(resources), seconds=0.0,
+                trial_id=trial.trial_id,
+                status=status,
+                reason=reason,
+                output=said,
+                provenance=provenance(resources),
+                seconds=0.0,
             )
-        )  # fmt: skip
+        )
 
 
 def _let_it_save(process: _Process, trial: Trial, checkpoints: Checkpoints | None) -> None:
@@ -204,9 +209,13 @@ def _started(resources: Resources, errors: IO[bytes], template: ProcessTemplate 
         with suppress(OSError):  # it has gone
             return template.fork(errors)
     return subprocess.Popen(
-        python_command("subprocess_main.main()"), env=environment_of(resources),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
-    )  # fmt: skip
+        python_command("subprocess_main.main()"),
+        env=environment_of(resources),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        start_new_session=True,
+    )
 
 
 def _kill_group(process: _Process) -> None:
@@ -243,8 +252,10 @@ def _killed_after(trial_seconds: float | None, process: _Process) -> Iterator[th
 def environment_of(resources: Resources) -> dict[str, str]:
     """Threads must be set before torch is imported; a GPU is visible only where one is asked."""
     environment = {
-        **os.environ, "OMP_NUM_THREADS": str(resources.num_threads), COMMIT: commit(),
-    }  # fmt: skip
+        **os.environ,
+        "OMP_NUM_THREADS": str(resources.num_threads),
+        COMMIT: commit(),
+    }
     if not resources.num_gpus:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment

@@ -154,14 +154,18 @@ def run_measuring(
         trace = "".join(traceback.format_exception(error))
     is_ok = status is Status.OK
     result = Result(
-        trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
-        provenance=_under(here, collected.conditions), seconds=time.perf_counter() - start,
+        trial_id=trial.trial_id,
+        status=status,
+        reason=reason,
+        traceback=trace,
+        provenance=_under(here, collected.conditions),
+        seconds=time.perf_counter() - start,
         measurements=tuple(collected.measurements) if is_ok else (),
         points=tuple(collected.points),
         specimens=tuple(collected.specimens) if is_ok else (),
         state_sha256=collected.state_sha256 if is_ok else "",
         **use(),
-    )  # fmt: skip
+    )
     yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
 
 

@@ -60,12 +60,16 @@ def edition_sha256(plan: Plan) -> str:
     """SHA-256 of what determines the plan, 64 hexadecimal digits."""
     about = plan.about
     content = {
-        "baseline": about.baseline, "variants": about.variants, "tasks": about.tasks,
-        "probes": about.probes, "seeds": about.num_seeds, "model": in_hashed_words(about.model),
+        "baseline": about.baseline,
+        "variants": about.variants,
+        "tasks": about.tasks,
+        "probes": about.probes,
+        "seeds": about.num_seeds,
+        "model": in_hashed_words(about.model),
         "claim": what_is_claimed(about),
         "settings": settings_of(about),
         "trials": sorted(trial.trial_id for trial in plan.trials),
-    }  # fmt: skip
+    }
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
@@ -109,10 +113,12 @@ def edition_settings(about: About) -> dict[str, Knob]:
     }
     if claim := about.claim:
         found |= {
-            "claim": claim.statement, "claim compares": f"{claim.a} with {claim.b}",
-            "claim by": claim.by, "claim metric": f"{claim.metric} {claim.at}".rstrip(),
+            "claim": claim.statement,
+            "claim compares": f"{claim.a} with {claim.b}",
+            "claim by": claim.by,
+            "claim metric": f"{claim.metric} {claim.at}".rstrip(),
             "claim task": claim.task,
-        }  # fmt: skip
+        }
     return found
 
 
@@ -205,9 +211,12 @@ class JournalEditions:
             with suppress(JournalError):
                 plan = parsed_plan(gzip.decompress(body), self.path) if body else None
                 yield KeptEdition(
-                    number=number, sha256=sha256, started_seconds=started, plan=plan,
+                    number=number,
+                    sha256=sha256,
+                    started_seconds=started,
+                    plan=plan,
                     source_sha256=source,
-                )  # fmt: skip
+                )
 
     def _done(self) -> frozenset[str]:
         query = f"SELECT DISTINCT trial_id FROM results WHERE status NOT IN ({FAILED})"
@@ -222,9 +231,11 @@ class JournalEditions:
         number = one(self._db, query, of_it)
         if number is None or self._done().isdisjoint(t.trial_id for t in plan.trials):
             kept = KeptEdition(
-                number=number or self._next_number(plan.key), sha256=sha256, started_seconds=now,
+                number=number or self._next_number(plan.key),
+                sha256=sha256,
+                started_seconds=now,
                 source_sha256=self._keep_source(source),
-            )  # fmt: skip
+            )
             self._write_edition(kept, plan)
         else:
             change = f"UPDATE editions SET plan = ? WHERE {_KEY} AND sha256 = ?"
@@ -288,8 +299,12 @@ class JournalEditions:
 
 def _edition(kept: KeptEdition, plan: Plan, done: frozenset[str]) -> Edition:
     return Edition(
-        number=kept.number, sha256=kept.sha256[:SHOWN_DIGITS], started_seconds=kept.started_seconds,
-        settings=edition_settings(plan.about), num_trials=len(plan.trials),
+        number=kept.number,
+        sha256=kept.sha256[:SHOWN_DIGITS],
+        started_seconds=kept.started_seconds,
+        settings=edition_settings(plan.about),
+        num_trials=len(plan.trials),
         num_done=sum(trial.trial_id in done for trial in plan.trials),
-        source_sha256=kept.source_sha256, is_shown=kept.plan is None,
-    )  # fmt: skip
+        source_sha256=kept.source_sha256,
+        is_shown=kept.plan is None,
+    )

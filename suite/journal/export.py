@@ -116,8 +116,12 @@ def parsed(body: bytes) -> SweepExport:
 
 def _line(kept: Kept) -> bytes:
     plain = _without_secrets(kept)
-    head = {"attempt": plain.attempt, "sha256": plain.sha256, "started": plain.started_seconds,
-            "ended": plain.ended_seconds}  # fmt: skip
+    head = {
+        "attempt": plain.attempt,
+        "sha256": plain.sha256,
+        "started": plain.started_seconds,
+        "ended": plain.ended_seconds,
+    }
     return canonical_json(head).encode()[:-1] + _BODY + plain.body + b"}"
 
 
@@ -136,9 +140,11 @@ def _without_secrets(kept: Kept) -> Kept:
         return kept
     result = _RESULT.validate_json(kept.body)
     plain = replace(
-        result, reason=redact(result.reason), traceback=redact(result.traceback),
+        result,
+        reason=redact(result.reason),
+        traceback=redact(result.traceback),
         output=redact(result.output),
-    )  # fmt: skip
+    )
     if plain == result:
         return kept
     return kept._replace(sha256=plain.sha256, body=result_json(plain))

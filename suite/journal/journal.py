@@ -292,10 +292,19 @@ class Journal(JournalPlans):
         """What is dropped never takes the place of what was kept."""
         made = result.provenance
         end = End(
-            result.trial_id, made.environment_id, attempt, result.status.value, result.seconds,
-            made.num_cpus, made.num_gpus, ended_seconds, result.reason, is_kept,
-            result.finding_sha256 if result.status is Status.OK else "", result.joules,
-        )  # fmt: skip
+            result.trial_id,
+            made.environment_id,
+            attempt,
+            result.status.value,
+            result.seconds,
+            made.num_cpus,
+            made.num_gpus,
+            ended_seconds,
+            result.reason,
+            is_kept,
+            result.finding_sha256 if result.status is Status.OK else "",
+            result.joules,
+        )
         clash = "REPLACE" if is_kept else "IGNORE"
         self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({marks(end)})", end)
 

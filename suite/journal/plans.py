@@ -63,10 +63,12 @@ def content_of(about: About) -> str | None:
         return None
     return canonical_json(
         {
-            "alpha": ALPHA, "claim": what_is_claimed(about), "seeds": about.num_seeds,
+            "alpha": ALPHA,
+            "claim": what_is_claimed(about),
+            "seeds": about.num_seeds,
             "settings": settings_of(about),
         }
-    )  # fmt: skip
+    )
 
 
 def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
@@ -163,9 +165,15 @@ def listed(plan: Plan) -> Iterator[Listed]:
     for trial in plan.trials:
         asked = plan.resources.for_trial(trial)
         yield Listed(
-            *plan.key, trial.trial_id, trial.probe, labels.get(trial.trial_id, trial.trial_id),
-            trial.num_workers, float(asked.num_cpus), asked.num_gpus, trial.is_timing,
-        )  # fmt: skip
+            *plan.key,
+            trial.trial_id,
+            trial.probe,
+            labels.get(trial.trial_id, trial.trial_id),
+            trial.num_workers,
+            float(asked.num_cpus),
+            asked.num_gpus,
+            trial.is_timing,
+        )
 
 
 def labels_of(plan: Plan) -> dict[str, str]:
@@ -185,12 +193,17 @@ def parent_cells(plan: Plan) -> list[Cell]:
             parts.setdefault(parent.trial_id, {})[part] = parent
     return [
         Cell(
-            variant=" and ".join(of_one), task=parent.task, seed=parent.seed, probe=parent.probe,
-            trial_id=trial_id, metrics=(),
+            variant=" and ".join(of_one),
+            task=parent.task,
+            seed=parent.seed,
+            probe=parent.probe,
+            trial_id=trial_id,
+            metrics=(),
         )
-        for trial_id, of_one in parts.items() if trial_id in idle
+        for trial_id, of_one in parts.items()
+        if trial_id in idle
         for parent in [next(iter(of_one.values()))]
-    ]  # fmt: skip
+    ]
 
 
 def _label(trial: Trial, cell: Cell) -> str:

@@ -59,16 +59,25 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
     before = (parent.task for trial in trials for parent in trial.parents.values())
     sources = dict.fromkeys((*tasks, *before))
     return About(
-        ablation=entry.name, scale=scale_name, question=ablation.question,
+        ablation=entry.name,
+        scale=scale_name,
+        question=ablation.question,
         # Without the line breaks that only the ablation's file needs.
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
-        baseline=expanded.reference.label, variants=tuple(each.label for each in expanded.variants),
-        tasks=tasks, probes=tuple(ablation.probes), num_seeds=expanded.num_seeds,
-        settings=_settings(baseline, trials), model=_model(baseline),
-        claim=claim, metrics=_metrics(cells),
+        baseline=expanded.reference.label,
+        variants=tuple(each.label for each in expanded.variants),
+        tasks=tasks,
+        probes=tuple(ablation.probes),
+        num_seeds=expanded.num_seeds,
+        settings=_settings(baseline, trials),
+        model=_model(baseline),
+        claim=claim,
+        metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
-        floors=_floors(cells), signatures=_signatures(tasks), part_titles=_part_titles(tasks),
+        floors=_floors(cells),
+        signatures=_signatures(tasks),
+        part_titles=_part_titles(tasks),
         opens_with=ablation.opens_with,
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
         axis_values={v.label: _axis_values(baseline, v) for v in expanded.variants},
@@ -76,7 +85,7 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         num_test_examples=_num_test_examples(tasks),
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, expanded.num_seeds),
-    )  # fmt: skip
+    )
 
 
 def _axis_values(baseline: Baseline, variant: Variant) -> dict[str, Knob]:
@@ -213,6 +222,8 @@ def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
 def _data_set(task: str) -> DataSet:
     source = task_class(task).source
     return DataSet(
-        title=source.title, licence=source.licence, origin=source.origin,
+        title=source.title,
+        licence=source.licence,
+        origin=source.origin,
         sha256=source.sha256 or source.digest,
-    )  # fmt: skip
+    )

@@ -197,10 +197,17 @@ def _parent(subject: Subject | None, seed: int) -> Trial | None:
 def _trial_of_task(probe: Probe, task: type[Task], subject: Subject) -> Trial:
     """One without subjects: no model, no training and no seed move its numbers."""
     return Trial(
-        probe=probe.name, task=task.name, task_digest=task.source.digest, length=subject.length,
-        batch=1, subjects=(), training=None, seed=0, versions=_versions(probe, task, (), None),
+        probe=probe.name,
+        task=task.name,
+        task_digest=task.source.digest,
+        length=subject.length,
+        batch=1,
+        subjects=(),
+        training=None,
+        seed=0,
+        versions=_versions(probe, task, (), None),
         num_training_examples=subject.num_training_examples,
-    )  # fmt: skip
+    )
 
 
 def _task_name(subject: Subject) -> str:
@@ -217,19 +224,29 @@ class _CellMaker:
     def cell(self, trial: Trial, label: str, subject: int) -> Cell:
         """One that the trial fills."""
         return Cell(
-            variant=label, task=trial.task, seed=trial.seed, probe=self.probe.name,
-            trial_id=trial.trial_id, subject=subject, at=self.group.at,
+            variant=label,
+            task=trial.task,
+            seed=trial.seed,
+            probe=self.probe.name,
+            trial_id=trial.trial_id,
+            subject=subject,
+            at=self.group.at,
             metrics=self._metrics(trial.task, trial),
-        )  # fmt: skip
+        )
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
         """One that cannot run; the table has it at the length of the variants that can."""
         said = [self.probe.name, self.group.task, label, seed, reason]
         return Cell(
-            variant=label, task=self.group.task, seed=seed, probe=self.probe.name,
-            trial_id=content_hash([*said, *filter(None, [self.group.at])]), at=self.group.at,
-            metrics=self._metrics(self.group.task, self.group.possible), reason=reason,
-        )  # fmt: skip
+            variant=label,
+            task=self.group.task,
+            seed=seed,
+            probe=self.probe.name,
+            trial_id=content_hash([*said, *filter(None, [self.group.at])]),
+            at=self.group.at,
+            metrics=self._metrics(self.group.task, self.group.possible),
+            reason=reason,
+        )
 
     def _metrics(self, task: str, measured: Trial | Subject) -> tuple[MetricSpec, ...]:
         """Of the probe; at further coordinates the whole ones, and not what has parts."""

@@ -58,10 +58,17 @@ def checked_claim(
     _refuse_impossible_sides(claim, on_task)
     _refuse_check_of_what_varies(claim, on_task)
     return ClaimSpec(
-        statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
-        source=claim.source, task=task, at=claim.at,
-        published=claim.published, is_check=claim.is_check,
-    )  # fmt: skip
+        statement=claim.statement,
+        metric=claim.metric,
+        a=claim.a,
+        b=claim.b,
+        by=float(claim.by),
+        source=claim.source,
+        task=task,
+        at=claim.at,
+        published=claim.published,
+        is_check=claim.is_check,
+    )
 
 
 def _refuse_foreign_sides(
@@ -146,11 +153,12 @@ def _with_held_out_sides(ablation: Ablation, variants: tuple[Variant, ...]) -> C
     if claim is None or law is None:
         return claim
     labels = {
-        ", ".join(filter(None, [label_of(_without(variant.values, law.held_out)), HELD_OUT])):
-        variant.label
+        ", ".join(
+            filter(None, [label_of(_without(variant.values, law.held_out)), HELD_OUT])
+        ): variant.label
         for variant in variants
         if law.held_out.items() <= variant.values.items()
-    }  # fmt: skip
+    }
     sides = {name: getattr(claim, name) for name in ("a", "b")}
     return claim.model_copy(update={n: labels.get(side, side) for n, side in sides.items()})
 

@@ -142,9 +142,13 @@ def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -
             return cast("Tensor", logits)
 
         return _Examination(
-            call=call, traits=model, x=first, other=other,
-            num_features=first.ndim - len(axes) - 1, is_per_token=asks_for in PER_TOKEN,
-        ).fault(is_causal=asks_for in CAUSAL, is_padded=is_padded)  # fmt: skip
+            call=call,
+            traits=model,
+            x=first,
+            other=other,
+            num_features=first.ndim - len(axes) - 1,
+            is_per_token=asks_for in PER_TOKEN,
+        ).fault(is_causal=asks_for in CAUSAL, is_padded=is_padded)
 
     return _at_short_length(fault, spec.length)
 

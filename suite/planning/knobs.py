@@ -246,9 +246,11 @@ def _refuse_misfit(model: Model, architectures: Sequence[str]) -> None:
     if "mixer" in takes and model.mixer is None:
         raise SpecError(f"{named} needs a mixer; give Model({named!r}, mixer=...).")
     places = {
-        "mixer": "hole for a mixer", "position": "place for a position", "dim": "knob dim",
+        "mixer": "hole for a mixer",
+        "position": "place for a position",
+        "dim": "knob dim",
         "depth": "knob depth",
-    }  # fmt: skip
+    }
     for part, place in places.items():
         if part not in takes and part in model.model_fields_set:
             raise SpecError(f"{named} has no {place}; leave {part}={getattr(model, part)!r} out.")

@@ -166,9 +166,12 @@ def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Loade
             "name out, or rename the file."
         )
     return LoadedAblation(
-        name=path.stem, ablation=ablation, file=path, source_paths=source_paths,
+        name=path.stem,
+        ablation=ablation,
+        file=path,
+        source_paths=source_paths,
         note=writable(note),
-    )  # fmt: skip
+    )
 
 
 def _executed(path: Path, module_name: str) -> ModuleType:

@@ -26,12 +26,18 @@ _LISTS_OF_ABLATION = frozenset({"tasks", "probes"})
 _FIELDS: Mapping[str, Any] = {
     **{name: field.annotation for name, field in Scale.model_fields.items()},
     **{name: Model.model_fields[name].annotation for name in sorted(MODEL_FIELDS)},
-    "task": str, "tasks": str, "probes": str, "claim": None,
-}  # fmt: skip
+    "task": str,
+    "tasks": str,
+    "probes": str,
+    "claim": None,
+}
 _WORDS: Mapping[Any, str] = {
-    int: "a whole number", float: "a number", bool: "true or false", str: "a word",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a word",
     NoneType: "none",
-}  # fmt: skip
+}
 _TRUTHS = {"true": True, "false": False}
 
 

@@ -356,9 +356,10 @@ def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
     files = [*(module.file for module in modules.values() if not module.is_source)]
     files += [file for kind in parts.values() for file in declared_files(kind).values()]
     code = PlannedCode(
-        modules=planned, digests={str(file): _sha256(_content(file)) for file in files},
+        modules=planned,
+        digests={str(file): _sha256(_content(file)) for file in files},
         folders=_users_folders(plans),
-    )  # fmt: skip
+    )
     refuse_unplanned(plans)
     return code
 

@@ -125,9 +125,11 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
     baseline = Baseline(
-        ablation=entry.ablation, scale=scale, knobs=with_defaults(entry.ablation, scale),
+        ablation=entry.ablation,
+        scale=scale,
+        knobs=with_defaults(entry.ablation, scale),
         scale_name=scale_name,
-    )  # fmt: skip
+    )
     _refuse_unfit_probes(entry.ablation)
     refuse_foreign_axes(baseline)
     refuse_impossible_teachers(entry.ablation, scale)
@@ -150,9 +152,13 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     filled += _searches(groups, [trial for _, trial in filled if trial])
     claim = checked_claim(baseline, reference, variants, [cell for cell, _ in filled])
     expanded = Expanded(
-        entry=entry, baseline=baseline, reference=reference, variants=variants, filled=filled,
+        entry=entry,
+        baseline=baseline,
+        reference=reference,
+        variants=variants,
+        filled=filled,
         num_seeds=num_seeds,
-    )  # fmt: skip
+    )
     return Plan(
         about=about_of(expanded, claim),
         cells=tuple(cell for cell, _ in filled),
@@ -185,9 +191,12 @@ def _lineage(trial: Trial) -> Iterator[Trial]:
 
 def _resources(scale: Scale) -> Resources:
     return Resources(
-        num_cpus=scale.cpus, num_threads=scale.threads or scale.cpus, num_gpus=float(scale.gpus),
-        memory_bytes=round(scale.memory_gib * 2**30), gpu_model=scale.gpu_model,
-    )  # fmt: skip
+        num_cpus=scale.cpus,
+        num_threads=scale.threads or scale.cpus,
+        num_gpus=float(scale.gpus),
+        memory_bytes=round(scale.memory_gib * 2**30),
+        gpu_model=scale.gpu_model,
+    )
 
 
 def _scale(ablation: Ablation, name: str) -> Scale:
@@ -266,12 +275,17 @@ class _Groups:
     def of_mixers(self) -> tuple[tuple[Coordinate, ComparisonGroup], ...]:
         """The mixers alone, at each coordinate."""
         return tuple(
-            (place, ComparisonGroup(
-                task=MIXER_ALONE, at=place.at, baseline=self.reference.label,
-                table=self._alone(place),
-            ))
+            (
+                place,
+                ComparisonGroup(
+                    task=MIXER_ALONE,
+                    at=place.at,
+                    baseline=self.reference.label,
+                    table=self._alone(place),
+                ),
+            )
             for place in coordinates(self.baseline.scale)
-        )  # fmt: skip
+        )
 
     def of(self, probe: Probe) -> Iterator[ComparisonGroup]:
         """Those that the probe meets."""

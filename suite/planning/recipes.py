@@ -93,9 +93,11 @@ def searching(scale: Scale, training: Training, usual_steps: int) -> Training:
     if scale.search_steps:
         steps = -(-scale.search_steps * scale.steps // usual_steps)
     return replace(
-        training, steps=steps, warmup_steps=round(training.warmup_steps * steps / scale.steps),
+        training,
+        steps=steps,
+        warmup_steps=round(training.warmup_steps * steps / scale.steps),
         num_evaluations=1,
-    )  # fmt: skip
+    )
 
 
 # Fields of a scale that shape the model; the others are how it is trained, or where.
@@ -124,9 +126,12 @@ def pretraining_of(
     kept = _OF_THE_MODEL if instead else _OF_THE_MODEL | MODEL_FIELDS | {WHOLE_MODEL}
     own = {n: value for n, value in variant.changes.items() if n in kept or n in knobs}
     changed = _before_others(
-        baseline.scale, scale.pretraining_steps, scale.pretraining_learning_rate,
-        scheduled_sampling=0.0, num_training_examples=None,
-    )  # fmt: skip
+        baseline.scale,
+        scale.pretraining_steps,
+        scale.pretraining_learning_rate,
+        scheduled_sampling=0.0,
+        num_training_examples=None,
+    )
     if instead:
         ablation = baseline.ablation.model_copy(update={"baseline": instead})
         baseline = replace(baseline, ablation=ablation)
@@ -150,10 +155,12 @@ def teaching_of(
     of_data = ("task", "length", "num_training_examples")
     own = {name: value for name, value in variant.changes.items() if name in of_data}
     changed = _before_others(
-        baseline.scale, scale.teacher_steps, scale.teacher_learning_rate,
+        baseline.scale,
+        scale.teacher_steps,
+        scale.teacher_learning_rate,
         dim=scale.teacher_dim or baseline.scale.dim,
         depth=scale.teacher_depth or baseline.scale.depth,
-    )  # fmt: skip
+    )
     ablation = baseline.ablation.model_copy(update={"baseline": teacher})
     taught = replace(baseline, ablation=ablation, scale=changed)
     return taught, Variant(label=f"{TEACHER} of {variant.label}", changes=own)
@@ -165,10 +172,14 @@ def _before_others(
     """The scale of a training that others start or learn from, and that does neither itself."""
     steps = steps or before.steps
     asked: dict[str, Any] = {
-        "steps": steps, "start": NO_START, "is_start_frozen": False,
-        "distillation": NO_DISTILLATION, "test_lengths": (),
-        "learning_rate": learning_rate or before.learning_rate, **changes,
-    }  # fmt: skip
+        "steps": steps,
+        "start": NO_START,
+        "is_start_frozen": False,
+        "distillation": NO_DISTILLATION,
+        "test_lengths": (),
+        "learning_rate": learning_rate or before.learning_rate,
+        **changes,
+    }
     for name in {"warmup_steps", "num_evaluations"} & before.model_fields_set:
         asked[name] = min(steps, getattr(before, name))
     return Scale(**{**before.model_dump(exclude_unset=True), **asked})

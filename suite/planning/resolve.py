@@ -101,12 +101,20 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         raise Impossible(reason)
     training = _training(_at_own_rate(scale, baseline.scale), task, name)
     found = Subject(
-        task=task, model=spec, training=training, length=length,
-        batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
-        start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
-        decoding=_decoding(scale), precision=scale.precision, **_writing(baseline, scale),
+        task=task,
+        model=spec,
+        training=training,
+        length=length,
+        batch=scale.batch,
+        parallel=_parallel(scale),
+        test_lengths=test_lengths,
+        start=_start(baseline, variant, scale),
+        teacher=_teacher(baseline, variant, scale, task),
+        decoding=_decoding(scale),
+        precision=scale.precision,
+        **_writing(baseline, scale),
         num_training_examples=_num_training_examples(task, scale),
-    )  # fmt: skip
+    )
     if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
         return found
     search = dataclasses.replace(
@@ -243,11 +251,15 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     threads = coordinate.changes.get("threads")
     usual = baseline.scale.threads or baseline.scale.cpus
     return Subject(
-        task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
-        training=None, length=scale.length, batch=coordinate.changes.get("batch", 1),
-        parallel=None, threads=None if threads == usual else threads,
+        task=None,
+        model=_model_spec(_named(model, _ALONE), variant, scale, interface),
+        training=None,
+        length=scale.length,
+        batch=coordinate.changes.get("batch", 1),
+        parallel=None,
+        threads=None if threads == usual else threads,
         precision=checked_precision(scale),
-    )  # fmt: skip
+    )
 
 
 def _without_mixer(model: Model) -> Model:
@@ -313,9 +325,10 @@ def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
     return Training(
         steps=scale.steps,
         learning_rate=first_rate(scale, is_fine_tuned) if rate == TUNED else float(rate),
-        warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
+        warmup_steps=scale.warmup_steps,
+        num_evaluations=scale.num_evaluations,
         **checked_recipe(scale, task, is_spread=_parallel(scale) is not None),
-    )  # fmt: skip
+    )
 
 
 def _parallel(scale: Scale) -> Parallel | None:
@@ -329,9 +342,11 @@ def _parallel(scale: Scale) -> Parallel | None:
     if scale.zero is None and scale.workers == 1:
         return None
     return Parallel(
-        workers=scale.workers, zero=scale.zero or 0, precision=scale.precision,
+        workers=scale.workers,
+        zero=scale.zero or 0,
+        precision=scale.precision,
         accumulation=scale.accumulation,
-    )  # fmt: skip
+    )
 
 
 def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
@@ -370,25 +385,32 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
     others = {key: value for key, value in interface.inputs.items() if key != INPUTS}
     first = interface.inputs[INPUTS]
     spec = ModelSpec(
-        architecture=name, mixer=mixer,
+        architecture=name,
+        mixer=mixer,
         knobs=checked_knobs(mixer, size_of(scale, "dim", mixer), knobs) if mixer else {},
         position=_position(model.position, name) if "position" in takes else "",
         dim=size_of(scale, "dim", name) if "dim" in takes else 0,
         depth=size_of(scale, "depth", name) if "depth" in takes else 0,
-        length=first.length, input_kind=first.kind, input_size=first.size, grid=first.grid,
-        others=others, output_size=interface.output_size,
+        length=first.length,
+        input_kind=first.kind,
+        input_size=first.size,
+        grid=first.grid,
+        others=others,
+        output_size=interface.output_size,
         settings=without_late_defaults(
             load_architecture(name).Config, checked_settings(name, settings)
         ),
         runtime=_runtime(model, scale),
-    )  # fmt: skip
+    )
     _refuse_elsewhere(spec, scale, is_masked=interface.is_padded)
     period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
-        flat.spelling, interface.asks_for, is_padded=interface.is_padded and spec.is_own,
+        flat.spelling,
+        interface.asks_for,
+        is_padded=interface.is_padded and spec.is_own,
         versions=own_versions(spec),
-    ):  # fmt: skip
+    ):
         raise Impossible(reason)
     return spec
 

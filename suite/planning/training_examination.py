@@ -133,9 +133,11 @@ class _Subject:
         What cannot be trained here either is left to its trial.
         """
         examine = {
-            "unsaved": self._unsaved, "rows_mixed": self._rows_mixed, "unshared": self._unshared,
+            "unsaved": self._unsaved,
+            "rows_mixed": self._rows_mixed,
+            "unshared": self._unshared,
             "unread": self._unread,
-        }[aspect]  # fmt: skip
+        }[aspect]
         for length in (min(self.spec.length, _LONGEST_EXAMINED), self.spec.length):
             with suppress(Exception):  # a user's class may raise anything
                 return examine(length)

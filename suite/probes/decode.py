@@ -89,9 +89,13 @@ class Decode(Probe):
             yield from found.rows(at_length(trial.length))
             copies = found.copy
         for batch, beam in ((1, 1), *trial.decoding):
-            yield from _measured(trial, device, clock, copies, Decoding(
-                inputs, batch, beam, trial.seed, trial.precision
-            ))  # fmt: skip
+            yield from _measured(
+                trial,
+                device,
+                clock,
+                copies,
+                Decoding(inputs, batch, beam, trial.seed, trial.precision),
+            )
         yield from clock.conditions()
 
 
@@ -157,11 +161,14 @@ def _measured(
         return found
 
     timed = TimingComparison(
-        trial=trial, device=device, clock=clock, compared=(METRIC,),
+        trial=trial,
+        device=device,
+        clock=clock,
+        compared=(METRIC,),
         operations=lambda spec: {METRIC: step(spec)},
         main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too
         at=decoding.at,
-    )  # fmt: skip
+    )
     for found in timed.measured():
         yield found
         if found.metric == METRIC:

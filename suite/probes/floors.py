@@ -46,6 +46,9 @@ def _measured(task: Task, name: str, subject: int) -> Measurement:
     suits = chosen.suits(type(task))
     reason = chosen.why_not() if suits else f"{chosen.label} needs {chosen.needs}"
     return measurement(
-        task_metric(type(task)), None if reason else chosen.score(task), subject=subject,
-        reason=reason, status=Status.SKIPPED if reason else Status.OK,
-    )  # fmt: skip
+        task_metric(type(task)),
+        None if reason else chosen.score(task),
+        subject=subject,
+        reason=reason,
+        status=Status.SKIPPED if reason else Status.OK,
+    )

@@ -84,14 +84,21 @@ class MixerTime(Probe):
             forward, forward_backward = subject(spec)
             # What cannot decode, or has no memory for it, may still read.
             return {
-                MAIN: forward_backward, FORWARD: forward, DECODE: timed.or_missing(decode, spec)
-            }  # fmt: skip
+                MAIN: forward_backward,
+                FORWARD: forward,
+                DECODE: timed.or_missing(decode, spec),
+            }
 
         timed = TimingComparison(
-            trial=trial, device=device, clock=clock, compared=(MAIN, FORWARD, DECODE),
-            operations=operations, main_operation=lambda spec: subject(spec)[1],
-            beside_first=kernels(trial.length, device), limits=self.limits,
-        )  # fmt: skip
+            trial=trial,
+            device=device,
+            clock=clock,
+            compared=(MAIN, FORWARD, DECODE),
+            operations=operations,
+            main_operation=lambda spec: subject(spec)[1],
+            beside_first=kernels(trial.length, device),
+            limits=self.limits,
+        )
         yield from timed.measured()
         yield from timed.attention_kernels()
         yield from timed.state_changes()

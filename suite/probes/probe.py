@@ -185,9 +185,12 @@ def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measure
         fields: Further ones of `Measurement`.
     """
     return Measurement(
-        metric=spec.name, value=None if value is None else float(value), unit=spec.unit,
-        better=spec.better, **{"at": spec.at, **fields},
-    )  # fmt: skip
+        metric=spec.name,
+        value=None if value is None else float(value),
+        unit=spec.unit,
+        better=spec.better,
+        **{"at": spec.at, **fields},
+    )
 
 
 def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
@@ -197,9 +200,15 @@ def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
         for each in (timed.value, timed.spread_low, timed.spread_high)
     )
     return measurement(
-        spec, rate, subject=timed.subject, at=timed.at, spread_low=low, spread_high=high,
-        status=timed.status, reason=timed.reason,
-    )  # fmt: skip
+        spec,
+        rate,
+        subject=timed.subject,
+        at=timed.at,
+        spread_low=low,
+        spread_high=high,
+        status=timed.status,
+        reason=timed.reason,
+    )
 
 
 def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
@@ -251,9 +260,13 @@ TRAINING_OVER_FORWARD = 3.0
 def endless(precision: Precision) -> Training:
     """Of single steps that are measured: so many that the rate does not fall to nothing."""
     return Training(
-        steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1,
+        steps=1_000_000,
+        learning_rate=1e-3,
+        warmup_steps=1,
+        weight_decay=0.01,
+        num_evaluations=1,
         precision=precision,
-    )  # fmt: skip
+    )
 
 
 def initial_model(trial: Trial) -> Architecture:
@@ -319,9 +332,13 @@ def started(
     model = yield from started_model(trial, checkpointer)
     todo = exercise(trial, model, teacher)
     engine = LocalEngine(
-        model, todo.training, device, seed=trial.seed, teacher=teacher,
+        model,
+        todo.training,
+        device,
+        seed=trial.seed,
+        teacher=teacher,
         is_recorded=device != "cpu",
-    )  # fmt: skip
+    )
     return model, engine, todo
 
 
@@ -333,9 +350,12 @@ def task_of(trial: Trial) -> Task:
 def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = None) -> Exercise:
     """What the trial says to train on; the trial must have training settings."""
     return Exercise(
-        task=task_of(trial), training=trial.settled_training, batch=trial.batch,
-        seed=trial.seed, flops_per_step=_flops_per_step(trial, model, teacher),
-    )  # fmt: skip
+        task=task_of(trial),
+        training=trial.settled_training,
+        batch=trial.batch,
+        seed=trial.seed,
+        flops_per_step=_flops_per_step(trial, model, teacher),
+    )
 
 
 def lengths_of(trial: Trial) -> dict[str, int]:

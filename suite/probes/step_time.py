@@ -78,10 +78,14 @@ class StepTime(Probe):
             yield from found_peaks.rows(at_length(trial.length))
         bench = _StepBench(task, batches, device, trial.seed, trial.precision)
         timed = TimingComparison(
-            trial=trial, device=device, clock=clock,
-            compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
-            main_operation=bench.training_step, at=f"length={trial.length}",
-        )  # fmt: skip
+            trial=trial,
+            device=device,
+            clock=clock,
+            compared=(METRIC, _FORWARD, _FORWARD_BACKWARD),
+            operations=bench.operations,
+            main_operation=bench.training_step,
+            at=f"length={trial.length}",
+        )
         for found in timed.measured():
             yield found
             if found.metric in _RATES:
@@ -99,10 +103,14 @@ def _of_one_sequence(trial: Trial, device: str, clock: Clock, bench: _StepBench)
     """How fast a prompt is read where nobody else's is there."""
     one = replace(bench, batches=[batch.rows(slice(1)) for batch in bench.batches])
     timed = TimingComparison(
-        trial=trial, device=device, clock=clock, compared=(_FORWARD,),
-        operations=lambda spec: {_FORWARD: one.reading(spec)}, main_operation=one.reading,
+        trial=trial,
+        device=device,
+        clock=clock,
+        compared=(_FORWARD,),
+        operations=lambda spec: {_FORWARD: one.reading(spec)},
+        main_operation=one.reading,
         at=f"length={trial.length}, batch=1",
-    )  # fmt: skip
+    )
     for found in timed.measured():
         yield found
         if found.metric == _FORWARD:
@@ -167,9 +175,10 @@ class _StepBench:
     def _step(self, engine: LocalEngine) -> Pass:
         batches = self._again()
         return Pass(
-            lambda: engine.step(next(batches), self.task), prepare=engine.model.train,
+            lambda: engine.step(next(batches), self.task),
+            prepare=engine.model.train,
             clear=lambda: engine.optimizer.zero_grad(set_to_none=True),
-        )  # fmt: skip
+        )
 
     def _again(self) -> Iterator[Batch]:
         return itertools.cycle(self.batches)

@@ -246,10 +246,12 @@ def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -
     columns = _columns(table, judged)
     variants = [row for row in table.rows if not row.is_floor]
     rows = _chosen(variants, columns[0], judged, num_rows)
-    yield from _aligned([
-        [f"{about.ablation}, {about.scale}, {task}", *map(_head, columns), "coverage"],
-        *([_name(row), *_texts(row, columns), row.coverage] for row in rows),
-    ])  # fmt: skip
+    yield from _aligned(
+        [
+            [f"{about.ablation}, {about.scale}, {task}", *map(_head, columns), "coverage"],
+            *([_name(row), *_texts(row, columns), row.coverage] for row in rows),
+        ]
+    )
     if len(variants) > len(rows):
         yield f"... and {len(variants) - len(rows):,} more in the report"
     yield from (note for note in table.notes if note != FLOORS_FOOTNOTE)
@@ -264,8 +266,10 @@ def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _columns(table: Table, judged: Series) -> list[Column]:
     """The score, its difference to the baseline, and the step time that most variants have."""
-    own = ("_".join(filter(None, (judged.metric, judged.at, judged.environment_id))),
-           f"{judged.metric}_difference")  # fmt: skip
+    own = (
+        "_".join(filter(None, (judged.metric, judged.at, judged.environment_id))),
+        f"{judged.metric}_difference",
+    )
     found = [column for column in table.columns if column.key in own]
     times = [column for column in table.columns if column.key.startswith(TRAINING_STEP)]
     times.sort(key=lambda c: -sum(e.estimate.point is not None for e in c.entries.values()))

@@ -61,9 +61,12 @@ class _Candidate:
         sweep = shown_sweep(self.sweeps, scale)
         key = (sweep.about.ablation, sweep.about.scale)
         return Selection(
-            name=self.name, title=self.title, about=sweep.about, results=sweep.results,
+            name=self.name,
+            title=self.title,
+            about=sweep.about,
+            results=sweep.results,
             source=self.source(key),
-        )  # fmt: skip
+        )
 
 
 def compare(

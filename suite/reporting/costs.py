@@ -40,7 +40,10 @@ def _sum_of(name: str, held: Sequence[tuple[Trial, Result]]) -> Expense:
         cpu_seconds += made.num_cpus * seconds
         gpu_seconds += (math.ceil(made.num_gpus) if trial.is_timing else made.num_gpus) * seconds
     return Expense(
-        name=name, num_trials=len(held),
-        cpu_hours=cpu_seconds / _HOUR, gpu_hours=gpu_seconds / _HOUR,
-        joules=sum(told) if told else None, num_told=len(told),
-    )  # fmt: skip
+        name=name,
+        num_trials=len(held),
+        cpu_hours=cpu_seconds / _HOUR,
+        gpu_hours=gpu_seconds / _HOUR,
+        joules=sum(told) if told else None,
+        num_told=len(told),
+    )

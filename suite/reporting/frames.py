@@ -186,9 +186,14 @@ def _measurements(cell: Cell, result: Result) -> list[Measurement]:
 
 def _missing(metric: MetricSpec, status: Status, reason: str) -> Measurement:
     return Measurement(
-        metric=metric.name, value=None, unit=metric.unit, better=metric.better, at=metric.at,
-        status=status, reason=reason,
-    )  # fmt: skip
+        metric=metric.name,
+        value=None,
+        unit=metric.unit,
+        better=metric.better,
+        at=metric.at,
+        status=status,
+        reason=reason,
+    )
 
 
 def _cell_columns(about: About, cell: Cell) -> Row:
@@ -300,7 +305,10 @@ def _tests_other_trials(other: Plan, plan: Plan, done: Set[str]) -> bool:
     if mine is None or theirs is None:
         return False
     is_same = (mine.task, mine.metric, mine.at, {mine.a, mine.b}) == (
-        theirs.task, theirs.metric, theirs.at, {theirs.a, theirs.b},
-    )  # fmt: skip
+        theirs.task,
+        theirs.metric,
+        theirs.at,
+        {theirs.a, theirs.b},
+    )
     own = {cell.trial_id for cell in claim_cells(plan)}
     return is_same and any(c.trial_id in done and c.trial_id not in own for c in claim_cells(other))

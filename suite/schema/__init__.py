@@ -42,22 +42,37 @@ NUM_SENTENCES = "num_sentences"  # its metric that is no score: of how many the 
 _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
 _OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a task is scored by
     {
-        "written_bleu", "written_chrf", "written_exact_match", "bits_per_word",
-        "teacher_forced_bleu", "exposure_gap", "written_cider_d", "written_rouge_l",
+        "written_bleu",
+        "written_chrf",
+        "written_exact_match",
+        "bits_per_word",
+        "teacher_forced_bleu",
+        "exposure_gap",
+        "written_cider_d",
+        "written_rouge_l",
     }
-)  # fmt: skip
+)
 _SCORES_OF_TEXT = frozenset({"bleu", "chrf"})
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
 CONTROLS = frozenset(
     {
-        BASELINE_AGAIN, BASELINE_SLOWED, "linear_kernel_seconds", "linearithmic_kernel_seconds",
-        "quadratic_kernel_seconds", "matrix_peak_flops_per_second", "copy_peak_bytes_per_second",
-        "other_load", "num_disturbed", "num_samples", "mild_outliers", "severe_outliers",
+        BASELINE_AGAIN,
+        BASELINE_SLOWED,
+        "linear_kernel_seconds",
+        "linearithmic_kernel_seconds",
+        "quadratic_kernel_seconds",
+        "matrix_peak_flops_per_second",
+        "copy_peak_bytes_per_second",
+        "other_load",
+        "num_disturbed",
+        "num_samples",
+        "mild_outliers",
+        "severe_outliers",
         "first_call_seconds",
     }
-)  # fmt: skip
+)
 
 Better = Literal["higher", "lower", "none"]
 

@@ -8,10 +8,21 @@ from typing import Any, Literal
 from suite.schema.training import without_idle
 
 SpecimenKind = Literal[
-    "attention", "positions", "text", "alignment", "translation",
-    "images", "patch_attention", "grid_positions", "filters",
-    "captioned_images", "caption", "word_attention", "asked_images", "drawn_images",
-]  # fmt: skip
+    "attention",
+    "positions",
+    "text",
+    "alignment",
+    "translation",
+    "images",
+    "patch_attention",
+    "grid_positions",
+    "filters",
+    "captioned_images",
+    "caption",
+    "word_attention",
+    "asked_images",
+    "drawn_images",
+]
 _LATE = ("row_words", "column_words", "source", "reference", "score", "picture")
 
 

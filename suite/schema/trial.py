@@ -84,10 +84,19 @@ class Trial:
         before = ("start", "teacher", "trained", "search")
         content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
         idle = {
-            "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
-            "threads": None, "trained": None, "search": None, "precision": "float32",
-            "beam": GREEDY, "length_penalty": USUAL_PENALTY, "num_training_examples": None,
-        }  # fmt: skip
+            "parallel": None,
+            "test_lengths": (),
+            "start": None,
+            "teacher": None,
+            "decoding": (),
+            "threads": None,
+            "trained": None,
+            "search": None,
+            "precision": "float32",
+            "beam": GREEDY,
+            "length_penalty": USUAL_PENALTY,
+            "num_training_examples": None,
+        }
         return content_hash(without_idle(content, **idle))
 
     @property

@@ -35,13 +35,28 @@ _LETTERS_OF_A_QUESTION = 40  # in a name
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
 WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
 SWEEPS = frozenset(  # of a scale, and no axes
-    {"lengths", "dims", "dims_length", "batches", "thread_counts", "test_lengths",
-     "decode_batches", "beams"}
-)  # fmt: skip
+    {
+        "lengths",
+        "dims",
+        "dims_length",
+        "batches",
+        "thread_counts",
+        "test_lengths",
+        "decode_batches",
+        "beams",
+    }
+)
 _FIRST = (  # of a scale's settings, as a report shows them
-    "dim", "depth", "length", "steps", "batch", "learning_rate", "schedule", "warmup_steps",
+    "dim",
+    "depth",
+    "length",
+    "steps",
+    "batch",
+    "learning_rate",
+    "schedule",
+    "warmup_steps",
     "weight_decay",
-)  # fmt: skip
+)
 
 
 def default_warmup_steps(steps: int) -> int:

@@ -23,9 +23,12 @@ _PATTERNS = {  # what the patterns of these fields allow
     ("Scale", "gpu_model"): "it must have at most 64 letters, digits, underscores and hyphens",
 }
 _KINDS = {
-    "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
-    "bool_type": "True or False", "string_type": "a text in quotes",
-}  # fmt: skip
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "True or False",
+    "string_type": "a text in quotes",
+}
 TUNED = "tuned"  # a learning rate that a search in the plan finds
 
 

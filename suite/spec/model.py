@@ -61,9 +61,13 @@ class Model(FrozenSpec):
     ) -> None:
         label = knobs.pop("label", None)  # no knob
         parts: dict[str, object] = {
-            "architecture": architecture, "mixer": mixer, "preset": preset, "position": position,
-            "dim": dim, "depth": depth,
-        }  # fmt: skip
+            "architecture": architecture,
+            "mixer": mixer,
+            "preset": preset,
+            "position": position,
+            "dim": dim,
+            "depth": depth,
+        }
         for name, given in parts.items():
             if isinstance(given, type):
                 path = f"{given.__module__}:{given.__qualname__}"

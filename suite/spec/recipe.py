@@ -126,17 +126,24 @@ class Recipe(FrozenSpec):
         found: dict[str, Any] = {
             "weight_decay": self.weight_decay + 0.0,  # no -0.0
             "label_smoothing": self.label_smoothing + 0.0,
-            "optimizer": self.optimizer, "schedule": self.schedule,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
             "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
-            "precision": self.precision, "accumulation": self.accumulation,
-            "ema": self.ema + 0.0, "scheduled_sampling": self.scheduled_sampling + 0.0,
+            "precision": self.precision,
+            "accumulation": self.accumulation,
+            "ema": self.ema + 0.0,
+            "scheduled_sampling": self.scheduled_sampling + 0.0,
             "distillation": self.distillation,
-            "flip": self.flip, "crop": self.crop, "randaugment": self.randaugment + 0.0,
-            "erasing": self.erasing + 0.0, "mixup": self.mixup + 0.0,
-            "cutmix": self.cutmix + 0.0, "repeated_augmentation": self.repeated_augmentation,
+            "flip": self.flip,
+            "crop": self.crop,
+            "randaugment": self.randaugment + 0.0,
+            "erasing": self.erasing + 0.0,
+            "mixup": self.mixup + 0.0,
+            "cutmix": self.cutmix + 0.0,
+            "repeated_augmentation": self.repeated_augmentation,
             "adversarial_steps": self.adversarial_steps,
             "is_start_frozen": self.is_start_frozen,
-        }  # fmt: skip
+        }
         if self.optimizer == "sgd":
             found["momentum"] = self.momentum + 0.0
             if self.sgd_weight_decay is not None:

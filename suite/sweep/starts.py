@@ -26,10 +26,11 @@ from suite.sweep.pending import Done, Work
 from suite.training.weights import why_no_weights
 
 _SAID = {
-    PRETRAINING: "from which it starts", TEACHER: "from which it learns",
+    PRETRAINING: "from which it starts",
+    TEACHER: "from which it learns",
     TRAINED: "whose model it looks at",
     SEARCH: "which searches for its learning rate",
-}  # fmt: skip
+}
 
 
 class StartWeights:
@@ -135,6 +136,9 @@ def _with_rate(trial: Trial, journal: Journal) -> Trial:
 
 def _result(trial: Trial, resources: Resources, status: Status, reason: str) -> Result:
     return Result(
-        trial_id=trial.trial_id, status=status, reason=reason, seconds=0.0,
+        trial_id=trial.trial_id,
+        status=status,
+        reason=reason,
+        seconds=0.0,
         provenance=provenance(resources),
-    )  # fmt: skip
+    )

@@ -74,9 +74,13 @@ class Batch:
             None if each is None else change(each) for each in unseen
         )
         return Batch(
-            inputs=inputs, targets=change(self.targets), part=part, boxes=boxes, chances=chances,
+            inputs=inputs,
+            targets=change(self.targets),
+            part=part,
+            boxes=boxes,
+            chances=chances,
             references=references,
-        )  # fmt: skip
+        )
 
     def is_scored(self, logits: Tensor) -> Tensor:
         """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
@@ -113,12 +117,13 @@ def joined(batches: Sequence[Batch]) -> Batch:
         name: torch.cat([each.inputs[name] for each in batches]) for name in batches[0].inputs
     }
     return Batch(
-        inputs=inputs, targets=torch.cat([each.targets for each in batches]),
+        inputs=inputs,
+        targets=torch.cat([each.targets for each in batches]),
         part=_joined([each.part for each in batches]),
         boxes=_joined([each.boxes for each in batches]),
         chances=_joined([each.chances for each in batches]),
         references=_joined([each.references for each in batches]),
-    )  # fmt: skip
+    )
 
 
 def _joined(tensors: Sequence[Tensor | None]) -> Tensor | None:

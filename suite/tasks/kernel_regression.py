@@ -42,11 +42,15 @@ SOURCE = definition_source(
     title="Noisy points of random smooth functions",
     origin="Nadaraya 1964, doi:10.1137/1109020; Watson 1964, Sankhya A 26(4)",
     definition={
-        "function": "mean of cosines", "waves": NUM_WAVES, "smoothness": SMOOTHNESS,
-        "noise": NOISE, "x": "uniform in -1 to 1", "target": "without noise",
+        "function": "mean of cosines",
+        "waves": NUM_WAVES,
+        "smoothness": SMOOTHNESS,
+        "noise": NOISE,
+        "x": "uniform in -1 to 1",
+        "target": "without noise",
     },
     version=VERSION,
-)  # fmt: skip
+)
 
 Numbers = NDArray[np.float64]
 

@@ -47,11 +47,14 @@ SOURCE = definition_source(
     title="ListOps as in the Long Range Arena",
     origin="Nangia and Bowman 2018, arXiv:1804.06028; Tay et al. 2020, arXiv:2011.04006",
     definition={
-        "operators": list(OPERATORS), "operator_one_in": OPERATOR_ONE_IN, "depth": MAX_DEPTH,
-        "arguments": [MIN_ARGUMENTS, MAX_ARGUMENTS], "tokens": "more than n / 4, fewer than n",
+        "operators": list(OPERATORS),
+        "operator_one_in": OPERATOR_ONE_IN,
+        "depth": MAX_DEPTH,
+        "arguments": [MIN_ARGUMENTS, MAX_ARGUMENTS],
+        "tokens": "more than n / 4, fewer than n",
     },
     version=VERSION,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +161,12 @@ def kept(levels: list[Level], trees: Whole, num_trees: int) -> list[Level]:
         stays = is_kept[level.tree]
         found.append(
             Level(
-                tree=new_tree[level.tree[stays]], parent=new_place[level.parent[stays]],
-                num_arguments=level.num_arguments[stays], symbol=level.symbol[stays],
+                tree=new_tree[level.tree[stays]],
+                parent=new_place[level.parent[stays]],
+                num_arguments=level.num_arguments[stays],
+                symbol=level.symbol[stays],
             )
-        )  # fmt: skip
+        )
         new_place = np.cumsum(stays) - 1
     return [level for level in found if len(level.tree)]
 

@@ -51,11 +51,14 @@ def _source(name: str, num_symbols: int) -> DataSource:
         title=f"Multi-query associative recall, {num_symbols:,} symbols",
         origin="Arora, Eyuboglu et al. 2023, arXiv:2312.04927",
         definition={
-            "symbols": num_symbols, "filler": FILLER, "alpha": ALPHA,
-            "pairs": [FEWEST_PAIRS, MOST_PAIRS], "tokens_per_pair": TOKENS_PER_PAIR,
+            "symbols": num_symbols,
+            "filler": FILLER,
+            "alpha": ALPHA,
+            "pairs": [FEWEST_PAIRS, MOST_PAIRS],
+            "tokens_per_pair": TOKENS_PER_PAIR,
         },
         version=VERSION,
-    )  # fmt: skip
+    )
 
 
 class Mqar(GeneratedTask):

@@ -34,11 +34,15 @@ SOURCE = definition_source(
     title="Selective copying of 16 tokens among noise",
     origin="Gu and Dao 2023, arXiv:2312.00752, section 4.1.1",
     definition={
-        "symbols": NUM_SYMBOLS, "data": NUM_DATA, "noise": NOISE, "asking": ASKING,
-        "places": "uniform, distinct", "order": "as they came",
+        "symbols": NUM_SYMBOLS,
+        "data": NUM_DATA,
+        "noise": NOISE,
+        "asking": ASKING,
+        "places": "uniform, distinct",
+        "order": "as they came",
     },
     version=VERSION,
-)  # fmt: skip
+)
 
 
 class SelectiveCopying(GeneratedTask):

@@ -81,10 +81,15 @@ class ShakespeareTragedies(ShakespeareCharacters):
 
     name = "shakespeare_tragedies"
     plays: ClassVar[tuple[str, ...]] = (
-        "tragedies/hamlet", "tragedies/king-lear", "tragedies/romeo-and-juliet",
-        "tragedies/timon-of-athens", "roman/antony-and-cleopatra", "roman/coriolanus",
-        "roman/julius-caesar", "roman/titus-andronicus",
-    )  # fmt: skip
+        "tragedies/hamlet",
+        "tragedies/king-lear",
+        "tragedies/romeo-and-juliet",
+        "tragedies/timon-of-athens",
+        "roman/antony-and-cleopatra",
+        "roman/coriolanus",
+        "roman/julius-caesar",
+        "roman/titus-andronicus",
+    )
     most_characters: ClassVar[int | None] = None
 
     @classmethod

@@ -120,9 +120,11 @@ class Task(ABC):
         """What a model is given, at most `length` tokens long, and what it is asked for."""
         first = Input(kind=cls.input_kind, size=cls.input_size, length=length, grid=cls.grid)
         return Interface(
-            inputs={INPUTS: first, **cls.other_inputs(length)}, asks_for=cls.asks_for,
-            output_size=cls.output_size, is_padded=cls.is_padded,
-        )  # fmt: skip
+            inputs={INPUTS: first, **cls.other_inputs(length)},
+            asks_for=cls.asks_for,
+            output_size=cls.output_size,
+            is_padded=cls.is_padded,
+        )
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
@@ -155,9 +157,11 @@ class Task(ABC):
         if batch.is_soft(logits):
             return _loss_of_probabilities(logits, targets, batch.is_scored(logits), label_smoothing)
         return functional.cross_entropy(
-            logits.flatten(0, -2), targets.flatten(), ignore_index=UNSCORED,
+            logits.flatten(0, -2),
+            targets.flatten(),
+            ignore_index=UNSCORED,
             label_smoothing=label_smoothing,
-        )  # fmt: skip
+        )
 
     def train_on(self, num_examples: int) -> None:
         """Train on so few of its examples from now on.

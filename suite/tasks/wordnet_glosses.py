@@ -28,10 +28,33 @@ SOURCE = DataSource(
 )
 NUM_GLOSSES = 48_000
 SUPERSENSES = (
-    "Tops", "act", "animal", "artifact", "attribute", "body", "cognition", "communication",
-    "event", "feeling", "food", "group", "location", "motive", "object", "person", "phenomenon",
-    "plant", "possession", "process", "quantity", "relation", "shape", "state", "substance", "time",
-)  # fmt: skip
+    "Tops",
+    "act",
+    "animal",
+    "artifact",
+    "attribute",
+    "body",
+    "cognition",
+    "communication",
+    "event",
+    "feeling",
+    "food",
+    "group",
+    "location",
+    "motive",
+    "object",
+    "person",
+    "phenomenon",
+    "plant",
+    "possession",
+    "process",
+    "quantity",
+    "relation",
+    "shape",
+    "state",
+    "substance",
+    "time",
+)
 
 
 class WordnetGlosses(TextClassification):

@@ -26,9 +26,12 @@ _COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo"
 _OF_COMPILER = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
 _OF_SCIKIT_LEARN = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")  # set as it is imported
 _HOLDERS: Mapping[str, Any] = {
-    "torch": torch, "torch.nn.functional": nn.functional, "torch.nn.init": nn.init,
-    "torch.Tensor": torch.Tensor, "torch.nn.Module": nn.Module,
-}  # fmt: skip
+    "torch": torch,
+    "torch.nn.functional": nn.functional,
+    "torch.nn.init": nn.init,
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.Module": nn.Module,
+}
 
 
 def _folder() -> str | None:
@@ -103,17 +106,19 @@ _SETTINGS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
     "torch's deterministic flags": (_deterministic, _set_deterministic),
     "torch's precision of matrix products": (
-        _precision, _set_precision,
+        _precision,
+        _set_precision,
     ),
     "whether torch flushes denormal numbers": (_flushes_denormals, torch.set_flush_denormal),
     "whether torch looks for anomalies": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     "torch's autocast on CPUs": (
-        partial(torch.is_autocast_enabled, "cpu"), partial(torch.set_autocast_enabled, "cpu"),
+        partial(torch.is_autocast_enabled, "cpu"),
+        partial(torch.set_autocast_enabled, "cpu"),
     ),
     "the CPUs of this thread": (_cpus, _set_cpus),
     "whether torch keeps gradients": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the working folder": (_folder, _change_folder),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

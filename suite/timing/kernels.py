@@ -17,8 +17,10 @@ from suite.schema import Status
 from suite.timing.passes import Call, Missing, Pass
 
 LINEAR, LINEARITHMIC, QUADRATIC = (
-    "linear_kernel_seconds", "linearithmic_kernel_seconds", "quadratic_kernel_seconds",
-)  # fmt: skip
+    "linear_kernel_seconds",
+    "linearithmic_kernel_seconds",
+    "quadratic_kernel_seconds",
+)
 MOST_TOKENS = 16_384
 _SIDE_OF_A_UNIT = {"cpu": 64, "cuda": 512}  # on a GPU long enough to hide the next one's launch
 _TOKENS_OF_A_LINEAR_UNIT = 4

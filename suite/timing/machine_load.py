@@ -42,8 +42,11 @@ def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
     try:
         lines = [line.split() for line in stat.read_text().splitlines()]
         ours = {f"cpu{number}" for number in allowed_cpus()} or {"cpu"}
-        busy = [[int(line[1 + column]) for column in _BUSY_COLUMNS]
-                for line in lines if line and line[0] in ours]  # fmt: skip
+        busy = [
+            [int(line[1 + column]) for column in _BUSY_COLUMNS]
+            for line in lines
+            if line and line[0] in ours
+        ]
         ticks = sum(map(sum, busy))
     except (OSError, ValueError, IndexError):
         return None

@@ -74,11 +74,16 @@ def _time(timings: Timings, key: Key, better: Better, at: str) -> Measurement:
         return _row(*key, at, timings.missing[key], "s", better=better)
     found, noise = median_of(timings.samples[key]), timings.noise[key]
     return _row(
-        *key, at, found.value, "s", better=better,
+        *key,
+        at,
+        found.value,
+        "s",
+        better=better,
         spread_low=found.low if found.is_bounded else None,
         spread_high=found.high if found.is_bounded else None,
-        status=Status.NOISY if noise else Status.OK, reason=noise,
-    )  # fmt: skip
+        status=Status.NOISY if noise else Status.OK,
+        reason=noise,
+    )
 
 
 def _ratio(timings: Timings, key: Key, baseline: Key, at: str) -> Measurement:

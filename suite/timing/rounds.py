@@ -182,9 +182,11 @@ class Contest:
         return Timings(
             samples={key: series.samples for key, (series, _) in counted.items()},
             noise={key: noise for key, (_, noise) in counted.items()},
-            first_calls=first_calls, missing=self.missing, num_disturbed=record.num_disturbed,
+            first_calls=first_calls,
+            missing=self.missing,
+            num_disturbed=record.num_disturbed,
             other_load=record.other_load(),
-        )  # fmt: skip
+        )
 
 
 def why_missing(error: Exception, declared: str) -> Missing:

@@ -119,8 +119,9 @@ def without_round_effects(rounds: Sequence[Mapping[Key, float]]) -> list[Mapping
     keys = list(dict.fromkeys(key for held in rounds for key in held))
     if len(keys) < LEAST_CONTESTANTS or len(rounds) < LEAST_ROUNDS:
         return [dict(held) for held in rounds]
-    logs = np.array([[np.log(held[key]) if key in held else np.nan for key in keys]
-                     for held in rounds])  # fmt: skip
+    logs = np.array(
+        [[np.log(held[key]) if key in held else np.nan for key in keys] for held in rounds]
+    )
     factors = np.exp(_round_effects(logs))
     pairs = zip(rounds, factors, strict=True)
     return [{key: value / float(factor) for key, value in held.items()} for held, factor in pairs]

@@ -14,12 +14,21 @@ from pathlib import Path
 from suite.schema import Result, Specimen
 
 _FOLDERS = {
-    "attention": "attention", "positions": "positions", "text": "samples",
-    "alignment": "alignment", "translation": "translations", "images": "images",
-    "patch_attention": "patch_attention", "grid_positions": "positions", "filters": "filters",
-    "captioned_images": "images", "caption": "captions", "word_attention": "word_attention",
-    "asked_images": "images", "drawn_images": "drawings",
-}  # fmt: skip
+    "attention": "attention",
+    "positions": "positions",
+    "text": "samples",
+    "alignment": "alignment",
+    "translation": "translations",
+    "images": "images",
+    "patch_attention": "patch_attention",
+    "grid_positions": "positions",
+    "filters": "filters",
+    "captioned_images": "images",
+    "caption": "captions",
+    "word_attention": "word_attention",
+    "asked_images": "images",
+    "drawn_images": "drawings",
+}
 _CELL = 10  # pixels to a side
 _MAX_SIDE = 1024  # cells
 _MODES = {1: "L", 3: "RGB"}  # of pictures, by their channels

@@ -88,8 +88,10 @@ def requests_for(
 ) -> list[LogRequest]:
     """Split into as few requests as a server accepts, in this order, the last tag in the last."""
     kinds: dict[str, Iterable[MetricRow | tuple[str, str]]] = {
-        "params": params.items(), "rows": rows, "tags": tags.items(),
-    }  # fmt: skip
+        "params": params.items(),
+        "rows": rows,
+        "tags": tags.items(),
+    }
     requests: list[LogRequest] = []
     num_bytes, held = 0, Counter[str]()  # of the last request
     for kind, entities in kinds.items():
@@ -125,9 +127,13 @@ _UNREACHABLE = {
 # What no waiting changes: MLflow's error codes, and words of MLflow, alembic and SQLite.
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED", "ENDPOINT_NOT_FOUND")
 _NEVER = (
-    "not in a valid JSON format", "out-of-date database schema", "Can't locate revision",
-    "readonly database", "not a database", "No module named",
-)  # fmt: skip
+    "not in a valid JSON format",
+    "out-of-date database schema",
+    "Can't locate revision",
+    "readonly database",
+    "not a database",
+    "No module named",
+)
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 

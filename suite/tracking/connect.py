@@ -86,8 +86,12 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
     utils._artifact_repos_cache.clear()
     # Those of requests are OSErrors.
     failures = (
-        mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, UnexpectedAnswer, OSError,
-    )  # fmt: skip
+        mlflow.exceptions.MlflowException,
+        SQLAlchemyError,
+        CommandError,
+        UnexpectedAnswer,
+        OSError,
+    )
     # The driver of a database may not be installed.
     with store_errors(uri, (*failures, sqlite3.Error, ImportError)):
         database = sqlite_path(uri)

@@ -58,10 +58,21 @@ def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[st
         run = command("run", "NAME", out=out)
         raise SpecError(f"There is nothing to show in {out} yet: start with `{run}`.")
     return [
-        sys.executable, "-m", "suite.tracking.mlflow_server", "server", "--backend-store-uri", uri,
-        "--artifacts-destination", str(out.resolve() / "artifacts"),
-        "--host", _HOST, "--port", str(port), "--workers", "1",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "suite.tracking.mlflow_server",
+        "server",
+        "--backend-store-uri",
+        uri,
+        "--artifacts-destination",
+        str(out.resolve() / "artifacts"),
+        "--host",
+        _HOST,
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+    ]
 
 
 def serve(

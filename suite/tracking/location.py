@@ -27,10 +27,13 @@ _EXPERIMENTS = (
 )
 # Where MLflow keeps such paths; we write the first two, and people may add the others.
 _COLUMNS = (
-    ("experiments", "artifact_location"), ("runs", "artifact_uri"),
-    ("logged_models", "artifact_location"), ("trace_tags", "value"),
-    ("model_versions", "source"), ("model_versions", "storage_location"),
-)  # fmt: skip
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("trace_tags", "value"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
 _SECONDS_TO_WAIT = 1.0  # for whoever writes to the file now
 
 

@@ -34,10 +34,18 @@ NUM_SEEDS = "num_seeds"
 RUNS_AT_A_TIME = 100  # that MLflow's pages read; a button loads more
 TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
 _AXES = {
-    "lineSmoothness": 0, "xAxisScaleType": "linear", "scaleType": "linear", "xAxisKey": "step",
-    "yAxisKey": "metric", "yAxisExpressions": [], "range": {}, "ignoreOutliers": False,
-    "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True, "selectedXAxisMetricKey": "",
-}  # fmt: skip
+    "lineSmoothness": 0,
+    "xAxisScaleType": "linear",
+    "scaleType": "linear",
+    "xAxisKey": "step",
+    "yAxisKey": "metric",
+    "yAxisExpressions": [],
+    "range": {},
+    "ignoreOutliers": False,
+    "useGlobalXaxisKey": True,
+    "useGlobalLineSmoothing": True,
+    "selectedXAxisMetricKey": "",
+}
 
 
 def edition_tags(about: About) -> dict[str, str]:
@@ -197,10 +205,12 @@ def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
     scores = [f"metrics.`{name}{end}`" for end in ("", "_low", "_high", "_difference")]
     task = ["params.`task`"] if len(about.tasks) > 1 else []
     return {
-        **_runs(about, "variant"), **_charts(metric),
-        "orderByKey": f"metrics.`{name}`", "orderByAsc": metric.better == "lower",
+        **_runs(about, "variant"),
+        **_charts(metric),
+        "orderByKey": f"metrics.`{name}`",
+        "orderByAsc": metric.better == "lower",
         "selectedColumns": [*task, *scores, "metrics.`num_seeds`"],
-    }  # fmt: skip
+    }
 
 
 def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
@@ -212,10 +222,12 @@ def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
     score = [f"metrics.`{entity_key(metric.name)}`"] if metric else []
     columns = ["params.`variant`", "params.`task`", "params.`seed`", "tags.`bakeoff.status`"]
     return {
-        **_runs(about, "trial", **probe), **(_charts(metric) if metric else {}),
-        "orderByKey": "attributes.`start_time`", "orderByAsc": False,
+        **_runs(about, "trial", **probe),
+        **(_charts(metric) if metric else {}),
+        "orderByKey": "attributes.`start_time`",
+        "orderByAsc": False,
         "selectedColumns": [*columns, *score],
-    }  # fmt: skip
+    }
 
 
 def _runs(about: About, role: str, **more: str) -> dict[str, object]:

@@ -40,8 +40,14 @@ from suite.tasks.data_order import RandomStream, Whole
 from suite.tasks.task import Batch, Task
 
 AUGMENTATIONS = (  # fields of `Training`; the place is part of what is drawn: add behind
-    "repeated_augmentation", "flip", "crop", "randaugment", "erasing", "mixup", "cutmix",
-)  # fmt: skip
+    "repeated_augmentation",
+    "flip",
+    "crop",
+    "randaugment",
+    "erasing",
+    "mixup",
+    "cutmix",
+)
 _OF_IMAGES = (*AUGMENTATIONS, "adversarial_steps")  # all that asks for images
 _AUGMENTING = 1 << 62  # the streams of seeds with this bit are no task's
 _STEPS = 1 << 48  # more than a training has
@@ -114,9 +120,11 @@ def single_images(
 
         pixels = ((images * deviation + mean) * WHITE).round().clamp(0, WHITE)
         pixels = rand_augmented(
-            pixels.permute(0, 3, 1, 2).contiguous(), training.randaugment,
-            (mean * WHITE).round(), stream_of("randaugment", seed, step),
-        )  # fmt: skip
+            pixels.permute(0, 3, 1, 2).contiguous(),
+            training.randaugment,
+            (mean * WHITE).round(),
+            stream_of("randaugment", seed, step),
+        )
         images = (pixels.permute(0, 2, 3, 1) / WHITE - mean) / deviation
     if training.erasing:
         images = erased(images, training.erasing, stream_of("erasing", seed, step))

@@ -49,10 +49,12 @@ def checkpointer_for(
     if not checkpoints.folder.is_dir():
         return None
     return Checkpointer(
-        checkpoints.folder / trial.trial_id, checkpoints.seconds_between, is_first=is_first,
+        checkpoints.folder / trial.trial_id,
+        checkpoints.seconds_between,
+        is_first=is_first,
         keeps_weights=trial.trial_id in checkpoints.kept,
         may_resume=trial.trial_id not in checkpoints.unused,
-    )  # fmt: skip
+    )
 
 
 def saved_step(checkpoints: Checkpoints, trial_id: str) -> int:

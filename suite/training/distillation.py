@@ -70,9 +70,11 @@ def _distilled(outputs: Outputs, taught: Outputs, batch: Batch, training: Traini
         return functional.cross_entropy(own, classes, ignore_index=UNSCORED)
     temperature = training.distillation_temperature
     parts = functional.kl_div(
-        (own / temperature).log_softmax(dim=-1), (wanted / temperature).log_softmax(dim=-1),
-        reduction="none", log_target=True,
-    )  # fmt: skip
+        (own / temperature).log_softmax(dim=-1),
+        (wanted / temperature).log_softmax(dim=-1),
+        reduction="none",
+        log_target=True,
+    )
     # Cutting rows out by a mask would make a shape depend on data: a GPU would be waited for.
     total = parts.masked_fill(is_left_out.unsqueeze(-1), 0.0).sum()
     return temperature**2 * (total / is_scored.sum())

@@ -88,9 +88,11 @@ def rectangle_of(area: float, size: tuple[int, ...], u: float, v: float) -> Rect
     height, width = (int(side * area**0.5) for side in size)
     top, left = int(u * rows) - height // 2, int(v * columns) - width // 2
     return Rectangle(
-        top=max(0, top), bottom=min(rows, top + height),
-        left=max(0, left), right=min(columns, left + width),
-    )  # fmt: skip
+        top=max(0, top),
+        bottom=min(rows, top + height),
+        left=max(0, left),
+        right=min(columns, left + width),
+    )
 
 
 def with_rectangle(images: Tensor, partner: Tensor, rectangle: Rectangle) -> tuple[Tensor, float]:

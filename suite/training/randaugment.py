@@ -71,8 +71,11 @@ def rand_augmented(pixels: Tensor, magnitude: float, fill: Tensor, stream: Rando
 
 def operations_of(num_channels: int) -> tuple[str, ...]:
     """The names of those that such an image may go through."""
-    return tuple(each for each in (*_MOVED, *_BLENDED, *_TONES)
-                 if each != "colour" or num_channels == len(_GREY))  # fmt: skip
+    return tuple(
+        each
+        for each in (*_MOVED, *_BLENDED, *_TONES)
+        if each != "colour" or num_channels == len(_GREY)
+    )
 
 
 def operated(name: str, pixels: Tensor, level: Tensor, sign: Tensor, fill: Tensor) -> Tensor:
@@ -114,17 +117,18 @@ def _rotated(amount: Tensor, x: Tensor, y: Tensor) -> Places:
 
 # Where each pixel is read, given where it stands.
 _MOVED: Mapping[str, Callable[[Tensor, Tensor, Tensor], Places]] = {
-    "shear_x": _sheared_x, "shear_y": _sheared_y, "translate_x": _translated_x,
-    "translate_y": _translated_y, "rotate": _rotated,
-}  # fmt: skip
+    "shear_x": _sheared_x,
+    "shear_y": _sheared_y,
+    "translate_x": _translated_x,
+    "translate_y": _translated_y,
+    "rotate": _rotated,
+}
 
 
 def _read_elsewhere(pixels: Tensor, name: str, amount: Tensor, fill: Tensor) -> Tensor:
     """Between pixels, interpolated; within half a pixel of the edge, what stands at the edge."""
     rows, columns = pixels.shape[-2:]
-    y, x = torch.meshgrid(
-        torch.arange(rows) + 0.5, torch.arange(columns) + 0.5, indexing="ij"
-    )  # fmt: skip
+    y, x = torch.meshgrid(torch.arange(rows) + 0.5, torch.arange(columns) + 0.5, indexing="ij")
     x, y = _MOVED[name](amount.view(-1, 1, 1), x.to(pixels), y.to(pixels))
     x, y = x.expand(len(pixels), -1, -1), y.expand(len(pixels), -1, -1)
     grid = torch.stack([2 * x / columns - 1, 2 * y / rows - 1], dim=-1)
@@ -155,9 +159,11 @@ def _smoothed(pixels: Tensor) -> Tensor:
 
 # What an operation goes away from, or to.
 _BLENDED: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "brightness": torch.zeros_like, "contrast": _mean_grey, "colour": _grey,
+    "brightness": torch.zeros_like,
+    "contrast": _mean_grey,
+    "colour": _grey,
     "sharpness": _smoothed,
-}  # fmt: skip
+}
 
 
 def _autocontrasted(pixels: Tensor, level: Tensor) -> Tensor:
@@ -198,6 +204,10 @@ def _solarized_add(pixels: Tensor, level: Tensor) -> Tensor:
 
 
 _TONES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "autocontrast": _autocontrasted, "equalize": _equalized, "invert": _inverted,
-    "posterize": _posterized, "solarize": _solarized, "solarize_add": _solarized_add,
-}  # fmt: skip
+    "autocontrast": _autocontrasted,
+    "equalize": _equalized,
+    "invert": _inverted,
+    "posterize": _posterized,
+    "solarize": _solarized,
+    "solarize_add": _solarized_add,
+}

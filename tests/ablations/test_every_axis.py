@@ -27,13 +27,20 @@ from suite.spec import Recipe
 from tests.models.small_models import OperationNames
 
 OF_TRAINING = {
-    "steps", "warmup_steps", "num_evaluations", *Recipe.model_fields.keys() - {"start"},
-}  # fmt: skip
+    "steps",
+    "warmup_steps",
+    "num_evaluations",
+    *Recipe.model_fields.keys() - {"start"},
+}
 BESIDE_THE_MODEL = {
-    "batch": "batch", "workers": "parallel", "zero": "parallel", "beam": "beam",
-    "length_penalty": "length_penalty", "num_training_examples": "num_training_examples",
+    "batch": "batch",
+    "workers": "parallel",
+    "zero": "parallel",
+    "beam": "beam",
+    "length_penalty": "length_penalty",
+    "num_training_examples": "num_training_examples",
     "start": "start",
-}  # fmt: skip
+}
 MOST_TOKENS = 96  # of an input, where the model may see more; above any window, kernel or chunk
 
 

@@ -53,9 +53,13 @@ class Place:
     def installed(self, *arguments: str, **environment: str) -> Ended:
         """The installed command, in a process of its own."""
         done = subprocess.run(
-            [str(BAKEOFF), *arguments], capture_output=True, text=True, timeout=120, check=False,
+            [str(BAKEOFF), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
             env={**os.environ, **environment},
-        )  # fmt: skip
+        )
         return Ended(done.returncode, done.stdout, done.stderr)
 
 

@@ -26,7 +26,7 @@ BAD = {
     "line-32 far away": ("10.1.2.3:6379", 3, ["10.1.2.3:6379", "no token"]),
     "line-32 every address": ("0.0.0.0:6379", 3, ["0.0.0.0:6379", "no token"]),
     "line-32 far away by name": ("ray.example.com:6379", 3, ["ray.example.com", "no token"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -42,7 +42,7 @@ OF_DASHBOARDS = {
     "line-31 nobody": ("127.0.0.1:1", 4, ["127.0.0.1:1", "nothing answers"]),
     "line-32 far away": ("http://10.1.2.3:8265", 3, ["10.1.2.3:8265", "token"]),
     "line-32 a proxy far away": ("https://ray.example.com", 3, ["ray.example.com:443", "token"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", OF_DASHBOARDS)

@@ -19,10 +19,11 @@ IN_A_PROCESS = {
     "line-23 a misspelt command": (["rnu", "heads"], 2, ["No such command 'rnu'"]),
     "line-25 a folder that cannot be made": (
         ["run", "heads", *INLINE, "--out", "/proc/bakeoff/out"],
-        4, ["--out /proc/bakeoff/out: cannot be made"],
+        4,
+        ["--out /proc/bakeoff/out: cannot be made"],
     ),
     "a misspelt ablation": (["run", "heds"], 2, ["'heds'", "did you mean 'heads'"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", IN_A_PROCESS)
@@ -47,13 +48,14 @@ USAGE = {
     "comparing with nothing": (["report", "heads", "--compare", "a"], ["--compare", "2 arguments"]),
     **{
         f"300 characters for the folder of {command}": (
-            [*command.split(), "--out", "a" * 300], ["--out", "so long a name"],
+            [*command.split(), "--out", "a" * 300],
+            ["--out", "so long a name"],
         )
         for command in ("run heads", "report heads", "record x.db", "verify", "doctor", "ui")
     },
     "5,000 characters for a folder": (["plan", "heads", "--out", "a/" * 2_500], ["so long a name"]),
     "a port that is none": (["ui", "heads", "--port", "99999"], ["--port", "65535"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", USAGE)
@@ -77,7 +79,8 @@ NAMES = {
     "line-29 shell metacharacters": (["plan", ";$(touch x)"], ["';$(touch x)'"]),
     "line-29 more of them": (["run", "`touch x`", "|touch x", "&& touch x"], ["'`touch x`'"]),
     "submitting what is not there": (
-        ["submit", "heds", "--address", "127.0.0.1:1", "--dry-run"], ["did you mean 'heads'"],
+        ["submit", "heds", "--address", "127.0.0.1:1", "--dry-run"],
+        ["did you mean 'heads'"],
     ),
     "no results yet": (["report", "heads"], ["nothing is recorded here yet"]),
     "a journal that is not there": (["record", "no.db"], ["no.db: no such file"]),
@@ -87,7 +90,7 @@ NAMES = {
     "a time of minus five": (["run", "heads", "--time-limit", "-5"], ["--time-limit '-5'"]),
     "a time that is none": (["run", "heads", "--time-limit", "nan"], ["--time-limit 'nan'"]),
     "a time of 1e400": (["run", "heads", "--time-limit", "1e400"], ["--time-limit '1e400'"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", NAMES)

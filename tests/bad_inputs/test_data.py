@@ -44,17 +44,22 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "line-41 short": (lambda path: path.write_bytes(path.read_bytes()[:-9]), ["is not the one"]),
     "line-42 another": (lambda path: path.write_bytes(b"x" * 99), ["of its 99 bytes", "expected"]),
     "line-45 a pickled array": (
-        lambda path: path.write_bytes(_npy(_Bomb())), ["is not the one that shipped"],
+        lambda path: path.write_bytes(_npy(_Bomb())),
+        ["is not the one that shipped"],
     ),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), ["cannot be read"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", DAMAGES)
 def test_a_damaged_file_is_refused_before_anything_is_made(
-    case: str, tmp_path: Path, write_ablation: WriteAblation, place: Place, called: Called,
+    case: str,
+    tmp_path: Path,
+    write_ablation: WriteAblation,
+    place: Place,
+    called: Called,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     damage, fragments = DAMAGES[case]
     source = task_class(TASK).source
     copy = tmp_path / source.file
@@ -74,8 +79,19 @@ def _calls(file: Path) -> list[str]:
 @pytest.mark.bad_input(45, 46)
 def test_no_line_of_ours_unpickles_anything() -> None:
     """So no array and no checkpoint can run a program, whoever wrote the file."""
-    openers = ("pickle.", "cPickle.", "dill.", "joblib.", "shelve.", "marshal.", "np.load(",
-               "numpy.load(", "pd.read_pickle(", "torch.load(", "yaml.load(")  # fmt: skip
+    openers = (
+        "pickle.",
+        "cPickle.",
+        "dill.",
+        "joblib.",
+        "shelve.",
+        "marshal.",
+        "np.load(",
+        "numpy.load(",
+        "pd.read_pickle(",
+        "torch.load(",
+        "yaml.load(",
+    )
     files = [
         file for room in ("suite", "models", "reports") for file in (ROOT / room).rglob("*.py")
     ]
@@ -118,9 +134,14 @@ def offered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, s
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
         known = replace(
-            PUBLIC_SETS["enwik8"], name="odd", url=file.as_uri(), sha256="",
-            num_bytes=None, is_unpacked=True, most_bytes=1_000_000,
-        )  # fmt: skip
+            PUBLIC_SETS["enwik8"],
+            name="odd",
+            url=file.as_uri(),
+            sha256="",
+            num_bytes=None,
+            is_unpacked=True,
+            most_bytes=1_000_000,
+        )
         monkeypatch.setitem(PUBLIC_SETS, "odd", known)
 
     return offer
@@ -152,14 +173,18 @@ HARM = {
     "line-44 a bomb": (_zip("a", b"\0" * 3_000_000), "a.zip", "larger than they should be"),
     "line-44 a link in a zip": (_zip("a", b"/etc/passwd", stat.S_IFLNK), "a.zip", "is a link"),
     "line-44 a link in a tar": (
-        _tar("a", tarfile.SYMTYPE, "/etc/passwd"), "a.tar.gz", "is a link or a device",
+        _tar("a", tarfile.SYMTYPE, "/etc/passwd"),
+        "a.tar.gz",
+        "is a link or a device",
     ),
     "a hard link in a tar": (
-        _tar("a", tarfile.LNKTYPE, "/etc/passwd"), "a.tar.gz", "'a' is a link or a device",
+        _tar("a", tarfile.LNKTYPE, "/etc/passwd"),
+        "a.tar.gz",
+        "'a' is a link or a device",
     ),
     "a pipe": (_tar("a", tarfile.FIFOTYPE), "a.tar.gz", "'a' is a link or a device"),
     "a device": (_tar("a", tarfile.CHRTYPE), "a.tar.gz", "'a' is a link or a device"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", HARM)

@@ -47,13 +47,15 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
     "line-03 no ablation": ("x = 1\n", ["holds no Ablation"]),
     "line-03 of another type": ("ABLATION = {}\n", ["ABLATION is of type dict"]),
     "line-03 the class itself": (
-        "from suite import Ablation as ABLATION\n", ["ABLATION is the class Ablation"],
+        "from suite import Ablation as ABLATION\n",
+        ["ABLATION is the class Ablation"],
     ),
     "line-17 raises on import": ("x = 1\nraise RuntimeError('a')", ["mine.py:2: RuntimeError: a"]),
     "line-17 imports what is missing": ("import nowhere_at_all", ["mine.py:1: ModuleNotFound"]),
     "ends the program": ("import sys; sys.exit(0)", ["the file ends the program (SystemExit(0))"]),
     "raises what is no Exception": (
-        "class Odd(BaseException): pass\nraise Odd('gone')", ["mine.py:2: Odd: gone"],
+        "class Odd(BaseException): pass\nraise Odd('gone')",
+        ["mine.py:2: Odd: gone"],
     ),
     "raises what cannot be printed": (
         "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd",
@@ -76,9 +78,10 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
     "nothing but zeros": ("\0" * 100, ["null bytes"]),
     "not text": ("# coding: nonsense\n", ["unknown encoding"]),
     "writes over its own module": (
-        "import sys\ndel sys.modules[__name__]\nABLATION = None", ["of type NoneType"],
+        "import sys\ndel sys.modules[__name__]\nABLATION = None",
+        ["of type NoneType"],
     ),
-}  # fmt: skip
+}
 
 PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "line-04 an unknown field": (
@@ -88,7 +91,8 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "line-05 a string for a number": (_scale(learning_rate='"1e-3"'), ["learning_rate='1e-3'"]),
     "line-05 a bool for a whole number": (_scale(steps="True"), ["steps=True", "whole number"]),
     "line-05 8.0 heads": (
-        _model('mixer="attention", heads=8.0'), ["heads=8.0", "a whole number"],
+        _model('mixer="attention", heads=8.0'),
+        ["heads=8.0", "a whole number"],
     ),
     "line-06 NaN": (_scale(weight_decay='float("nan")'), ["weight_decay=nan", "finite"]),
     "line-06 infinity": (_scale(learning_rate='float("inf")'), ["learning_rate=inf"]),
@@ -103,25 +107,31 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "line-08 a knob of 10^26": (_model('mixer="conv", kernel_size=10**26'), ["at most 2**53"]),
     "line-08 10^26 values": (_axes('vary("steps", range(1, 10**26))'), ["give 1 to 10000"]),
     "line-09 heads that do not divide the width": (
-        _model('mixer="attention", heads=3'), ["attention: heads=3 does not divide dim=16"],
+        _model('mixer="attention", heads=3'),
+        ["attention: heads=3 does not divide dim=16"],
     ),
     "line-10 an unknown mixer": (_model('mixer="atention"'), ["did you mean 'attention'"]),
     "line-10 an unknown task": (
-        {"tasks": '["shakespear"]'}, ["no task 'shakespear'", "did you mean 'shakespeare_"],
+        {"tasks": '["shakespear"]'},
+        ["no task 'shakespear'", "did you mean 'shakespeare_"],
     ),
     "line-10 an unknown probe": ({"probes": '["qualty"]'}, ["did you mean 'quality'"]),
     "line-10 an unknown position": (
-        _model('mixer="attention", position="rop"'), ["no position 'rop'", "did you mean 'rope'"],
+        _model('mixer="attention", position="rop"'),
+        ["no position 'rop'", "did you mean 'rope'"],
     ),
     "line-10 an unknown metric": (_claim(metric='"bits"'), ["the claim: no metric 'bits'"]),
     "line-11 a claim about no variant": (
-        _claim(a='"heads=2"'), ["the claim: no variant 'heads=2'", "heads=4"],
+        _claim(a='"heads=2"'),
+        ["the claim: no variant 'heads=2'", "heads=4"],
     ),
     "line-11 a claim about no metric": (
-        _claim(metric='"parameter"'), ["the claim: no metric 'parameter'", "num_parameters"],
+        _claim(metric='"parameter"'),
+        ["the claim: no metric 'parameter'", "num_parameters"],
     ),
     "line-12 an axis that names no field": (
-        _axes('vary("hedas", [1])'), ["no axis 'hedas'; did you mean 'heads'"],
+        _axes('vary("hedas", [1])'),
+        ["no axis 'hedas'; did you mean 'heads'"],
     ),
     "line-13 an empty axis": (_axes('vary("heads", [])'), ["'heads'", "no value"]),
     "line-16 a line break in a name": (_model(r'mixer="a\nb"'), [r"mixer='a\nb'", "printable"]),
@@ -158,7 +168,7 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "a model for an ablation": ({"baseline": "Scale"}, ["baseline", "Model"]),
     "two values that read alike": (_axes('vary("heads", [1, "1"])'), ["that read alike"]),
     "an axis twice": (_axes('vary("heads", [1])', 'vary("heads", [2])'), ["'heads' is given"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", [*SOURCES, *PARTS])
@@ -172,13 +182,18 @@ def test_a_file_that_is_no_ablation_or_cannot_be_meant(
 
 TOO_MANY = {
     "line-14 a cross of 10^9": (
-        _axes(*(f'vary("{name}", range(1, 1001))' for name in ("dim", "depth", "steps")),
-              combine="cross"),
+        _axes(
+            *(f'vary("{name}", range(1, 1001))' for name in ("dim", "depth", "steps")),
+            combine="cross",
+        ),
         ["the cross has 1000000000 combinations; at most 10000"],
     ),
     "line-14 10^8 with each": (
-        _axes('vary("dim", range(1, 10001))', 'vary("steps", range(1, 10001))',
-              combine="first_with_each"),
+        _axes(
+            'vary("dim", range(1, 10001))',
+            'vary("steps", range(1, 10001))',
+            combine="first_with_each",
+        ),
         ["has 100010000 variants; at most 10000"],
     ),
     "line-14 10^5 one at a time": (
@@ -186,9 +201,10 @@ TOO_MANY = {
         ["the axes have 30000 values together; at most 10000"],
     ),
     "line-14 10^5 seeds of one": (
-        _axes('vary("steps", range(1, 5001))') | _scale(seeds="10000"), ["at most 100000 are"],
+        _axes('vary("steps", range(1, 5001))') | _scale(seeds="10000"),
+        ["at most 100000 are"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", TOO_MANY)
@@ -223,10 +239,15 @@ def test_a_name_that_no_ablation_can_have(
 
 @pytest.mark.parametrize(
     "make",
-    [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"),
-     lambda path: path.symlink_to(path), lambda path: None],
+    [
+        Path.mkdir,
+        os.mkfifo,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.symlink_to(path),
+        lambda path: None,
+    ],
     ids=["a folder", "a pipe", "endless", "in a circle", "nothing"],
-)  # fmt: skip
+)
 def test_what_is_no_file_is_not_opened(
     make: object, tmp_path: Path, place: Place, called: Called
 ) -> None:
@@ -350,14 +371,16 @@ PUBLISHED = {
         "fnet.csv, line 1: lacks the column 'condition'",
     ),
     "line-22 a row that is too short": (
-        lambda text: text + "FNet,x\n", "2 columns where there must be 12",
+        lambda text: text + "FNet,x\n",
+        "2 columns where there must be 12",
     ),
     "line-22 a value that is none": (
-        lambda text: text.replace("1.80", "fast"), "value='fast' must be a number, or empty",
+        lambda text: text.replace("1.80", "fast"),
+        "value='fast' must be a number, or empty",
     ),
     "an empty file": (lambda text: "", "lacks the column 'system'"),
-    "not text at all": (lambda text: "\0\r\0\"", "fnet.csv"),
-}  # fmt: skip
+    "not text at all": (lambda text: '\0\r\0"', "fnet.csv"),
+}
 
 
 @pytest.mark.parametrize("case", PUBLISHED)

@@ -27,7 +27,7 @@ BAD = {
     "memory": ("sqlite:///:memory:", 2, ["names no file"]),
     "100,000 characters": ("x" * 100_000, 2, ["no address of a store"]),
     "line-36 a password in a bad one": ("http://me:s3cret@h:99999", 2, ["***@h:99999"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)

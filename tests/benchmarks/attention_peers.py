@@ -25,20 +25,29 @@ def latent(ours: Any) -> nn.Module:
     from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2Attention
 
     config = DeepseekV2Config(
-        hidden_size=ours.dim, num_attention_heads=ours.heads, num_key_value_heads=ours.heads,
-        q_lora_rank=None, kv_lora_rank=ours.latent_dim, qk_nope_head_dim=ours.head_dim,
-        qk_rope_head_dim=ours.rope_dim, v_head_dim=ours.head_dim, head_dim=ours.rope_dim,
+        hidden_size=ours.dim,
+        num_attention_heads=ours.heads,
+        num_key_value_heads=ours.heads,
+        q_lora_rank=None,
+        kv_lora_rank=ours.latent_dim,
+        qk_nope_head_dim=ours.head_dim,
+        qk_rope_head_dim=ours.rope_dim,
+        v_head_dim=ours.head_dim,
+        head_dim=ours.rope_dim,
         attn_implementation="sdpa",
-    )  # fmt: skip
+    )
     theirs = DeepseekV2Attention(config, 0)
     theirs.is_causal = ours.is_causal
     ups = [up.weight.unflatten(0, (ours.heads, -1)) for up in (ours.key, ours.value)]
-    theirs.load_state_dict({
-        "q_proj.weight": ours.query.weight, "kv_a_layernorm.weight": ours.norm.weight,
-        "kv_a_proj_with_mqa.weight": torch.cat([ours.down.weight, ours.rotary_key.weight]),
-        "kv_b_proj.weight": torch.cat(ups, dim=1).flatten(0, 1),
-        "o_proj.weight": ours.output.weight,
-    })  # fmt: skip
+    theirs.load_state_dict(
+        {
+            "q_proj.weight": ours.query.weight,
+            "kv_a_layernorm.weight": ours.norm.weight,
+            "kv_a_proj_with_mqa.weight": torch.cat([ours.down.weight, ours.rotary_key.weight]),
+            "kv_b_proj.weight": torch.cat(ups, dim=1).flatten(0, 1),
+            "o_proj.weight": ours.output.weight,
+        }
+    )
     pairs = torch.arange(0, ours.rope_dim, 2, dtype=torch.float64) / ours.rope_dim
     angles = torch.outer(torch.arange(ours.max_length).double(), 10000.0**-pairs)
     turns = torch.polar(torch.ones_like(angles), angles).unsqueeze(0)  # no buffer: complex
@@ -66,12 +75,17 @@ def differential(ours: Any) -> nn.Module:
             each(x).unflatten(-1, (ours.heads, 2, -1)).movedim(1, 3) for each in (query, key, value)
         )  # (batch, heads, half, time, width)
         first, second = (
-            torch.cat([
-                functional.scaled_dot_product_attention(
-                    queries[:, :, i], keys[:, :, i], values[:, :, j], is_causal=ours.is_causal
-                ) for j in (0, 1)
-            ], dim=-1) for i in (0, 1)
-        )  # fmt: skip
+            torch.cat(
+                [
+                    functional.scaled_dot_product_attention(
+                        queries[:, :, i], keys[:, :, i], values[:, :, j], is_causal=ours.is_causal
+                    )
+                    for j in (0, 1)
+                ],
+                dim=-1,
+            )
+            for i in (0, 1)
+        )
         factor = (q1 * k1).sum().exp() - (q2 * k2).sum().exp() + start
         heads = (1 - start) * normed(first - factor * second)
         mixed: Tensor = output(heads.transpose(1, 2).flatten(2))

@@ -77,9 +77,17 @@ class Report:
 
 def _table(rows: Iterable[Row]) -> str:
     head = (
-        "mixer", "batch × length", "beside", "ours, ms", "theirs, ms", "ours / theirs",
-        f"at most {AT_MOST}", "ours, MiB", "ours / theirs", "same outputs",
-    )  # fmt: skip
+        "mixer",
+        "batch × length",
+        "beside",
+        "ours, ms",
+        "theirs, ms",
+        "ours / theirs",
+        f"at most {AT_MOST}",
+        "ours, MiB",
+        "ours / theirs",
+        "same outputs",
+    )
     return _markdown(head, (_cells(row) for row in rows))
 
 
@@ -90,9 +98,14 @@ def _cells(row: Row) -> tuple[str, ...]:
         return (*ours, "", "", "", peak, "", row.note)
     same = ["yes" if row.is_same else "no"] + [row.note] * bool(row.note)
     return (
-        *ours, f"{1e3 * row.peer_seconds:.2f}", str(row.ratio), row.verdict, peak,
-        f"{row.peak / row.peer_peak:.2f}", ": ".join(same),
-    )  # fmt: skip
+        *ours,
+        f"{1e3 * row.peer_seconds:.2f}",
+        str(row.ratio),
+        row.verdict,
+        peak,
+        f"{row.peak / row.peer_peak:.2f}",
+        ": ".join(same),
+    )
 
 
 def _slower(rows: Iterable[Row]) -> str:
@@ -118,16 +131,24 @@ def _control_table(controls: Iterable[Control]) -> str:
 
 def _growth_table(growths: Iterable[Growth]) -> str:
     head = (
-        "mixer", "length", "ms", "time per token, over the shortest's", "KiB per token",
+        "mixer",
+        "length",
+        "ms",
+        "time per token, over the shortest's",
+        "KiB per token",
         "calls of torch",
-    )  # fmt: skip
+    )
     lines = (
         (
-            row.title, str(row.length), f"{1e3 * row.seconds:.1f}", str(row.per_token),
-            f"{row.peak / row.length / 2**10:.1f}", str(row.num_calls),
+            row.title,
+            str(row.length),
+            f"{1e3 * row.seconds:.1f}",
+            str(row.per_token),
+            f"{row.peak / row.length / 2**10:.1f}",
+            str(row.num_calls),
         )
         for row in growths
-    )  # fmt: skip
+    )
     return f"### Growth with length\n\n{_markdown(head, lines)}"
 
 

@@ -103,9 +103,13 @@ def mixer_of(pairing: Pairing, shape: Shape) -> Mixer:
     """Ours in its place, its parameters always the same."""
     torch.manual_seed(0)
     mixer = build_mixer(
-        pairing.mixer, dim=shape.dim, heads=shape.heads, max_length=shape.length,
-        is_causal=pairing.is_causal, **pairing.knobs,
-    )  # fmt: skip
+        pairing.mixer,
+        dim=shape.dim,
+        heads=shape.heads,
+        max_length=shape.length,
+        is_causal=pairing.is_causal,
+        **pairing.knobs,
+    )
     mixer.take_place(pairing.layer, mixer)
     return mixer
 
@@ -141,15 +145,23 @@ def _row(
     pairing: Pairing, shape: Shape, peer: Peer, times: Times, peaks: Mapping[str, int], note: str
 ) -> Row:
     row = Row(
-        mixer=pairing.mixer, title=pairing.title, shape=shape, peer=peer.name, note=note,
-        seconds=times.median(OURS), peak=peaks[OURS],
-    )  # fmt: skip
+        mixer=pairing.mixer,
+        title=pairing.title,
+        shape=shape,
+        peer=peer.name,
+        note=note,
+        seconds=times.median(OURS),
+        peak=peaks[OURS],
+    )
     if peer.name not in peaks:
         return row
     return replace(
-        row, peer_seconds=times.median(peer.name), ratio=times.ratio(OURS, peer.name),
-        peer_peak=peaks[peer.name], is_same=peer.check is not None,
-    )  # fmt: skip
+        row,
+        peer_seconds=times.median(peer.name),
+        ratio=times.ratio(OURS, peer.name),
+        peer_peak=peaks[peer.name],
+        is_same=peer.check is not None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +191,11 @@ def control(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Control]
         contestants = {"ours": first, "itself": second, "slowed": partial(_slow, third, place)}
         times = Contest(contestants, limits, settle=place.settle).run()
         yield Control(
-            title=pairing.title, shape=shape, itself=times.ratio("itself", "ours"),
+            title=pairing.title,
+            shape=shape,
+            itself=times.ratio("itself", "ours"),
             slowed=times.ratio("slowed", "ours"),
-        )  # fmt: skip
+        )
 
 
 def _slow(one_pass: Pass, place: Place) -> None:

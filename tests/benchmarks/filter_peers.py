@@ -65,9 +65,12 @@ class Filters(nn.Module):
 def hyena(ours: Any) -> nn.Module:
     """Gates and convolutions in turn; half of the channels turned round, if not causal."""
     conv = nn.Conv1d(
-        ours.conv.channels, ours.conv.channels, ours.conv.taps, groups=ours.conv.channels,
+        ours.conv.channels,
+        ours.conv.channels,
+        ours.conv.taps,
+        groups=ours.conv.channels,
         padding=ours.conv.taps - 1,
-    )  # fmt: skip
+    )
     conv.load_state_dict(ours.conv.conv.state_dict())
     skip = nn.ParameterList([ours.skip.detach().clone()])
     maps = (copy.deepcopy(ours.streams), conv, copy.deepcopy(ours.output))

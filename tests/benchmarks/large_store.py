@@ -27,9 +27,14 @@ from suite.tracking.run_writer import RunWriter
 NUM_POINTS = 8
 TASKS = ("shakespeare_characters", "fashion_mnist_patches")
 PLACE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
-    versions={"torch": "2.13.0", "python": "3.11.7"}, conditions={"smt": "off"},
-)  # fmt: skip
+    commit="0123456789ab",
+    device="Test CPU",
+    num_threads=1,
+    num_cpus=1.0,
+    num_gpus=0.0,
+    versions={"torch": "2.13.0", "python": "3.11.7"},
+    conditions={"smt": "off"},
+)
 
 
 def ablation(
@@ -63,9 +68,14 @@ def plans(shape: str) -> list[Plan]:
 def _claiming(planned: Plan, name: str) -> Plan:
     a, b = planned.about.variants[1], planned.about.variants[0]
     claim = ClaimSpec(
-        statement="the second beats the first", metric=planned.cells[0].metrics[0].name, a=a, b=b,
-        by=0.01, source="A paper", task=planned.cells[0].task,
-    )  # fmt: skip
+        statement="the second beats the first",
+        metric=planned.cells[0].metrics[0].name,
+        a=a,
+        b=b,
+        by=0.01,
+        source="A paper",
+        task=planned.cells[0].task,
+    )
     return replace(planned, about=replace(planned.about, ablation=name, claim=claim))
 
 
@@ -80,10 +90,13 @@ def result_of(planned: Plan) -> Callable[[Trial], Result]:
         measurement = Measurement(metric=spec.name, value=value, unit=spec.unit, better=spec.better)
         drawn = points(spec.name, spec.unit, value)
         return Result(
-            trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=1.0,
+            trial_id=trial.trial_id,
+            status=Status.OK,
+            provenance=PLACE,
+            seconds=1.0,
             measurements=(measurement,),
             points=tuple(replace(point, better=spec.better) for point in drawn),
-        )  # fmt: skip
+        )
 
     return result
 
@@ -92,11 +105,15 @@ def points(metric: str, unit: str, value: float) -> tuple[Point, ...]:
     """A learning curve."""
     return tuple(
         Point(
-            metric=f"validation_{metric}", step=10 * (index + 1), flops=1e6 * (index + 1),
-            value=value + 1 / (index + 1), unit=unit, better="lower",
+            metric=f"validation_{metric}",
+            step=10 * (index + 1),
+            flops=1e6 * (index + 1),
+            value=value + 1 / (index + 1),
+            unit=unit,
+            better="lower",
         )
         for index in range(NUM_POINTS)
-    )  # fmt: skip
+    )
 
 
 def fill_journal(out: Path, made: Sequence[Plan]) -> list[Plan]:

@@ -51,10 +51,13 @@ def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
     for name, shape in shapes.items():
         ratio, longer = times.ratio(name, shortest), shape.length / shapes[shortest].length
         yield Growth(
-            title=pairing.title, length=shape.length, seconds=times.median(name),
+            title=pairing.title,
+            length=shape.length,
+            seconds=times.median(name),
             per_token=Ratio(ratio.value / longer, ratio.low / longer, ratio.high / longer),
-            peak=place.peak_bytes(passes[name]), num_calls=num_calls(passes[name]),
-        )  # fmt: skip
+            peak=place.peak_bytes(passes[name]),
+            num_calls=num_calls(passes[name]),
+        )
 
 
 def num_calls(one_pass: Pass) -> int:

@@ -29,10 +29,18 @@ def translator(
     torch.manual_seed(0)
     found = Input(kind="tokens", size=symbols, length=source)
     spec = ModelSpec(
-        architecture="translator", mixer="attention", knobs={"heads": heads, "bias": True},
-        position="sinusoidal", dim=dim, depth=depth, length=target, input_kind="tokens",
-        input_size=symbols, output_size=symbols, others={"context": found},
-    )  # fmt: skip
+        architecture="translator",
+        mixer="attention",
+        knobs={"heads": heads, "bias": True},
+        position="sinusoidal",
+        dim=dim,
+        depth=depth,
+        length=target,
+        input_kind="tokens",
+        input_size=symbols,
+        output_size=symbols,
+        others={"context": found},
+    )
     model = build_model(spec)
     assert isinstance(model, Translator)
     drawn = torch.Generator().manual_seed(1)
@@ -49,17 +57,25 @@ def marian_of(ours: Translator) -> Any:
     sizes = {"layers": spec.depth, "attention_heads": heads, "ffn_dim": 4 * spec.dim}
     both = {f"{part}_{name}": n for part in ("encoder", "decoder") for name, n in sizes.items()}
     config = MarianConfig(
-        vocab_size=spec.input_size, d_model=spec.dim, **both, activation_function="relu",
-        scale_embedding=True, dropout=0.0, pad_token_id=0, eos_token_id=None,
-        forced_eos_token_id=None, decoder_start_token_id=1,
+        vocab_size=spec.input_size,
+        d_model=spec.dim,
+        **both,
+        activation_function="relu",
+        scale_embedding=True,
+        dropout=0.0,
+        pad_token_id=0,
+        eos_token_id=None,
+        forced_eos_token_id=None,
+        decoder_start_token_id=1,
         max_position_embeddings=max(spec.length, spec.others["context"].length),
-    )  # fmt: skip
+    )
     theirs = MarianMTModel(config).to(ours.embedding.table.weight.dtype).eval()
     theirs.model.shared.load_state_dict(ours.embedding.table.state_dict())
     theirs.tie_weights()
     for stack, trunk in (
-        (theirs.model.encoder, ours.encoder), (theirs.model.decoder, ours.decoder),
-    ):  # fmt: skip
+        (theirs.model.encoder, ours.encoder),
+        (theirs.model.decoder, ours.decoder),
+    ):
         _put_in_turns(stack.embed_positions.weight)
         for layer, block in zip(stack.layers, trunk.blocks, strict=True):
             _copy_block(block, layer)
@@ -75,9 +91,11 @@ def _put_in_turns(table: Tensor) -> None:
 def _copy_block(ours: Any, theirs: Any) -> None:
     _copy_attention(ours.mixer, theirs.self_attn)
     pairs = [
-        (ours.mixer_norm, theirs.self_attn_layer_norm), (ours.mlp_norm, theirs.final_layer_norm),
-        (ours.mlp.expand, theirs.fc1), (ours.mlp.contract, theirs.fc2),
-    ]  # fmt: skip
+        (ours.mixer_norm, theirs.self_attn_layer_norm),
+        (ours.mlp_norm, theirs.final_layer_norm),
+        (ours.mlp.expand, theirs.fc1),
+        (ours.mlp.contract, theirs.fc2),
+    ]
     if ours.context_mixer is not None:
         _copy_attention(ours.context_mixer, theirs.encoder_attn)
         pairs.append((ours.context_norm, theirs.encoder_attn_layer_norm))

@@ -68,9 +68,13 @@ def performer(ours: Any) -> nn.Module:
 
     with redirect_stdout(None):  # it says that it lacks a CUDA kernel
         theirs = SelfAttention(
-            ours.dim, causal=ours.is_causal, heads=ours.heads, dim_head=ours.dim // ours.heads,
-            nb_features=ours.num_features(), attn_out_bias=False,
-        )  # fmt: skip
+            ours.dim,
+            causal=ours.is_causal,
+            heads=ours.heads,
+            dim_head=ours.dim // ours.heads,
+            nb_features=ours.num_features(),
+            attn_out_bias=False,
+        )
     theirs.fast_attention.projection_matrix.copy_(ours.directions)
     _copy_projections(ours, theirs)
     return theirs

@@ -109,14 +109,17 @@ _BARE = Peer(
 )
 _DOT = Peer(name="scaled_dot_product_attention", adapt=torch_peers.dot_product)
 _WINDOW = Peer(
-    name="local-attention, exact window", package="local-attention",
+    name="local-attention, exact window",
+    package="local-attention",
     adapt=package_peers.windowed_attention,
-)  # fmt: skip
+)
 _BLOCKS = Peer(
-    name="local-attention, as it comes", package="local-attention",
+    name="local-attention, as it comes",
+    package="local-attention",
     adapt=package_peers.blockwise_attention,
-    differs="a query sees whole blocks, up to 2 r - 1 tokens away", check=None,
-)  # fmt: skip
+    differs="a query sees whole blocks, up to 2 r - 1 tokens away",
+    check=None,
+)
 _RNN = Peer(name="nn.RNN", adapt=torch_peers.recurrent(nn.RNN))
 _GRU = Peer(name="nn.GRU", adapt=torch_peers.recurrent(nn.GRU))
 _LSTM = Peer(name="nn.LSTM", adapt=torch_peers.recurrent(nn.LSTM))
@@ -126,21 +129,28 @@ _GRID = Peer(name="nn.Conv2d", adapt=torch_peers.grid_convolution)
 _GATED = Peer(name="nn.Conv1d, nn.GLU", adapt=torch_peers.gated_convolution)
 _LINFORMER = Peer(name="linformer", package="linformer", adapt=package_peers.linformer)
 _PERFORMER = Peer(
-    name="performer-pytorch", package="performer-pytorch", adapt=package_peers.performer,
-    differs="compared without the epsilons that it adds", check=package_peers.without_epsilons,
-)  # fmt: skip
+    name="performer-pytorch",
+    package="performer-pytorch",
+    adapt=package_peers.performer,
+    differs="compared without the epsilons that it adds",
+    check=package_peers.without_epsilons,
+)
 _LINEAR = Peer(
-    name="linear-attention-transformer", package="linear-attention-transformer",
-    adapt=package_peers.linear_attention, check=None,
+    name="linear-attention-transformer",
+    package="linear-attention-transformer",
+    adapt=package_peers.linear_attention,
+    check=None,
     differs="softmax for features, in place of elu + 1",
-)  # fmt: skip
+)
 _TOKENS = Peer(
     name="mlp-mixer-pytorch", package="mlp-mixer-pytorch", adapt=package_peers.token_mixing
 )
 _FNET = Peer(
-    name="transformers FNet", package="transformers", adapt=package_peers.fourier_transform,
+    name="transformers FNet",
+    package="transformers",
+    adapt=package_peers.fourier_transform,
     is_float32_only=True,
-)  # fmt: skip
+)
 _GROUPED = Peer(
     name="scaled_dot_product_attention, enable_gqa, between nn.Linear",
     adapt=torch_peers.grouped_query,
@@ -151,34 +161,43 @@ _HALVES = Peer(
     adapt=attention_peers.differential,
 )
 _SAMPLED = Peer(
-    name="gumbel_softmax between nn.Linear", adapt=attention_peers.sampled,
-    check=attention_peers.same_noise, differs="compared with the same noise",
-)  # fmt: skip
+    name="gumbel_softmax between nn.Linear",
+    adapt=attention_peers.sampled,
+    check=attention_peers.same_noise,
+    differs="compared with the same noise",
+)
 _SYNTHESIZED = Peer(name="by torch, between nn.Linear", adapt=attention_peers.synthesized)
 _HASHED = Peer(
-    name="transformers LSHSelfAttention", package="transformers", adapt=sparse_peers.hashed,
-    check=sparse_peers.same_hashes, differs="compared with the same hashes",
-)  # fmt: skip
+    name="transformers LSHSelfAttention",
+    package="transformers",
+    adapt=sparse_peers.hashed,
+    check=sparse_peers.same_hashes,
+    differs="compared with the same hashes",
+)
 _NYSTROM = Peer(
-    name="transformers NystromformerSelfAttention", package="transformers",
+    name="transformers NystromformerSelfAttention",
+    package="transformers",
     adapt=sparse_peers.nystromformer,
-)  # fmt: skip
+)
 _MASKED = "scaled_dot_product_attention, masked, between nn.Linear"
 _SHOWN = Peer(name=_MASKED, adapt=torch_peers.masked)
 _STRIDED = Peer(name=_MASKED, adapt=sparse_peers.strided)
 _SINKHORN = Peer(name="by torch, between nn.Linear", adapt=sparse_peers.sinkhorn)
 _VANDERMONDE = Peer(
-    name="the Vandermonde product and torch.fft", adapt=filter_peers.diagonal_states,
+    name="the Vandermonde product and torch.fft",
+    adapt=filter_peers.diagonal_states,
     is_float32_only=True,
-)  # fmt: skip
+)
 _HYENA = Peer(name="torch.fft", adapt=filter_peers.hyena, is_float32_only=True)
 
 
 def _transformers(name: str, adapt: Adapter) -> Peer:
     return Peer(
-        name=f"transformers {name}", package="transformers", adapt=adapt,
+        name=f"transformers {name}",
+        package="transformers",
+        adapt=adapt,
         check=state_peers.in_double,
-    )  # fmt: skip
+    )
 
 
 _TALKING_BY_EINSUM = Peer(

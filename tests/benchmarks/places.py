@@ -75,8 +75,9 @@ def here() -> Place:
         )
         return Place(device="cuda", dtype=torch.bfloat16, shapes=shapes)
     shapes = (
-        Shape(batch=4, length=512, dim=256, heads=8), Shape(batch=1, length=2048, dim=256, heads=8),
-    )  # fmt: skip
+        Shape(batch=4, length=512, dim=256, heads=8),
+        Shape(batch=1, length=2048, dim=256, heads=8),
+    )
     return Place(device="cpu", dtype=torch.float32, shapes=shapes)
 
 

@@ -24,10 +24,14 @@ def nystromformer(ours: Any) -> nn.Module:
     from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
     config = NystromformerConfig(
-        hidden_size=ours.dim, num_attention_heads=ours.heads, segment_means_seq_len=ours.max_length,
-        num_landmarks=ours.config.landmarks, conv_kernel_size=ours.config.kernel_size,
-        inv_n_iter=ours.config.inverse_steps, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+        hidden_size=ours.dim,
+        num_attention_heads=ours.heads,
+        segment_means_seq_len=ours.max_length,
+        num_landmarks=ours.config.landmarks,
+        conv_kernel_size=ours.config.kernel_size,
+        inv_n_iter=ours.config.inverse_steps,
+        attention_probs_dropout_prob=0.0,
+    )
     theirs = NystromformerSelfAttention(config)
     theirs.init_option = "exact"  # the norm of each matrix, not the largest of a batch
     weights = {"conv.weight": ours.taps[:, None, :, None]}
@@ -46,11 +50,17 @@ def hashed(ours: Any) -> nn.Module:
 
     buckets = ours.factors[0] if len(ours.factors) == 1 else list(ours.factors)
     config = ReformerConfig(
-        hidden_size=ours.dim, num_attention_heads=ours.heads, attention_head_size=ours.head_dim,
-        num_hashes=ours.rounds, num_buckets=buckets, lsh_attn_chunk_length=ours.config.chunk,
-        is_decoder=ours.is_causal, lsh_num_chunks_before=1, lsh_num_chunks_after=0,
+        hidden_size=ours.dim,
+        num_attention_heads=ours.heads,
+        attention_head_size=ours.head_dim,
+        num_hashes=ours.rounds,
+        num_buckets=buckets,
+        lsh_attn_chunk_length=ours.config.chunk,
+        is_decoder=ours.is_causal,
+        lsh_num_chunks_before=1,
+        lsh_num_chunks_after=0,
         lsh_attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+    )
     theirs = LSHSelfAttention(config)
     theirs.query_key.load_state_dict(ours.query.state_dict())
     theirs.value.load_state_dict(ours.value.state_dict())
@@ -72,9 +82,7 @@ def same_hashes() -> Iterator[None]:
         heads, width, rounds, rows = sizes[0]
         return ours(torch.empty(heads, rounds, rows, width, **given)).permute(0, 3, 1, 2)
 
-    with (
-        mock.patch.object(torch, "randn_like", ours), mock.patch.object(torch, "randn", theirs)
-    ):  # fmt: skip
+    with mock.patch.object(torch, "randn_like", ours), mock.patch.object(torch, "randn", theirs):
         yield
 
 

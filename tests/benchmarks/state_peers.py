@@ -64,19 +64,30 @@ def gated_delta(ours: Any, output: Tensor) -> nn.Module:
     from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
     config = Qwen3NextConfig(
-        hidden_size=ours.dim, linear_num_value_heads=ours.heads, linear_num_key_heads=ours.heads,
-        linear_key_head_dim=ours.key_width, linear_value_head_dim=ours.value_width,
-        linear_conv_kernel_dim=ours.conv.taps, rms_norm_eps=1e-5, num_hidden_layers=1,
+        hidden_size=ours.dim,
+        linear_num_value_heads=ours.heads,
+        linear_num_key_heads=ours.heads,
+        linear_key_head_dim=ours.key_width,
+        linear_value_head_dim=ours.value_width,
+        linear_conv_kernel_dim=ours.conv.taps,
+        rms_norm_eps=1e-5,
+        num_hidden_layers=1,
         layer_types=["linear_attention"],
-    )  # fmt: skip
+    )
     parts = [*_channels(ours), ours.gate[0].weight]
     rates = [ours.strength.weight, ours.decay.step_map.weight]
-    return _loaded(Qwen3NextGatedDeltaNet(config, 0), {
-        "in_proj_qkvz.weight": torch.cat(_by_head(ours, parts), dim=1).flatten(0, 1),
-        "in_proj_ba.weight": torch.stack(rates, dim=1).flatten(0, 1),
-        "conv1d.weight": ours.conv.conv.weight, "dt_bias": ours.decay.dt_bias,
-        "A_log": ours.decay.a_log, "norm.weight": ours.gain, "out_proj.weight": output,
-    })  # fmt: skip
+    return _loaded(
+        Qwen3NextGatedDeltaNet(config, 0),
+        {
+            "in_proj_qkvz.weight": torch.cat(_by_head(ours, parts), dim=1).flatten(0, 1),
+            "in_proj_ba.weight": torch.stack(rates, dim=1).flatten(0, 1),
+            "conv1d.weight": ours.conv.conv.weight,
+            "dt_bias": ours.decay.dt_bias,
+            "A_log": ours.decay.a_log,
+            "norm.weight": ours.gain,
+            "out_proj.weight": output,
+        },
+    )
 
 
 @reading
@@ -86,22 +97,33 @@ def kimi_delta(ours: Any, output: Tensor) -> nn.Module:
     from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearDeltaAttention
 
     config = KimiLinearConfig(
-        hidden_size=ours.dim, num_hidden_layers=1, layer_types=["linear_attention"],
+        hidden_size=ours.dim,
+        num_hidden_layers=1,
+        layer_types=["linear_attention"],
         rms_norm_eps=1e-5,
-    )  # fmt: skip
+    )
     config.linear_num_heads, config.linear_head_dim = ours.heads, ours.key_width
     config.linear_conv_kernel_dim = ours.conv.taps
     queries, keys, values = _channels(ours)
     down, up = ours.decay.step_map
-    return _loaded(KimiLinearDeltaAttention(config, 0), {
-        "q_proj.weight": queries, "k_proj.weight": keys, "v_proj.weight": values,
-        "conv1d.weight": ours.conv.conv.weight, "b_proj.weight": ours.strength.weight,
-        "forget_gate.f_a_proj.weight": down.weight, "forget_gate.f_b_proj.weight": up.weight,
-        "forget_gate.dt_bias": ours.decay.dt_bias,
-        "forget_gate.A_log": ours.decay.a_log.reshape(1, 1, -1, 1),
-        "g_a_proj.weight": ours.gate[0].weight, "g_b_proj.weight": ours.gate[1].weight,
-        "o_norm.weight": ours.gain, "o_proj.weight": output,
-    })  # fmt: skip
+    return _loaded(
+        KimiLinearDeltaAttention(config, 0),
+        {
+            "q_proj.weight": queries,
+            "k_proj.weight": keys,
+            "v_proj.weight": values,
+            "conv1d.weight": ours.conv.conv.weight,
+            "b_proj.weight": ours.strength.weight,
+            "forget_gate.f_a_proj.weight": down.weight,
+            "forget_gate.f_b_proj.weight": up.weight,
+            "forget_gate.dt_bias": ours.decay.dt_bias,
+            "forget_gate.A_log": ours.decay.a_log.reshape(1, 1, -1, 1),
+            "g_a_proj.weight": ours.gate[0].weight,
+            "g_b_proj.weight": ours.gate[1].weight,
+            "o_norm.weight": ours.gain,
+            "o_proj.weight": output,
+        },
+    )
 
 
 @reading
@@ -111,18 +133,35 @@ def mamba2(ours: Any, output: Tensor) -> nn.Module:
     from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
     config = Mamba2Config(
-        hidden_size=ours.dim, num_heads=ours.heads, head_dim=ours.value_width, n_groups=1,
-        expand=ours.values // ours.dim, state_size=ours.key_width, conv_kernel=ours.conv.taps,
-        chunk_size=ours.chunk, num_hidden_layers=1, layer_norm_epsilon=1e-5,
-    )  # fmt: skip
-    turned = [torch.cat(_channels(ours, part)[::-1]) for part in
-              (ours.mixed.weight, ours.conv.conv.weight, ours.conv.conv.bias)]  # fmt: skip
+        hidden_size=ours.dim,
+        num_heads=ours.heads,
+        head_dim=ours.value_width,
+        n_groups=1,
+        expand=ours.values // ours.dim,
+        state_size=ours.key_width,
+        conv_kernel=ours.conv.taps,
+        chunk_size=ours.chunk,
+        num_hidden_layers=1,
+        layer_norm_epsilon=1e-5,
+    )
+    turned = [
+        torch.cat(_channels(ours, part)[::-1])
+        for part in (ours.mixed.weight, ours.conv.conv.weight, ours.conv.conv.bias)
+    ]
     maps = [ours.let_through.weight, turned[0], ours.decay.step_map.weight]
-    return _loaded(Mamba2Mixer(config, 0), {
-        "in_proj.weight": torch.cat(maps), "conv1d.weight": turned[1], "conv1d.bias": turned[2],
-        "dt_bias": ours.decay.dt_bias, "A_log": ours.decay.a_log, "D": ours.skip,
-        "norm.weight": ours.gain, "out_proj.weight": output,
-    })  # fmt: skip
+    return _loaded(
+        Mamba2Mixer(config, 0),
+        {
+            "in_proj.weight": torch.cat(maps),
+            "conv1d.weight": turned[1],
+            "conv1d.bias": turned[2],
+            "dt_bias": ours.decay.dt_bias,
+            "A_log": ours.decay.a_log,
+            "D": ours.skip,
+            "norm.weight": ours.gain,
+            "out_proj.weight": output,
+        },
+    )
 
 
 class BetweenMaps(nn.Module):
@@ -160,9 +199,13 @@ def delta_net(ours: Any, output: Tensor) -> nn.Module:
 
     def recur(queries: Tensor, keys: Tensor, values: Tensor, strength: Tensor) -> Tensor:
         read: Tensor = torch_chunk_gated_delta_rule(
-            queries, keys, values, g=torch.zeros_like(strength), beta=strength,
+            queries,
+            keys,
+            values,
+            g=torch.zeros_like(strength),
+            beta=strength,
             use_qk_l2norm_in_kernel=True,
-        )[0]  # fmt: skip
+        )[0]
         return read
 
     return BetweenMaps(ours, output, recur)

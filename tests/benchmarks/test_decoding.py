@@ -29,9 +29,14 @@ AT_LEAST = 5.0  # times as fast with states
 AT_MOST = 1.2  # times as long as transformers takes
 BEAM = 4
 LIMITS = Limits(
-    warm_up_rounds=1, warm_up_seconds=0.0, least_rounds=5, most_rounds=15, seconds=10.0,
-    patience=60.0, half_width=0.03,
-)  # fmt: skip
+    warm_up_rounds=1,
+    warm_up_seconds=0.0,
+    least_rounds=5,
+    most_rounds=15,
+    seconds=10.0,
+    patience=60.0,
+    half_width=0.03,
+)
 OTHER_FORMS = {
     "attentive_seq2seq": [
         {"form": "luong", "score": "general"},
@@ -59,11 +64,16 @@ def writer(name: str, settings: dict[str, Any]) -> Any:
     sizes = {"mixer": "attention", "position": "sinusoidal", "dim": DIM, "depth": DEPTH}
     torch.manual_seed(0)
     spec = ModelSpec(
-        architecture=name, knobs={"heads": HEADS} if "mixer" in kind.takes else {},
-        input_kind="tokens", input_size=SYMBOLS, output_size=SYMBOLS, length=WRITTEN + 1,
-        others={"context": Input(kind="tokens", size=SYMBOLS, length=SOURCE)}, settings=settings,
+        architecture=name,
+        knobs={"heads": HEADS} if "mixer" in kind.takes else {},
+        input_kind="tokens",
+        input_size=SYMBOLS,
+        output_size=SYMBOLS,
+        length=WRITTEN + 1,
+        others={"context": Input(kind="tokens", size=SYMBOLS, length=SOURCE)},
+        settings=settings,
         **{key: value for key, value in sizes.items() if key in kind.takes},
-    )  # fmt: skip
+    )
     return build_model(spec).eval()
 
 
@@ -110,9 +120,11 @@ def test_states_are_faster_than_reading_all_again(
         return generate(model, {"context": sources}, decoder, start=start(), end=None).tokens
 
     found = ratio(
-        benchmark, f"{name} {settings}, all again / by states",
-        lambda: read_all_again(model, sources), step_by_step,
-    )  # fmt: skip
+        benchmark,
+        f"{name} {settings}, all again / by states",
+        lambda: read_all_again(model, sources),
+        step_by_step,
+    )
     assert found.high > AT_LEAST
 
 
@@ -132,9 +144,14 @@ def test_beam_search_beside_transformers(benchmark: Any) -> None:
 
     def by_theirs() -> Tensor:
         written: Tensor = theirs.generate(
-            input_ids=sources, attention_mask=mask, num_beams=BEAM, do_sample=False,
-            use_cache=True, min_new_tokens=WRITTEN, max_new_tokens=WRITTEN,
-        )  # fmt: skip
+            input_ids=sources,
+            attention_mask=mask,
+            num_beams=BEAM,
+            do_sample=False,
+            use_cache=True,
+            min_new_tokens=WRITTEN,
+            max_new_tokens=WRITTEN,
+        )
         return written[:, 1:]
 
     found = ratio(benchmark, "beam search, ours / transformers", by_ours, by_theirs)

@@ -20,10 +20,18 @@ SHAPE = Shape(batch=4, length=512, dim=256, heads=8)
 def _row(peer: str, ratio: Ratio | None, note: str = "", *, peer_peak: int = 2**20) -> Row:
     did_run = ratio is not None
     return Row(
-        mixer="conv", title="conv causal", shape=SHAPE, peer=peer, seconds=0.012, peak=2**20,
-        peer_seconds=0.01 if did_run else None, ratio=ratio, note=note,
-        peer_peak=peer_peak if did_run else None, is_same=not note if did_run else None,
-    )  # fmt: skip
+        mixer="conv",
+        title="conv causal",
+        shape=SHAPE,
+        peer=peer,
+        seconds=0.012,
+        peak=2**20,
+        peer_seconds=0.01 if did_run else None,
+        ratio=ratio,
+        note=note,
+        peer_peak=peer_peak if did_run else None,
+        is_same=not note if did_run else None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,8 +53,9 @@ def test_a_row_holds_both_times_their_ratio_the_memory_and_a_reason(
 def test_what_is_slower_or_larger_is_said_in_words_too() -> None:
     slow, fast = _row("slow", Ratio(1.2, 1.15, 1.25)), _row("fast", Ratio(1.0, 0.9, 1.1))
     open_, large = (
-        _row("open", Ratio(1.1, 1.0, 1.2)), _row("large", Ratio(1, 1, 1), peer_peak=2**19),
-    )  # fmt: skip
+        _row("open", Ratio(1.1, 1.0, 1.2)),
+        _row("large", Ratio(1, 1, 1), peer_peak=2**19),
+    )
     text = Report(here(), rows=[slow, fast, open_, large]).text()
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     assert lines == [
@@ -65,9 +74,13 @@ def test_controls_and_growth_have_tables() -> None:
         title="conv", shape=SHAPE, itself=Ratio(1.0, 0.99, 1.01), slowed=Ratio(1.05, 1.04, 1.06)
     )
     growth = Growth(
-        title="performer causal", length=2048, seconds=0.1, per_token=Ratio(1.0, 0.98, 1.02),
-        peak=2**21, num_calls=77,
-    )  # fmt: skip
+        title="performer causal",
+        length=2048,
+        seconds=0.1,
+        per_token=Ratio(1.0, 0.98, 1.02),
+        peak=2**21,
+        num_calls=77,
+    )
     text = Report(here(), controls=[control], growths=[growth]).text()
     assert "| conv | 4 × 512 | 1.00 [0.99, 1.01] | 1.05 [1.04, 1.06] |" in text
     assert "| performer causal | 2048 | 100.0 | 1.00 [0.98, 1.02] | 1.0 | 77 |" in text

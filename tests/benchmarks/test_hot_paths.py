@@ -55,14 +55,26 @@ from tests.benchmarks.large_store import (
 pytestmark = pytest.mark.bench
 
 MEASURED = {  # on two cores
-    "list": 2.9, "plan heads": 1.5, "planning": 11.5, "journal": 4.5, "frames": 4.4,
-    "reports": 1.4, "reading": 9.3, "status": 3.7,
-}  # fmt: skip
+    "list": 2.9,
+    "plan heads": 1.5,
+    "planning": 11.5,
+    "journal": 4.5,
+    "frames": 4.4,
+    "reports": 1.4,
+    "reading": 9.3,
+    "status": 3.7,
+}
 SLACK = 1.6
 LIMITS = Limits(
-    warm_up_rounds=1, warm_up_seconds=0.0, least_rounds=5, most_rounds=15, seconds=20.0,
-    patience=60.0, half_width=0.02, least_sample=0.02,
-)  # fmt: skip
+    warm_up_rounds=1,
+    warm_up_seconds=0.0,
+    least_rounds=5,
+    most_rounds=15,
+    seconds=20.0,
+    patience=60.0,
+    half_width=0.02,
+    least_sample=0.02,
+)
 MOST_COMMITS = 2_000
 
 
@@ -166,16 +178,24 @@ def test_committing_a_result(benchmark: Any, memory: Path) -> None:
 def _large_result(index: int) -> Result:
     """A timing of 25 variants, or about so much."""
     return Result(
-        trial_id=f"{index:032}", status=Status.OK, provenance=PLACE, seconds=12.5,
+        trial_id=f"{index:032}",
+        status=Status.OK,
+        provenance=PLACE,
+        seconds=12.5,
         measurements=tuple(
             Measurement(
-                metric="training_step_seconds", value=1e-3 + 1e-6 * number, unit="s",
-                better="lower", subject=number, spread_low=1e-3, spread_high=2e-3,
+                metric="training_step_seconds",
+                value=1e-3 + 1e-6 * number,
+                unit="s",
+                better="lower",
+                subject=number,
+                spread_low=1e-3,
+                spread_high=2e-3,
             )
             for number in range(50)
         ),
         points=points("bits_per_character", "bit", 2.5),
-    )  # fmt: skip
+    )
 
 
 def test_building_a_frame(benchmark: Any) -> None:
@@ -213,9 +233,12 @@ def test_rendering_a_report(benchmark: Any, tmp_path: Path) -> None:
         return len(page) + sum(len(_figure()) for _ in range(NUM_FIGURES))
 
     check(
-        benchmark, "reports", lambda: render("own", [sweep], tmp_path), plain,
+        benchmark,
+        "reports",
+        lambda: render("own", [sweep], tmp_path),
+        plain,
         "the report of 2,000 trials",
-    )  # fmt: skip
+    )
     assert len(list((tmp_path / "own" / "figures").glob("*.svg"))) >= NUM_FIGURES
 
 

@@ -25,9 +25,11 @@ def _little_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(
-    limits: Limits = LIMITS, seed: int = 0, settle: Callable[[], object] = lambda: None,
+    limits: Limits = LIMITS,
+    seed: int = 0,
+    settle: Callable[[], object] = lambda: None,
     **seconds: Callable[[], float],
-) -> Times:  # fmt: skip
+) -> Times:
     """A contest by a clock that moves only when a contestant works, by its seconds."""
     now = [0.0]
 

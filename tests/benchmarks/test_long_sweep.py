@@ -141,9 +141,10 @@ def test_the_same_as_trials_of_ray_tune(
 
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
     tuner = tune.Tuner(
-        _count, param_space={"dim": tune.grid_search(list(range(1, NUM_TUNE_TRIALS + 1)))},
+        _count,
+        param_space={"dim": tune.grid_search(list(range(1, NUM_TUNE_TRIALS + 1)))},
         run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
-    )  # fmt: skip
+    )
     start = time.perf_counter()
     grid = benchmark.pedantic(tuner.fit, rounds=1, iterations=1)
     each = (time.perf_counter() - start) / NUM_TUNE_TRIALS
@@ -165,7 +166,15 @@ def _count(config: dict[str, int]) -> dict[str, float]:
     from models import ModelSpec, build_model
 
     spec = ModelSpec(
-        architecture="classifier", mixer="fnet", knobs={}, position="none", dim=config["dim"],
-        depth=1, length=49, input_kind="vectors", input_size=16, output_size=10,
-    )  # fmt: skip
+        architecture="classifier",
+        mixer="fnet",
+        knobs={},
+        position="none",
+        dim=config["dim"],
+        depth=1,
+        length=49,
+        input_kind="vectors",
+        input_size=16,
+        output_size=10,
+    )
     return {"num_parameters": float(sum(p.numel() for p in build_model(spec).parameters()))}

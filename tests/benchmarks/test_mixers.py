@@ -35,9 +35,14 @@ DOCUMENT = os.environ.get("BAKEOFF_BENCHMARKS")
 LATER = os.environ.get("BAKEOFF_BENCHMARKS_LATER")
 LIMITS = Limits()
 _LINEAR = (
-    "performer", "linear_transformer", "retention", "mamba2", "delta_net", "gated_delta",
+    "performer",
+    "linear_transformer",
+    "retention",
+    "mamba2",
+    "delta_net",
+    "gated_delta",
     "kimi_delta",
-)  # fmt: skip
+)
 LINEAR = [pairing for pairing in PAIRINGS if pairing.mixer in _LINEAR and pairing.is_causal] + [
     Pairing(mixer=name, is_causal=True, peers=()) for name in ("gla", "rwkv7")
 ]

@@ -101,7 +101,12 @@ def test_memory_is_what_a_pass_takes_beyond_parameters_and_input() -> None:
 )
 def test_the_interval_decides_the_verdict(low: float, high: float, verdict: str) -> None:
     row = Row(
-        mixer="conv", title="conv", shape=SHAPE, peer="other", seconds=1.0, peak=1,
+        mixer="conv",
+        title="conv",
+        shape=SHAPE,
+        peer="other",
+        seconds=1.0,
+        peak=1,
         ratio=Ratio(1.0, low, high),
-    )  # fmt: skip
+    )
     assert row.verdict == verdict

@@ -44,9 +44,12 @@ def recurrent(kind: type[nn.RNNBase]) -> Adapter:
 
     def adapt(ours: Any) -> nn.Module:
         theirs = kind(
-            ours.dim, ours.hidden, num_layers=ours.layers, batch_first=True,
+            ours.dim,
+            ours.hidden,
+            num_layers=ours.layers,
+            batch_first=True,
             bidirectional=ours.num_directions == 2,
-        )  # fmt: skip
+        )
         theirs.load_state_dict(ours.network.state_dict())
         return first_of_tuple(theirs)
 
@@ -93,10 +96,14 @@ def _padded(conv: nn.Conv1d, ours: Any) -> nn.Conv1d:
     """The same convolution, dilated as ours, which pads by itself."""
     span = ours.dilation * (ours.kernel_size - 1)
     theirs = nn.Conv1d(
-        conv.in_channels, conv.out_channels, ours.kernel_size, dilation=ours.dilation,
-        groups=conv.groups, bias=conv.bias is not None,
+        conv.in_channels,
+        conv.out_channels,
+        ours.kernel_size,
+        dilation=ours.dilation,
+        groups=conv.groups,
+        bias=conv.bias is not None,
         padding=span if ours.is_causal else span // 2,
-    )  # fmt: skip
+    )
     theirs.load_state_dict(conv.state_dict())
     return theirs
 
@@ -113,9 +120,14 @@ class MultiheadAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         hidden = None if self.hidden is None else self.hidden[: x.shape[1], : x.shape[1]]
         mixed: Tensor = self.layer(
-            x, x, x, need_weights=self.weights, average_attn_weights=False,
-            attn_mask=hidden, is_causal=hidden is not None,
-        )[0]  # fmt: skip
+            x,
+            x,
+            x,
+            need_weights=self.weights,
+            average_attn_weights=False,
+            attn_mask=hidden,
+            is_causal=hidden is not None,
+        )[0]
         return mixed
 
 

@@ -55,17 +55,25 @@ class Host:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on this host to its end; `seconds` is its limit."""
         return subprocess.run(
-            [*self._inside, *command], env=dict(environment), text=True, timeout=seconds,
-            capture_output=True, check=False,
-        )  # fmt: skip
+            [*self._inside, *command],
+            env=dict(environment),
+            text=True,
+            timeout=seconds,
+            capture_output=True,
+            check=False,
+        )
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """Start a command on this host, in a session of its own; what it says goes to `log`."""
         with log.open("a") as file:
             process = subprocess.Popen(
-                [*self._inside, *command], env=dict(environment), stdin=subprocess.DEVNULL,
-                stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+                [*self._inside, *command],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self._started.append(process)
 
     def cut_off(self) -> None:

@@ -73,8 +73,12 @@ def environment(host: Host) -> dict[str, str]:
     """What `deploy/ray.env` says, a home on the host's own disk, and little else."""
     lines = (ROOT / "deploy" / "ray.env").read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    return {"HOME": str(host.folder), "PATH": f"{BIN}:{os.environ['PATH']}",
-            "MLFLOW_DISABLE_TELEMETRY": "true", **settings}  # fmt: skip
+    return {
+        "HOME": str(host.folder),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        **settings,
+    }
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,24 +108,58 @@ def give_token(host: Host) -> None:
 
 
 def start_store(host: Host) -> None:
-    start(host, "mlflow", "mlflow", "server", "--host", host.address, "--port", "5000",
-          "--workers", "1", "--allowed-hosts", f"{host.address}:5000",
-          "--backend-store-uri", f"sqlite:///{host.folder}/mlflow.db",
-          "--artifacts-destination", f"{host.folder}/artifacts")  # fmt: skip
+    start(
+        host,
+        "mlflow",
+        "mlflow",
+        "server",
+        "--host",
+        host.address,
+        "--port",
+        "5000",
+        "--workers",
+        "1",
+        "--allowed-hosts",
+        f"{host.address}:5000",
+        "--backend-store-uri",
+        f"sqlite:///{host.folder}/mlflow.db",
+        "--artifacts-destination",
+        f"{host.folder}/artifacts",
+    )
     wait_until(lambda: answers(f"http://{host.address}:5000/health"), 90, log_of(host, "mlflow"))
 
 
 def start_head(host: Host) -> None:
-    start(host, "head", "ray", "start", "--head", "--block", "--port=6379", "--num-cpus=0",
-          f"--node-ip-address={host.address}", f"--dashboard-host={host.address}",
-          f"--temp-dir={host.folder}", "--object-store-memory=100000000")  # fmt: skip
+    start(
+        host,
+        "head",
+        "ray",
+        "start",
+        "--head",
+        "--block",
+        "--port=6379",
+        "--num-cpus=0",
+        f"--node-ip-address={host.address}",
+        f"--dashboard-host={host.address}",
+        f"--temp-dir={host.folder}",
+        "--object-store-memory=100000000",
+    )
     wait_until(lambda: is_up(host, "head"), 60, log_of(host, "head"))
 
 
 def start_worker(host: Host, head: Host) -> None:
-    start(host, "worker", "ray", "start", "--block", f"--address={head.address}:6379",
-          f"--node-ip-address={host.address}", "--num-cpus=1", '--resources={"timing": 1}',
-          "--object-store-memory=100000000")  # fmt: skip
+    start(
+        host,
+        "worker",
+        "ray",
+        "start",
+        "--block",
+        f"--address={head.address}:6379",
+        f"--node-ip-address={host.address}",
+        "--num-cpus=1",
+        '--resources={"timing": 1}',
+        "--object-store-memory=100000000",
+    )
     wait_until(lambda: is_up(host, "worker"), 60, log_of(host, "worker"))
 
 
@@ -195,10 +233,10 @@ def test_nothing_is_left_of_hosts_whose_block_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "code"), [({"RAY_AUTH_MODE": "disabled"}, REFUSED),
-                        ({"RAY_AUTH_TOKEN": "f" * 64}, UNAVAILABLE)],
+    ("token", "code"),
+    [({"RAY_AUTH_MODE": "disabled"}, REFUSED), ({"RAY_AUTH_TOKEN": "f" * 64}, UNAVAILABLE)],
     ids=["none", "wrong"],
-)  # fmt: skip
+)
 def test_a_laptop_without_the_token_is_sent_away(
     cluster: Cluster, token: dict[str, str], code: int
 ) -> None:
@@ -219,17 +257,28 @@ def own_file(cluster: Cluster) -> str:
     work = Workplace(cluster.laptop.disk)
     work.mixers("own_mixers", pause=0.5)
     work.ablation(
-        "several_hosts", mixer="own_mixers:Slow", values=[1e-3, 3e-3, 1e-2, 3e-2],
-        probes=["quality"], steps=10, seeds=2,
-    )  # fmt: skip
+        "several_hosts",
+        mixer="own_mixers:Slow",
+        values=[1e-3, 3e-3, 1e-2, 3e-2],
+        probes=["quality"],
+        steps=10,
+        seeds=2,
+    )
     return str(cluster.laptop.folder / "several_hosts.py")
 
 
 def test_a_sweep_outlives_a_host_that_is_cut_off(cluster: Cluster) -> None:
     sent = cluster.bakeoff(
-        cluster.laptop, "submit", own_file(cluster), "--address", cluster.dashboard,
-        "--tracking-uri", cluster.tracking_uri, "--out", str(cluster.out),
-    )  # fmt: skip
+        cluster.laptop,
+        "submit",
+        own_file(cluster),
+        "--address",
+        cluster.dashboard,
+        "--tracking-uri",
+        cluster.tracking_uri,
+        "--out",
+        str(cluster.out),
+    )
     assert sent.returncode == DONE, sent.stderr
     wait_until(lambda: num_ok(cluster) >= 3, 120)
     wait_until(lambda: is_training(cluster, cluster.lost), 60)

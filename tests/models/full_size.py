@@ -31,13 +31,18 @@ def full_size(name: str, *, num_classes: int = 1000, **changes: Any) -> ModelSpe
 
 def _of_images(side: int, num_classes: int) -> dict[str, Any]:
     return {
-        "length": side**2, "input_kind": "image", "input_size": 3, "grid": (side, side),
+        "length": side**2,
+        "input_kind": "image",
+        "input_size": 3,
+        "grid": (side, side),
         "output_size": num_classes,
-    }  # fmt: skip
+    }
 
 
 def _of_text(named: Preset) -> dict[str, Any]:
     return {
-        "length": named.length, "input_kind": "tokens", "input_size": named.vocabulary,
+        "length": named.length,
+        "input_kind": "tokens",
+        "input_size": named.vocabulary,
         "output_size": named.vocabulary,
-    }  # fmt: skip
+    }

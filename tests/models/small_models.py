@@ -45,11 +45,16 @@ def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSp
     if changes.get("input_kind") == "image":
         first = _input(INPUTS, kind, "image")
     fields: dict[str, Any] = {
-        "architecture": architecture, "knobs": {}, "output_size": SYMBOLS, "length": first.length,
-        "input_kind": first.kind, "input_size": first.size, "grid": first.grid,
+        "architecture": architecture,
+        "knobs": {},
+        "output_size": SYMBOLS,
+        "length": first.length,
+        "input_kind": first.kind,
+        "input_size": first.size,
+        "grid": first.grid,
         "others": dict(zip([name for name in kind.reads if name != INPUTS], others, strict=True)),
         **{name: part for name, part in parts.items() if name in kind.takes},
-    }  # fmt: skip
+    }
     of_spec = {name: value for name, value in changes.items() if name in fields}
     settings = {name: value for name, value in changes.items() if name not in fields}
     return ModelSpec(**(fields | of_spec), settings=settings)

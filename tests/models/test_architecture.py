@@ -72,9 +72,15 @@ def test_what_declares_nothing_may_be_asked_for_anything_but_a_sequence_without_
 
 def test_only_what_has_steps_and_answers_with_next_symbols_or_a_sequence_can_write() -> None:
     assert {name for name in ARCHITECTURES if architecture_class(name).can_write()} == {
-        "language_model", "translator", "seq2seq", "attentive_seq2seq", "conv_seq2seq", "bytenet",
-        "captioner", "show_attend_tell",
-    }  # fmt: skip
+        "language_model",
+        "translator",
+        "seq2seq",
+        "attentive_seq2seq",
+        "conv_seq2seq",
+        "bytenet",
+        "captioner",
+        "show_attend_tell",
+    }
     assert Stepping.can_write()
     assert not Bare.can_write()
 
@@ -91,9 +97,14 @@ def test_a_bare_network_needs_no_sizes_but_those_of_its_inputs() -> None:
 
 def test_a_spec_with_several_inputs_is_read_back_and_old_ones_are_spelt_as_before() -> None:
     one = ModelSpec(
-        architecture="vit", length=64, input_kind="image", input_size=3, output_size=7, grid=(8, 8),
+        architecture="vit",
+        length=64,
+        input_kind="image",
+        input_size=3,
+        output_size=7,
+        grid=(8, 8),
         others={"context": TOKENS, "picture": IMAGE},
-    )  # fmt: skip
+    )
     assert ModelSpec.of_spelling(one.spelling) == one
     assert list(one.inputs) == ["inputs", "context", "picture"]
     plain = ModelSpec(

@@ -35,9 +35,13 @@ from tests.models.small_models import (
 TOKENS = 5  # that are written or read one by one
 END, MOST, SOURCE_TOKENS = 2, 4, 4  # of exhaustive search; of the second source
 OF_EXCITATION = (
-    "ratio", "has_excitation_bias", "se_squeeze", "excitation", "channel_attention_place",
+    "ratio",
+    "has_excitation_bias",
+    "se_squeeze",
+    "excitation",
+    "channel_attention_place",
     "channel_attention_stages",
-)  # fmt: skip
+)
 OF_CNN = "blocks", "stem", "encoder_width"  # beside words
 OF_CBAM = "cbam_squeeze", "cbam_order", "cbam_window"
 OF_MAP_ATTENTION = "attention_stages", "heads", "has_relative_logits"
@@ -253,12 +257,14 @@ def is_knob(name: str, knob: str) -> bool:
 Law = Callable[[str], None]
 OF_ALL: tuple[Law, ...] = (flops_are_counted, every_knob_has_an_effect)
 OF_WRITERS: tuple[Law, ...] = (
-    a_beam_of_one_is_greedy, steps_are_the_teacher_forced_form,
+    a_beam_of_one_is_greedy,
+    steps_are_the_teacher_forced_form,
     a_beam_of_all_hypotheses_is_exhaustive_search,
-)  # fmt: skip
+)
 OF_WRITERS_ABOUT_A_SOURCE: tuple[Law, ...] = (
-    padding_of_a_source_is_never_read, all_of_a_source_is_read,
-)  # fmt: skip
+    padding_of_a_source_is_never_read,
+    all_of_a_source_is_read,
+)
 
 
 def laws_of(name: str) -> tuple[Law, ...]:
@@ -277,9 +283,10 @@ def is_padded_source(kind: type[Architecture]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "law"), [(name, law) for name in ARCHITECTURES for law in laws_of(name)],
+    ("name", "law"),
+    [(name, law) for name in ARCHITECTURES for law in laws_of(name)],
     ids=lambda value: getattr(value, "__name__", value),
-)  # fmt: skip
+)
 def test_laws(name: str, law: Law) -> None:
     law(name)
 

@@ -112,9 +112,12 @@ def test_a_slot_whose_hypothesis_ends_is_refilled() -> None:
     writer.logits[1, 1, 0, 0] = 0.0
     writer.logits[1, 1, 0, 1] = torch.tensor([1e-9, 1e-9, 1.0, 1e-9]).log()
     found = generate(
-        writer, {"source": torch.tensor([0])}, Decoder(beam=2, length_penalty=9.0, max_length=3),
-        start=torch.tensor([[0]]), end=END,
-    )  # fmt: skip
+        writer,
+        {"source": torch.tensor([0])},
+        Decoder(beam=2, length_penalty=9.0, max_length=3),
+        start=torch.tensor([[0]]),
+        end=END,
+    )
     assert found.rows() == [[1]]
 
 
@@ -123,9 +126,12 @@ def test_what_did_not_end_is_cut_filled_and_counted() -> None:
     writer.logits[2, :, :, :, END] = -torch.inf  # the second source never ends
     for beam in (1, 3):
         found = generate(
-            writer, {"source": torch.tensor([0, 1])}, Decoder(beam=beam, max_length=6),
-            start=torch.zeros(2, 1).long(), end=END,
-        )  # fmt: skip
+            writer,
+            {"source": torch.tensor([0, 1])},
+            Decoder(beam=beam, max_length=6),
+            start=torch.zeros(2, 1).long(),
+            end=END,
+        )
         assert found.num_cut == 1
         assert found.has_ended.tolist() == [True, False]
         assert found.lengths[1] == 6 == found.tokens.shape[1]

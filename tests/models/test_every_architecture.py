@@ -55,8 +55,12 @@ FITTING = [
 # A vision transformer is held against a classifier of its patches, in a file of its own.
 OF_SEQUENCES = [each for each in FITTING if each.grid is None]
 COUNTED_BY_HAND = (
-    "language_model", "masked_language_model", "tagger", "classifier", "pair_classifier",
-)  # fmt: skip
+    "language_model",
+    "masked_language_model",
+    "tagger",
+    "classifier",
+    "pair_classifier",
+)
 every_model = pytest.mark.parametrize(
     "model_spec", OF_SEQUENCES, ids=lambda s: f"{s.architecture}-{s.mixer}"
 )

@@ -53,9 +53,13 @@ class Case:
         if self.position:  # heads of one pair would not tell the angles of RoPE apart
             knobs = {"heads": 2} | knobs
         mixer = build_mixer(
-            self.name, dim=DIM, max_length=max_length, is_causal=self.is_causal,
-            position=self.position, **knobs,
-        )  # fmt: skip
+            self.name,
+            dim=DIM,
+            max_length=max_length,
+            is_causal=self.is_causal,
+            position=self.position,
+            **knobs,
+        )
         return mixer.to(dtype).eval()
 
     def stack(self, depth: int) -> list[Mixer]:
@@ -608,9 +612,13 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
     dim = 64  # where neither padding to whole vectors nor a library's constants weigh much
     knobs = {case.knob: case.value} if case.knob else {}
     mixer = build_mixer(
-        case.name, dim=dim, max_length=length, is_causal=case.is_causal, position=case.position,
+        case.name,
+        dim=dim,
+        max_length=length,
+        is_causal=case.is_causal,
+        position=case.position,
         **knobs,
-    )  # fmt: skip
+    )
     if not mixer.has_bytes_formula():
         with pytest.raises(ModelError, match=f"{case.name} gives no formula for"):
             mixer.forward_bytes(length, batch)
@@ -632,9 +640,12 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
 def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
     """Or the formula refuses."""
     mixer = build_mixer(
-        case.name, dim=64, max_length=320, is_causal=case.is_causal,
+        case.name,
+        dim=64,
+        max_length=320,
+        is_causal=case.is_causal,
         **({case.knob: case.value} if case.knob else {}),
-    )  # fmt: skip
+    )
     x, context = sequence(1, 160, 64).float(), sequence(1, 320, 64, seed=2).float()
     with suppress(ModelError):
         expected = mixer.forward_bytes(160, 1, context_length=320)

@@ -24,9 +24,12 @@ def test_a_preset_has_the_published_parameters(name: str) -> None:
 
 # Counted by transformers 5.13 from the published configurations; see tests/parity.
 BY_TRANSFORMERS = {
-    "gpt2_medium": 354_823_168, "gpt2_large": 774_030_080, "gpt2_xl": 1_557_611_200,
-    "smollm_135m": 134_515_008, "smollm_360m": 361_821_120,
-}  # fmt: skip
+    "gpt2_medium": 354_823_168,
+    "gpt2_large": 774_030_080,
+    "gpt2_xl": 1_557_611_200,
+    "smollm_135m": 134_515_008,
+    "smollm_360m": 361_821_120,
+}
 
 
 @pytest.mark.parametrize("name", BY_TRANSFORMERS)

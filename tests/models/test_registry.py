@@ -162,8 +162,11 @@ def test_an_absolute_position_inside_a_mixer_is_refused(position: str) -> None:
 
 def test_which_positions_are_relative() -> None:
     assert [name for name in POSITIONS if relative_position(name)] == [
-        "shaw", "t5", "rope", "alibi",
-    ]  # fmt: skip
+        "shaw",
+        "t5",
+        "rope",
+        "alibi",
+    ]
 
 
 @pytest.mark.parametrize("value", [0, -1, 8.0, True, "8"])

@@ -61,8 +61,9 @@ def test_gradients_are_those_of_plain_autograd(
 ) -> None:
     """To rounding, of every parameter, the source's encoder included; dropout is drawn again."""
     own: dict[str, dict[str, Any]] = {
-        "linformer": {"sharing": "layerwise"}, "lsh_attention": {"chunk": 3}
-    }  # fmt: skip
+        "linformer": {"sharing": "layerwise"},
+        "lsh_attention": {"chunk": 3},
+    }
     knobs = own.get(mixer, {})
     model = build(spec(architecture, mixer, depth=3, knobs=knobs, **settings)).double()
     kept, found = (gradients(model, way) for way in BOTH)

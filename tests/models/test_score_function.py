@@ -32,9 +32,13 @@ def test_the_term_is_nothing_but_a_gradient() -> None:
         torch.tensor([x, y], requires_grad=True) for x, y in ((-1.0, -2.0), (4.0, 5.0))
     )
     term = score_term(
-        costs * 1, torch.tensor([0.25, 0.75]), Choices(log_p, entropy), torch.tensor(2.0),
-        score_weight=0.1, entropy_weight=0.2,
-    )  # fmt: skip
+        costs * 1,
+        torch.tensor([0.25, 0.75]),
+        Choices(log_p, entropy),
+        torch.tensor(2.0),
+        score_weight=0.1,
+        entropy_weight=0.2,
+    )
     assert term.item() == 0
     term.backward()
     assert costs.grad is None, "a cost has its own gradient already"
@@ -92,8 +96,9 @@ def test_only_a_model_that_samples_so_returns_more_and_only_in_training() -> Non
         outputs = model(tokens)
         assert isinstance(outputs, Outputs)
         assert {k: list(v.shape) for k, v in outputs.auxiliary.items()} == {
-            "log_probability": [len(tokens)], "entropy": [len(tokens)],
-        }  # fmt: skip
+            "log_probability": [len(tokens)],
+            "entropy": [len(tokens)],
+        }
     assert isinstance(model.eval()(tokens), Tensor)
     assert all(mixer.choices is None for mixer in model.modules() if hasattr(mixer, "choices"))
 

@@ -47,9 +47,16 @@ def test_latent_attention_is_that_of_deepseek_v2(query_rank: int | None) -> None
     assert isinstance(ours, LatentAttention)
     assert ours.norm is not None
     config = DeepseekV2Config(
-        hidden_size=DIM, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=query_rank,
-        kv_lora_rank=6, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, head_dim=4,
-    )  # fmt: skip
+        hidden_size=DIM,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        q_lora_rank=query_rank,
+        kv_lora_rank=6,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=4,
+        v_head_dim=8,
+        head_dim=4,
+    )
     config._attn_implementation = "eager"
     attention = theirs.DeepseekV2Attention(config, 0).eval()
     ups = [up.weight.data.view(2, 8, 6) for up in (ours.key, ours.value)]
@@ -85,8 +92,11 @@ def test_differential_attention_is_that_of_diffllama(layer: int) -> None:
     assert ours.head_norm is not None
     ours.head_norm.weight.data.fill_(1.0)
     config = DiffLlamaConfig(
-        hidden_size=DIM, num_attention_heads=4, num_key_value_heads=4, rms_norm_eps=1e-5,
-    )  # fmt: skip
+        hidden_size=DIM,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        rms_norm_eps=1e-5,
+    )
     config._attn_implementation = "eager"
     attention = DiffLlamaAttention(config, layer).eval()
     # Theirs has the first halves of all heads first; ours has each head's two side by side.

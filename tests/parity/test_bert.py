@@ -41,9 +41,13 @@ NAMES = {
     r"^head": "classifier",
 }
 SIZES = {
-    "vocab_size": SYMBOLS, "hidden_size": DIM, "num_hidden_layers": DEPTH,
-    "num_attention_heads": HEADS, "intermediate_size": 4 * DIM, "max_position_embeddings": LENGTH,
-}  # fmt: skip
+    "vocab_size": SYMBOLS,
+    "hidden_size": DIM,
+    "num_hidden_layers": DEPTH,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 4 * DIM,
+    "max_position_embeddings": LENGTH,
+}
 
 
 def ours(architecture: str, outputs: int, *, pairs: bool = False, **settings: Any) -> Architecture:
@@ -51,12 +55,20 @@ def ours(architecture: str, outputs: int, *, pairs: bool = False, **settings: An
     torch.manual_seed(0)
     model = build_model(
         ModelSpec(
-            architecture=architecture, mixer="attention", knobs={"heads": HEADS, "bias": True},
-            position="learned", dim=DIM, depth=DEPTH, length=LENGTH, input_kind="tokens",
-            input_size=SYMBOLS, output_size=outputs, settings=settings,
+            architecture=architecture,
+            mixer="attention",
+            knobs={"heads": HEADS, "bias": True},
+            position="learned",
+            dim=DIM,
+            depth=DEPTH,
+            length=LENGTH,
+            input_kind="tokens",
+            input_size=SYMBOLS,
+            output_size=outputs,
+            settings=settings,
             others={"segments": Input(kind="tokens", size=2, length=LENGTH)} if pairs else {},
         )
-    )  # fmt: skip
+    )
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     return model.double().eval()

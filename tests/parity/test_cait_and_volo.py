@@ -79,10 +79,12 @@ def take_block(theirs: Any, ours: Block | ClassBlock) -> None:
     mlp = cast("Any", ours.mlp)
     take(
         [
-            (theirs.norm1, norms[0]), (theirs.norm2, ours.mlp_norm),
-            (theirs.mlp.fc1, mlp.expand), (theirs.mlp.fc2, mlp.contract),
+            (theirs.norm1, norms[0]),
+            (theirs.norm2, ours.mlp_norm),
+            (theirs.mlp.fc1, mlp.expand),
+            (theirs.mlp.fc2, mlp.contract),
         ]
-    )  # fmt: skip
+    )
     if hasattr(theirs, "gamma_1"):
         theirs.gamma_1.data, theirs.gamma_2.data = (cast("Any", each.scale).data for each in sums)
 
@@ -126,10 +128,19 @@ def take_volo(theirs: Any, ours: Any) -> None:
 def small(architecture: str, mixer: str, bias: bool | str, **settings: Any) -> Any:
     torch.manual_seed(0)
     spec = ModelSpec(
-        architecture=architecture, mixer=mixer, position="learned", dim=DIM, depth=3,
-        knobs={"heads": HEADS, "bias": bias}, length=32 * 48, input_kind="image", input_size=3,
-        output_size=CLASSES, grid=(32, 48), settings=settings,
-    )  # fmt: skip
+        architecture=architecture,
+        mixer=mixer,
+        position="learned",
+        dim=DIM,
+        depth=3,
+        knobs={"heads": HEADS, "bias": bias},
+        length=32 * 48,
+        input_kind="image",
+        input_size=3,
+        output_size=CLASSES,
+        grid=(32, 48),
+        settings=settings,
+    )
     return moved(build_model(spec).double())
 
 
@@ -158,9 +169,14 @@ def test_cait_is_that_of_timm(class_depth: int) -> None:
     ours = small("cait", "talking_heads", True, patch=8, class_depth=class_depth, layer_scale=0.3)
 
     theirs = Cait(
-        img_size=cast("Any", (32, 48)), patch_size=8, num_classes=CLASSES, embed_dim=DIM, depth=3,
-        num_heads=HEADS, depth_token_only=class_depth,
-    )  # fmt: skip
+        img_size=cast("Any", (32, 48)),
+        patch_size=8,
+        num_classes=CLASSES,
+        embed_dim=DIM,
+        depth=3,
+        num_heads=HEADS,
+        depth_token_only=class_depth,
+    )
     take_cait(theirs.double().eval(), ours)
     same_outputs_and_gradients(ours, theirs, IMAGES, 1e-9)
 
@@ -171,14 +187,26 @@ def test_volo_is_that_of_timm(has_token_head: bool) -> None:
     from timm.models.volo import VOLO
 
     ours = small(
-        "volo", "attention", "output", patch=4, stem_width=6, outlook_depth=2, outlook_dim=8,
-        outlook_heads=2, has_token_head=has_token_head,
-    )  # fmt: skip
+        "volo",
+        "attention",
+        "output",
+        patch=4,
+        stem_width=6,
+        outlook_depth=2,
+        outlook_dim=8,
+        outlook_heads=2,
+        has_token_head=has_token_head,
+    )
     theirs = VOLO(
-        [2, 1, 2, 0], img_size=cast("Any", (32, 48)), num_classes=CLASSES, patch_size=4,
-        stem_hidden_dim=6, embed_dims=[8, DIM, DIM, DIM], num_heads=[2, HEADS, HEADS, HEADS],
+        [2, 1, 2, 0],
+        img_size=cast("Any", (32, 48)),
+        num_classes=CLASSES,
+        patch_size=4,
+        stem_hidden_dim=6,
+        embed_dims=[8, DIM, DIM, DIM],
+        num_heads=[2, HEADS, HEADS, HEADS],
         use_aux_head=has_token_head,
-    )  # fmt: skip
+    )
     take_volo(theirs.double().eval(), ours)
     same_outputs_and_gradients(ours, theirs, IMAGES, 1e-9)
 

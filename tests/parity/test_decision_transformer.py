@@ -48,12 +48,20 @@ def ours() -> Architecture:
     }
     model = build_model(
         ModelSpec(
-            architecture="decision_transformer", mixer="attention",
-            knobs={"heads": HEADS, "bias": True}, position="none", dim=DIM, depth=DEPTH,
-            length=STEPS, input_kind="vectors", input_size=STATE, output_size=ACTION,
-            settings={"return_scale": 10.0}, others=others,
+            architecture="decision_transformer",
+            mixer="attention",
+            knobs={"heads": HEADS, "bias": True},
+            position="none",
+            dim=DIM,
+            depth=DEPTH,
+            length=STEPS,
+            input_kind="vectors",
+            input_size=STATE,
+            output_size=ACTION,
+            settings={"return_scale": 10.0},
+            others=others,
         )
-    )  # fmt: skip
+    )
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     return model.double().eval()
@@ -64,9 +72,13 @@ def with_weights_of(model: Architecture) -> nn.Module:
     from transformers import DecisionTransformerConfig, DecisionTransformerModel
 
     config = DecisionTransformerConfig(
-        state_dim=STATE, act_dim=ACTION, hidden_size=DIM, max_ep_len=LIMIT, n_layer=DEPTH,
+        state_dim=STATE,
+        act_dim=ACTION,
+        hidden_size=DIM,
+        max_ep_len=LIMIT,
+        n_layer=DEPTH,
         n_head=HEADS,
-    )  # fmt: skip
+    )
     theirs: Any = DecisionTransformerModel(config).double().eval()
     missing, unexpected = theirs.load_state_dict(renamed(model), strict=False)
     unused = [f"predict_{of}.{kind}" for of in ("return", "state") for kind in ("bias", "weight")]
@@ -104,9 +116,12 @@ def episode() -> dict[str, Tensor]:
 
 def said(theirs: nn.Module, given: dict[str, Tensor], mask: Tensor | None) -> Tensor:
     found: Any = theirs(
-        states=given[INPUTS], actions=given[ACTIONS], returns_to_go=given[RETURNS] / 10,
-        timesteps=given[TIMES], attention_mask=None if mask is None else mask.long(),
-    )  # fmt: skip
+        states=given[INPUTS],
+        actions=given[ACTIONS],
+        returns_to_go=given[RETURNS] / 10,
+        timesteps=given[TIMES],
+        attention_mask=None if mask is None else mask.long(),
+    )
     actions: Tensor = found.action_preds
     return actions
 

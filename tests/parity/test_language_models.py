@@ -97,10 +97,16 @@ def test_a_llama_with_grouped_queries_is_that_of_transformers() -> None:
 
     ours = small("smollm_135m", key_value_heads=1)
     config = LlamaConfig(
-        vocab_size=SYMBOLS, hidden_size=DIM, num_hidden_layers=DEPTH, num_attention_heads=HEADS,
-        num_key_value_heads=1, intermediate_size=64, rms_norm_eps=1e-5, tie_word_embeddings=True,
+        vocab_size=SYMBOLS,
+        hidden_size=DIM,
+        num_hidden_layers=DEPTH,
+        num_attention_heads=HEADS,
+        num_key_value_heads=1,
+        intermediate_size=64,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
         max_position_embeddings=LENGTH,
-    )  # fmt: skip
+    )
     theirs = LlamaForCausalLM(config).double().eval()
     weights = renamed(ours, OF_LLAMA)
     for layer in range(DEPTH):
@@ -149,11 +155,14 @@ def test_sizes_of_smollm_are_those_of_transformers(name: str) -> None:
 
     named, fields = preset(name), preset(name).fields
     config = LlamaConfig(
-        vocab_size=named.vocabulary, hidden_size=fields["dim"], num_hidden_layers=fields["depth"],
-        num_attention_heads=fields["heads"], num_key_value_heads=fields["key_value_heads"],
+        vocab_size=named.vocabulary,
+        hidden_size=fields["dim"],
+        num_hidden_layers=fields["depth"],
+        num_attention_heads=fields["heads"],
+        num_key_value_heads=fields["key_value_heads"],
         intermediate_size=round(fields["dim"] * fields["feed_forward_ratio"]),
         tie_word_embeddings=True,
-    )  # fmt: skip
+    )
     assert counted(LlamaForCausalLM, config) == whole(name)
 
 

@@ -33,14 +33,19 @@ def ours(grid: tuple[int, int]) -> LeViT:
     sizes = {"dims": DIMS, "depths": DEPTHS, "heads": HEADS}
     return built(
         ModelSpec(
-            architecture="levit", length=grid[0] * grid[1], input_kind="image", input_size=3,
-            grid=grid, output_size=CLASSES,
+            architecture="levit",
+            length=grid[0] * grid[1],
+            input_kind="image",
+            input_size=3,
+            grid=grid,
+            output_size=CLASSES,
             settings={
-                "key_dim": KEY_DIM, "halvings": 4,
+                "key_dim": KEY_DIM,
+                "halvings": 4,
                 **{name: "-".join(map(str, each)) for name, each in sizes.items()},
             },
         )
-    )  # fmt: skip
+    )
 
 
 def built(spec: ModelSpec, *, by: float = 0.3, number: int = 16) -> LeViT:
@@ -101,10 +106,18 @@ def _part_of_head(found: re.Match[str]) -> str:
 
 
 def theirs_of_timm(model: LeViT, grid: tuple[int, int]) -> Any:
-    theirs = timm().models.levit.LevitDistilled(
-        img_size=grid, num_classes=CLASSES, embed_dim=DIMS, key_dim=KEY_DIM, depth=DEPTHS,
-        num_heads=HEADS,
-    ).double()  # fmt: skip
+    theirs = (
+        timm()
+        .models.levit.LevitDistilled(
+            img_size=grid,
+            num_classes=CLASSES,
+            embed_dim=DIMS,
+            key_dim=KEY_DIM,
+            depth=DEPTHS,
+            num_heads=HEADS,
+        )
+        .double()
+    )
     theirs.load_state_dict(of_timm(model))
     return theirs
 
@@ -199,9 +212,13 @@ def test_it_is_that_of_transformers() -> None:
     grid = (96, 96)
     model = ours(grid)
     config = LevitConfig(
-        image_size=grid[0], hidden_sizes=DIMS, num_attention_heads=HEADS, depths=DEPTHS,
-        key_dim=(KEY_DIM,) * 3, num_labels=CLASSES,
-    )  # fmt: skip
+        image_size=grid[0],
+        hidden_sizes=DIMS,
+        num_attention_heads=HEADS,
+        depths=DEPTHS,
+        key_dim=(KEY_DIM,) * 3,
+        num_labels=CLASSES,
+    )
     theirs = LevitForImageClassificationWithTeacher(config).double()
     theirs.load_state_dict(of_transformers(model))
     assert_alike(model, theirs.eval(), grid)

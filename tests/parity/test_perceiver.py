@@ -32,11 +32,16 @@ def perceiver(sizes: dict[str, Any] = SIZES, **settings: Any) -> Perceiver:
     torch.manual_seed(0)
     model = build_model(
         ModelSpec(
-            architecture="perceiver", mixer="attention", knobs={"heads": HEADS, "bias": True},
-            dim=DIM, depth=2, output_size=3, **sizes,
+            architecture="perceiver",
+            mixer="attention",
+            knobs={"heads": HEADS, "bias": True},
+            dim=DIM,
+            depth=2,
+            output_size=3,
+            **sizes,
             settings={"latents": LATENTS, "bands": 3, **settings},
         )
-    )  # fmt: skip
+    )
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     return cast("Perceiver", model.double().eval())
@@ -48,11 +53,17 @@ def encoder_of(stage: Stage, width: int) -> nn.Module:
     from transformers.models.perceiver.modeling_perceiver import PerceiverEncoder
 
     config = PerceiverConfig(
-        d_latents=DIM, num_latents=LATENTS, num_blocks=1, num_self_attends_per_block=2,
-        num_self_attention_heads=HEADS, num_cross_attention_heads=1, hidden_act="gelu",
-        cross_attention_widening_factor=4, self_attention_widening_factor=4,
+        d_latents=DIM,
+        num_latents=LATENTS,
+        num_blocks=1,
+        num_self_attends_per_block=2,
+        num_self_attention_heads=HEADS,
+        num_cross_attention_heads=1,
+        hidden_act="gelu",
+        cross_attention_widening_factor=4,
+        self_attention_widening_factor=4,
         attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+    )
     theirs = PerceiverEncoder(config, kv_dim=width).double().eval()
     take(theirs.cross_attention, stage.cross)
     theirs.cross_attention.attention.self.layernorm2.load_state_dict(
@@ -66,11 +77,15 @@ def encoder_of(stage: Stage, width: int) -> nn.Module:
 def take(layer: Any, block: Block) -> None:
     attention, mixer, mlp = layer.attention, cast("Any", block.mixer), cast("Any", block.mlp)
     pairs = [
-        (attention.self.layernorm1, block.mixer_norm), (attention.self.query, mixer.query),
-        (attention.self.key, mixer.key), (attention.self.value, mixer.value),
-        (attention.output.dense, mixer.output), (layer.layernorm, block.mlp_norm),
-        (layer.mlp.dense1, mlp.expand), (layer.mlp.dense2, mlp.contract),
-    ]  # fmt: skip
+        (attention.self.layernorm1, block.mixer_norm),
+        (attention.self.query, mixer.query),
+        (attention.self.key, mixer.key),
+        (attention.self.value, mixer.value),
+        (attention.output.dense, mixer.output),
+        (layer.layernorm, block.mlp_norm),
+        (layer.mlp.dense1, mlp.expand),
+        (layer.mlp.dense2, mlp.contract),
+    ]
     for theirs, ours in pairs:
         theirs.load_state_dict(ours.state_dict())
 
@@ -99,11 +114,15 @@ def test_an_image_is_read_as_by_transformers(patch: int) -> None:
     sizes: dict[str, Any] = {"input_kind": "image", "input_size": 2, "length": 24, "grid": grid}
     model = perceiver(sizes, patch=patch)
     theirs = PerceiverImagePreprocessor(
-        None, prep_type="patches", spatial_downsample=patch, position_encoding_type="fourier",
+        None,
+        prep_type="patches",
+        spatial_downsample=patch,
+        position_encoding_type="fourier",
         fourier_position_encoding_kwargs={
-            "num_bands": 3, "max_resolution": [side // patch for side in grid]
+            "num_bands": 3,
+            "max_resolution": [side // patch for side in grid],
         },
-    )  # fmt: skip
+    )
     pixels, places = theirs(images.movedim(3, 1))[0].split([2 * patch**2, 14], dim=2)
     coordinates, waves = places[..., :2], places[..., 2:].unflatten(2, (2, 2, 3))
     ordered = torch.cat([waves.transpose(2, 3).flatten(3), coordinates.unsqueeze(3)], dim=3)

@@ -29,13 +29,22 @@ THEIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "resnet50_cbam": ("resnet50", {"block_args": {"attn_layer": "cbam"}}),
 }
 RENAMED = (
-    (r"^trunk\.stem\.conv\.", "conv1."), (r"^trunk\.stem\.norm\.", "bn1."), (r"^head\.", "fc."),
-    (r"\.shortcut\.", ".downsample."), (r"\.convs\.0\.", ".conv1."), (r"\.convs\.1\.", ".conv2."),
-    (r"\.convs\.2\.", ".conv3."), (r"\.norms\.0\.", ".bn1."), (r"\.norms\.1\.", ".bn2."),
-    (r"\.norms\.2\.", ".bn3."), (r"channel_attention\.", "se."), (r"contract\.", "fc1."),
-    (r"expand\.", "fc2."), (r"spatial\.norm\.", "spatial.conv.bn."),
+    (r"^trunk\.stem\.conv\.", "conv1."),
+    (r"^trunk\.stem\.norm\.", "bn1."),
+    (r"^head\.", "fc."),
+    (r"\.shortcut\.", ".downsample."),
+    (r"\.convs\.0\.", ".conv1."),
+    (r"\.convs\.1\.", ".conv2."),
+    (r"\.convs\.2\.", ".conv3."),
+    (r"\.norms\.0\.", ".bn1."),
+    (r"\.norms\.1\.", ".bn2."),
+    (r"\.norms\.2\.", ".bn3."),
+    (r"channel_attention\.", "se."),
+    (r"contract\.", "fc1."),
+    (r"expand\.", "fc2."),
+    (r"spatial\.norm\.", "spatial.conv.bn."),
     (r"spatial\.conv\.weight", "spatial.conv.conv.weight"),
-)  # fmt: skip
+)
 
 
 def moved(module: nn.Module) -> Any:
@@ -97,9 +106,7 @@ def test_squeeze_and_excitation_alone(has_bias: bool) -> None:
     timm()
     from timm.layers import SEModule
 
-    config = ChannelAttentionConfig(
-        channel_attention="se", ratio=4, has_excitation_bias=has_bias
-    )  # fmt: skip
+    config = ChannelAttentionConfig(channel_attention="se", ratio=4, has_excitation_bias=has_bias)
     ours = moved(build_channel_attention(32, config))
     theirs = SEModule(32, rd_ratio=1 / 4, bias=has_bias).double()
     load(theirs, ours, [])

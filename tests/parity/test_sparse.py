@@ -33,9 +33,12 @@ def test_nystromformer_is_that_of_transformers(landmarks: int) -> None:
 
     ours = build("nystromformer", landmarks=landmarks, kernel_size=5)
     config = NystromformerConfig(
-        hidden_size=DIM, num_attention_heads=HEADS, segment_means_seq_len=LENGTH,
-        num_landmarks=landmarks, conv_kernel_size=5,
-    )  # fmt: skip
+        hidden_size=DIM,
+        num_attention_heads=HEADS,
+        segment_means_seq_len=LENGTH,
+        num_landmarks=landmarks,
+        conv_kernel_size=5,
+    )
     theirs = NystromformerSelfAttention(config).eval()
     theirs.init_option = "exact"  # the norm of each matrix, not the largest of a batch
     for part in ("query", "key", "value"):
@@ -54,10 +57,17 @@ def test_lsh_attention_is_that_of_transformers(rounds: int, chunk: int, is_causa
 
     ours = build("lsh_attention", rounds=rounds, chunk=chunk, buckets=8, is_causal=is_causal)
     config = ReformerConfig(
-        hidden_size=DIM, num_attention_heads=HEADS, attention_head_size=DIM // HEADS,
-        num_hashes=rounds, num_buckets=8, lsh_attn_chunk_length=chunk, is_decoder=is_causal,
-        lsh_num_chunks_before=1, lsh_num_chunks_after=0, hash_seed=5,
-    )  # fmt: skip
+        hidden_size=DIM,
+        num_attention_heads=HEADS,
+        attention_head_size=DIM // HEADS,
+        num_hashes=rounds,
+        num_buckets=8,
+        lsh_attn_chunk_length=chunk,
+        is_decoder=is_causal,
+        lsh_num_chunks_before=1,
+        lsh_num_chunks_after=0,
+        hash_seed=5,
+    )
     theirs = LSHSelfAttention(config).eval()
     theirs.query_key.weight.data = ours.query.weight.data
     theirs.value.weight.data = ours.value.weight.data

@@ -36,9 +36,12 @@ def test_the_gated_delta_rule_is_that_of_qwen3_next() -> None:
     queries, keys = (torch.nn.functional.normalize(draw(8), dim=-1) for _ in range(2))
     values, log_decay, strength = draw(16), -draw().exp(), draw().sigmoid()
     streams = Streams(
-        queries=queries * 8**-0.5, keys=keys, values=values, log_decay=log_decay.unsqueeze(-1),
+        queries=queries * 8**-0.5,
+        keys=keys,
+        values=values,
+        log_decay=log_decay.unsqueeze(-1),
         strength=strength.unsqueeze(-1),
-    ).each(lambda x: x.transpose(1, 2))  # fmt: skip
+    ).each(lambda x: x.transpose(1, 2))
     ours = chunked(streams, has_delta=True, size=16).transpose(1, 2)
     for rule in (theirs.torch_chunk_gated_delta_rule, theirs.torch_recurrent_gated_delta_rule):
         expected, _ = rule(queries, keys, values, g=log_decay, beta=strength)
@@ -87,11 +90,22 @@ def _as_rwkv_names(ours: Any, x: Tensor) -> dict[str, Any]:
     nothing, heads, width = torch.zeros(0), reading.heads, reading.key_width
     bonus = torch.zeros(heads * width) if reading.bonus is None else reading.bonus
     return {
-        "layer_id": 0, "H": heads, "N": width, "x": x, "x_prev": torch.zeros_like(x[0]),
-        "v_first": nothing, "state": torch.zeros(heads, width, width), **shares, **maps,
+        "layer_id": 0,
+        "H": heads,
+        "N": width,
+        "x": x,
+        "x_prev": torch.zeros_like(x[0]),
+        "v_first": nothing,
+        "state": torch.zeros(heads, width, width),
+        **shares,
+        **maps,
         **{key: square.weight.T for key, square in squares.items()},
         **dict.fromkeys(("v0", "v1", "v2"), nothing),
-        "w0": reading.decay_bias, "a0": reading.rate_bias, "k_k": reading.removal,
-        "k_a": reading.replacement, "r_k": bonus,
-        "ln_w": reading.gain, "ln_b": reading.offset,
-    }  # fmt: skip
+        "w0": reading.decay_bias,
+        "a0": reading.rate_bias,
+        "k_k": reading.removal,
+        "k_a": reading.replacement,
+        "r_k": bonus,
+        "ln_w": reading.gain,
+        "ln_b": reading.offset,
+    }

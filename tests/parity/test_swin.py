@@ -39,16 +39,23 @@ def model_of(name: str, side: int, patch: int, window: int) -> nn.Module:
     return moved(
         build_model(
             ModelSpec(
-                architecture=name, dim=DIM, length=side**2, grid=(side, side), input_kind="image",
-                input_size=3, output_size=5,
+                architecture=name,
+                dim=DIM,
+                length=side**2,
+                grid=(side, side),
+                input_kind="image",
+                input_size=3,
+                output_size=5,
                 settings={
-                    "patch": patch, "window": window, "depths": "-".join(map(str, DEPTHS)),
+                    "patch": patch,
+                    "window": window,
+                    "depths": "-".join(map(str, DEPTHS)),
                     "heads": "-".join(map(str, HEADS)),
                 },
             )
         ).double(),
         0.3,
-    )  # fmt: skip
+    )
 
 
 def moved(model: nn.Module, by: float) -> nn.Module:
@@ -124,9 +131,14 @@ def test_logits_and_gradients_are_those_of_timm(name: str, size: str) -> None:
     side, patch, window = SIZES[size]
     model = model_of(name, side, patch, window)
     theirs = class_of_timm(name)(
-        img_size=side, patch_size=patch, num_classes=5, embed_dim=DIM, depths=DEPTHS,
-        num_heads=HEADS, window_size=window,
-    )  # fmt: skip
+        img_size=side,
+        patch_size=patch,
+        num_classes=5,
+        embed_dim=DIM,
+        depths=DEPTHS,
+        num_heads=HEADS,
+        window_size=window,
+    )
     theirs = theirs.double().eval()
     theirs.load_state_dict(to_timm(model, patch))
     x = images(side, torch.float64).requires_grad_()
@@ -214,10 +226,15 @@ def transformers_model(name: str, side: int, patch: int, window: int) -> nn.Modu
 
     kind = "Swin" if name == "swin" else "Swinv2"
     config = getattr(transformers, f"{kind}Config")(
-        image_size=side, patch_size=patch, embed_dim=DIM, depths=list(DEPTHS),
-        num_heads=list(HEADS), window_size=window, num_labels=5,
+        image_size=side,
+        patch_size=patch,
+        embed_dim=DIM,
+        depths=list(DEPTHS),
+        num_heads=list(HEADS),
+        window_size=window,
+        num_labels=5,
         attn_implementation="sdpa" if name == "swin" else "eager",  # v1's eager one is in float32
-    )  # fmt: skip
+    )
     model: nn.Module = getattr(transformers, f"{kind}ForImageClassification")(config)
     return model.double().eval()
 

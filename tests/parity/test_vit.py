@@ -43,9 +43,10 @@ OF_TIMM = {
     r"distillation_head": "head_dist",
 }
 OF_MIXER = {
-    r"embedding\.map": "stem.proj", r"mlp\.expand": "mlp_channels.fc1",
+    r"embedding\.map": "stem.proj",
+    r"mlp\.expand": "mlp_channels.fc1",
     r"mlp\.contract": "mlp_channels.fc2",
-}  # fmt: skip
+}
 OF_TRANSFORMERS = {
     r"embedding\.map": "embeddings.patch_embeddings.projection",
     r"class_token\.vector": "embeddings.cls_token",
@@ -67,16 +68,26 @@ OF_TRANSFORMERS = {
 def ours(architecture: str, grid: tuple[int, int], **changes: Any) -> Architecture:
     """In float64 and evaluation mode, all its parameters moved."""
     fields: dict[str, Any] = {
-        "mixer": "attention", "position": "learned", "knobs": {"heads": HEADS, "bias": True},
-        "settings": {"patch": PATCH, "norm_eps": 1e-6}, **changes,
-    }  # fmt: skip
+        "mixer": "attention",
+        "position": "learned",
+        "knobs": {"heads": HEADS, "bias": True},
+        "settings": {"patch": PATCH, "norm_eps": 1e-6},
+        **changes,
+    }
     torch.manual_seed(0)
     model = build_model(
         ModelSpec(
-            architecture=architecture, dim=DIM, depth=DEPTH, length=grid[0] * grid[1],
-            input_kind="image", input_size=3, grid=grid, output_size=CLASSES, **fields,
+            architecture=architecture,
+            dim=DIM,
+            depth=DEPTH,
+            length=grid[0] * grid[1],
+            input_kind="image",
+            input_size=3,
+            grid=grid,
+            output_size=CLASSES,
+            **fields,
         )
-    )  # fmt: skip
+    )
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     return model.double().eval()
@@ -162,9 +173,15 @@ def test_it_is_that_of_transformers(architecture: str) -> None:
     grid = (8, 8)
     model = ours(architecture, grid)
     config = getattr(transformers, f"{name}Config")(
-        hidden_size=DIM, num_hidden_layers=DEPTH, num_attention_heads=HEADS, num_labels=CLASSES,
-        intermediate_size=4 * DIM, image_size=8, patch_size=PATCH, layer_norm_eps=1e-6,
-    )  # fmt: skip
+        hidden_size=DIM,
+        num_hidden_layers=DEPTH,
+        num_attention_heads=HEADS,
+        num_labels=CLASSES,
+        intermediate_size=4 * DIM,
+        image_size=8,
+        patch_size=PATCH,
+        layer_norm_eps=1e-6,
+    )
     theirs = getattr(transformers, kind)(config).eval()
     weights = renamed(model, OF_TRANSFORMERS)
     heads = {
@@ -182,9 +199,13 @@ def test_it_is_that_of_transformers(architecture: str) -> None:
 def test_mlp_mixer_is_that_of_timm() -> None:
     grid = (8, 12)
     model = ours(
-        "vit", grid, mixer="mlp_mixer", position="none", knobs={"hidden": DIM // 2},
+        "vit",
+        grid,
+        mixer="mlp_mixer",
+        position="none",
+        knobs={"hidden": DIM // 2},
         settings={"patch": PATCH, "norm_eps": 1e-6, "pooling": "mean"},
-    )  # fmt: skip
+    )
     theirs = timm().models.mlp_mixer.MlpMixer(img_size=grid, num_blocks=DEPTH, **SHAPE).eval()
     theirs.load_state_dict(renamed(model, OF_TIMM | OF_MIXER))
     assert_alike(model, theirs, grid)
@@ -192,9 +213,12 @@ def test_mlp_mixer_is_that_of_timm() -> None:
 
 @pytest.mark.parametrize(
     ("name", "theirs"),
-    [("vit_tiny", "vit_tiny_patch16_224"), ("deit_tiny", "deit_tiny_distilled_patch16_224"),
-     ("mixer_small_32", "mixer_s32_224")],
-)  # fmt: skip
+    [
+        ("vit_tiny", "vit_tiny_patch16_224"),
+        ("deit_tiny", "deit_tiny_distilled_patch16_224"),
+        ("mixer_small_32", "mixer_s32_224"),
+    ],
+)
 def test_a_preset_is_the_model_that_timm_calls_so(name: str, theirs: str) -> None:
     """Heads, the norms' eps and the like, of which the number of parameters says nothing."""
     torch.manual_seed(0)

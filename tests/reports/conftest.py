@@ -18,10 +18,13 @@ from reports.tables.comparison import primary
 from suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
 
 PLACE = Provenance(
-    commit="0123456789abcdef0123456789abcdef01234567", device="AMD EPYC 7B13", num_threads=1,
-    num_cpus=1.0, num_gpus=0.0,
+    commit="0123456789abcdef0123456789abcdef01234567",
+    device="AMD EPYC 7B13",
+    num_threads=1,
+    num_cpus=1.0,
+    num_gpus=0.0,
     versions={"torch": "2.13.0", "python": "3.11.9", "numpy": "2.4.6"},
-)  # fmt: skip
+)
 HEADS = {1: 0.055, 2: 0.021, 4: 0.006, 8: 0.0, 16: 0.012}
 VARIANTS = tuple(f"heads={number}" for number in HEADS)
 BITS = MetricSpec(name="bits_per_character", unit="bit", better="lower")
@@ -45,29 +48,58 @@ def about(scale: str = "quick", **changes: Any) -> About:
         "tasks": tuple(TASKS),
         "probes": ("quality", "parameters", "flops", "step_time"),
         "num_seeds": 3,
-        "settings": {"dim": 64, "depth": 2, "length": 128, "steps": 300, "batch": 32,
-                     "learning_rate": 0.001, "warmup_steps": 50},
-        "model": {"architecture": "language_model", "mixer": "attention", "position": "sinusoidal",
-                  "heads": 8, "is_causal": True},
-        "claim": ClaimSpec(statement="8 heads beat one", metric="bits_per_character",
-                           a="heads=8", b="heads=1", by=0.02,
-                           source="arXiv:1706.03762, Table 3 (A)", task="shakespeare_characters"),
+        "settings": {
+            "dim": 64,
+            "depth": 2,
+            "length": 128,
+            "steps": 300,
+            "batch": 32,
+            "learning_rate": 0.001,
+            "warmup_steps": 50,
+        },
+        "model": {
+            "architecture": "language_model",
+            "mixer": "attention",
+            "position": "sinusoidal",
+            "heads": 8,
+            "is_causal": True,
+        },
+        "claim": ClaimSpec(
+            statement="8 heads beat one",
+            metric="bits_per_character",
+            a="heads=8",
+            b="heads=1",
+            by=0.02,
+            source="arXiv:1706.03762, Table 3 (A)",
+            task="shakespeare_characters",
+        ),
         "metrics": {
-            task: {"quality": (score,), "parameters": (PARAMETERS,), "flops": (FLOPS,),
-                   "step_time": (SECONDS,)}
+            task: {
+                "quality": (score,),
+                "parameters": (PARAMETERS,),
+                "flops": (FLOPS,),
+                "step_time": (SECONDS,),
+            }
             for task, score in TASKS.items()
         },
         "data_sets": {
-            "shakespeare_characters": DataSet(title="Tiny Shakespeare", licence="public domain",
-                                              origin="github.com/karpathy/char-rnn",
-                                              sha256="86c4e6aa" * 8),
-            "majority": DataSet(title="Majority of a bit string", licence="none needed",
-                                origin="generated", sha256="0" * 64),
+            "shakespeare_characters": DataSet(
+                title="Tiny Shakespeare",
+                licence="public domain",
+                origin="github.com/karpathy/char-rnn",
+                sha256="86c4e6aa" * 8,
+            ),
+            "majority": DataSet(
+                title="Majority of a bit string",
+                licence="none needed",
+                origin="generated",
+                sha256="0" * 64,
+            ),
         },
         "is_indicative": scale in ("smoke", "quick"),
         "regenerate": "bakeoff run heads --scale " + scale,
         "provenances": {PLACE.environment_id: PLACE},
-    }  # fmt: skip
+    }
     return About(**(fields | changes))
 
 
@@ -75,12 +107,26 @@ def row(about: About, variant: str, task: str, probe: str, spec: MetricSpec, **m
     """One row of results; ok unless said otherwise."""
     seed = more.pop("seed", 0)
     fields = {
-        "ablation": about.ablation, "scale": about.scale, "variant": variant, "seed": seed,
-        "task": task, "probe": probe, "metric": spec.name, "at": spec.at, "value": None,
-        "unit": spec.unit, "better": spec.better, "spread_low": None, "spread_high": None,
-        "status": "ok", "reason": "", "trial_id": f"{probe}-{task}-{variant}-{seed}",
-        "environment_id": PLACE.environment_id, "device": PLACE.device, "commit": PLACE.commit,
-    }  # fmt: skip
+        "ablation": about.ablation,
+        "scale": about.scale,
+        "variant": variant,
+        "seed": seed,
+        "task": task,
+        "probe": probe,
+        "metric": spec.name,
+        "at": spec.at,
+        "value": None,
+        "unit": spec.unit,
+        "better": spec.better,
+        "spread_low": None,
+        "spread_high": None,
+        "status": "ok",
+        "reason": "",
+        "trial_id": f"{probe}-{task}-{variant}-{seed}",
+        "environment_id": PLACE.environment_id,
+        "device": PLACE.device,
+        "commit": PLACE.commit,
+    }
     return fields | more
 
 
@@ -143,8 +189,12 @@ def _score(score: MetricSpec, loss: float, seed: int, rng: random.Random) -> flo
 
 def _costs(said: About, variant: str, task: str, heads: int, rng: random.Random) -> list[dict]:
     seconds = 0.021 + 0.0011 * heads + rng.gauss(0, 0.0002)
-    timing = {"value": seconds, "spread_low": seconds * 0.97, "spread_high": seconds * 1.05,
-              "trial_id": f"step_time-{task}"}  # fmt: skip
+    timing = {
+        "value": seconds,
+        "spread_low": seconds * 0.97,
+        "spread_high": seconds * 1.05,
+        "trial_id": f"step_time-{task}",
+    }
     return [
         row(said, variant, task, "parameters", PARAMETERS, value=107_264.0),
         row(said, variant, task, "flops", FLOPS, value=29_360_128.0),
@@ -161,13 +211,23 @@ def _curve(
     points = []
     for step in [*steps][: 3 if ends_early else None]:
         value = end + (start - end) * math.exp(-step / 60) + 0.01 * math.sin(step + seed)
-        points.append({
-            "ablation": said.ablation, "scale": said.scale, "variant": variant, "seed": seed,
-            "task": task, "metric": f"validation_{score.name}", "step": step,
-            "flops": step * 3 * 32 * 29_360_128.0, "value": value, "unit": score.unit,
-            "better": score.better, "trial_id": f"quality-{task}-{variant}-{seed}",
-            "environment_id": PLACE.environment_id,
-        })  # fmt: skip
+        points.append(
+            {
+                "ablation": said.ablation,
+                "scale": said.scale,
+                "variant": variant,
+                "seed": seed,
+                "task": task,
+                "metric": f"validation_{score.name}",
+                "step": step,
+                "flops": step * 3 * 32 * 29_360_128.0,
+                "value": value,
+                "unit": score.unit,
+                "better": score.better,
+                "trial_id": f"quality-{task}-{variant}-{seed}",
+                "environment_id": PLACE.environment_id,
+            }
+        )
     return points
 
 

@@ -10,12 +10,27 @@ from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 
 NAMES = (
-    "<script>window.pwned = 1</script>", "{{7*7}}{% raise %}", "=HYPERLINK(\"http://x\")",
-    r"$\input{x}$ \end{tabular}", "</td></table></svg>", "\x1b[31mred", "\u202egnp.exe", "a|b",
-    "`" * 3, "n" * 300, "--></title>", "![x](javascript:alert(1))", "長さ Ünïcode ± µ × → 𝔘 🙂",
-    "[1] *", "% & # _ ^ ~ { }", "\u2066left\u2069", "<img src=x onerror=window.pwned=1>",
-    "x\r\n=1+1", "' onclick='window.pwned=1", '" onclick="window.pwned=1',
-)  # fmt: skip
+    "<script>window.pwned = 1</script>",
+    "{{7*7}}{% raise %}",
+    '=HYPERLINK("http://x")',
+    r"$\input{x}$ \end{tabular}",
+    "</td></table></svg>",
+    "\x1b[31mred",
+    "\u202egnp.exe",
+    "a|b",
+    "`" * 3,
+    "n" * 300,
+    "--></title>",
+    "![x](javascript:alert(1))",
+    "長さ Ünïcode ± µ × → 𝔘 🙂",
+    "[1] *",
+    "% & # _ ^ ~ { }",
+    "\u2066left\u2069",
+    "<img src=x onerror=window.pwned=1>",
+    "x\r\n=1+1",
+    "' onclick='window.pwned=1",
+    '" onclick="window.pwned=1',
+)
 SECRET = "CANARY"
 _URI = f"http://u:{SECRET}@h/?token={SECRET}"
 
@@ -25,38 +40,88 @@ def sweep(ablation: str = "heads") -> Sweep:
     spec = synthetic.BITS
     task, other = NAMES[0], "../../up"
     place = Provenance(
-        commit=NAMES[0], device=NAMES[4], num_threads=1, num_cpus=1, num_gpus=0,
-        versions={NAMES[7]: NAMES[8]}, conditions={NAMES[0]: NAMES[3]},
-    )  # fmt: skip
+        commit=NAMES[0],
+        device=NAMES[4],
+        num_threads=1,
+        num_cpus=1,
+        num_gpus=0,
+        versions={NAMES[7]: NAMES[8]},
+        conditions={NAMES[0]: NAMES[3]},
+    )
     said = synthetic.about(
-        ablation=ablation, question=NAMES[4], note=NAMES[0], baseline=NAMES[0], variants=NAMES,
-        tasks=(task, other), probes=("quality",), settings={NAMES[0]: NAMES[4]},
-        model={NAMES[4]: NAMES[1]}, regenerate="```\n</code><script>",
+        ablation=ablation,
+        question=NAMES[4],
+        note=NAMES[0],
+        baseline=NAMES[0],
+        variants=NAMES,
+        tasks=(task, other),
+        probes=("quality",),
+        settings={NAMES[0]: NAMES[4]},
+        model={NAMES[4]: NAMES[1]},
+        regenerate="```\n</code><script>",
         metrics={name: {"quality": (spec,)} for name in (task, other)},
-        claim=ClaimSpec(statement=NAMES[0], metric=spec.name, a=NAMES[1], b=NAMES[4], by=0.0,
-                        source=f"<img src=x> {_URI}", task=task, published=NAMES[3]),
+        claim=ClaimSpec(
+            statement=NAMES[0],
+            metric=spec.name,
+            a=NAMES[1],
+            b=NAMES[4],
+            by=0.0,
+            source=f"<img src=x> {_URI}",
+            task=task,
+            published=NAMES[3],
+        ),
         registration=Registration(sha256=NAMES[0], num_pairs_before=2, changes=(NAMES[4], _URI)),
         data_sets={NAMES[4]: DataSet(title="<b>", licence="|", origin=_URI, sha256="<i>")},
-        provenances={place.environment_id: place}, specimens={task: {NAMES[0]: _specimens()}},
-    )  # fmt: skip
+        provenances={place.environment_id: place},
+        specimens={task: {NAMES[0]: _specimens()}},
+    )
     rows = [
-        synthetic.row(said, name, where, "quality", spec, seed=seed, value=seed + index / 7.0,
-                      environment_id=place.environment_id)
+        synthetic.row(
+            said,
+            name,
+            where,
+            "quality",
+            spec,
+            seed=seed,
+            value=seed + index / 7.0,
+            environment_id=place.environment_id,
+        )
         for where in (task, other)
         for index, name in enumerate(NAMES[1:])
         for seed in range(3)
-    ]  # fmt: skip
+    ]
     rows += [
-        synthetic.row(said, NAMES[0], task, "quality", spec, seed=seed, status="error",
-                      reason=f"{text} {_URI}")
+        synthetic.row(
+            said,
+            NAMES[0],
+            task,
+            "quality",
+            spec,
+            seed=seed,
+            status="error",
+            reason=f"{text} {_URI}",
+        )
         for seed, text in enumerate(NAMES[:3])
-    ]  # fmt: skip
+    ]
     points = [
-        {"ablation": ablation, "scale": "quick", "variant": name, "seed": 0, "task": task,
-         "metric": "<b>$x$", "step": step, "flops": 1e9 * step, "value": 1.0 / step,
-         "unit": "<i>", "better": "lower", "trial_id": name, "environment_id": "x"}
-        for name in NAMES for step in (1, 2, 3)
-    ]  # fmt: skip
+        {
+            "ablation": ablation,
+            "scale": "quick",
+            "variant": name,
+            "seed": 0,
+            "task": task,
+            "metric": "<b>$x$",
+            "step": step,
+            "flops": 1e9 * step,
+            "value": 1.0 / step,
+            "unit": "<i>",
+            "better": "lower",
+            "trial_id": name,
+            "environment_id": "x",
+        }
+        for name in NAMES
+        for step in (1, 2, 3)
+    ]
     return Sweep(said, results_frame(rows), curves_frame(points))
 
 
@@ -64,9 +129,14 @@ def many(number: int) -> Sweep:
     """As many variants, one seed each; the baseline is the last of them."""
     names = tuple(f"v={index}" for index in range(number))
     said = synthetic.about(
-        variants=names, baseline=names[-1], tasks=("t",), probes=("quality",), claim=None,
-        metrics={"t": {"quality": (synthetic.BITS,)}}, num_seeds=1,
-    )  # fmt: skip
+        variants=names,
+        baseline=names[-1],
+        tasks=("t",),
+        probes=("quality",),
+        claim=None,
+        metrics={"t": {"quality": (synthetic.BITS,)}},
+        num_seeds=1,
+    )
     rows = [
         synthetic.row(said, name, "t", "quality", synthetic.BITS, value=float(index))
         | ({} if index else {"status": "error", "reason": "r" * 10_000, "value": None})
@@ -84,9 +154,13 @@ def with_reasons(swept: Sweep) -> Sweep:
 
 def _specimens() -> tuple[Specimen, ...]:
     matrix = Specimen(
-        kind="attention", title=NAMES[0], text=NAMES[4], num_rows=2, num_columns=2,
+        kind="attention",
+        title=NAMES[0],
+        text=NAMES[4],
+        num_rows=2,
+        num_columns=2,
         levels="AECA/w==",
-    )  # fmt: skip
+    )
     return matrix, Specimen(kind="text", title=NAMES[5], text=f"{NAMES[0]}\n{NAMES[8]} {_URI}")
 
 

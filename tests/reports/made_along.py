@@ -20,17 +20,23 @@ DISTANCES = (1, 2, 4, 8, 16, 32, 64, 127)
 BITS = MetricSpec(name="bits_per_character", unit="bit", better="lower")
 ACCURACY = MetricSpec(name="accuracy", unit="1", better="higher")
 OF_SOFTMAX = {
-    "initial_attention_entropy": "none", "trained_attention_entropy": "none",
-    "initial_score_gradient": "higher", "trained_score_gradient": "higher",
-}  # fmt: skip
+    "initial_attention_entropy": "none",
+    "trained_attention_entropy": "none",
+    "initial_score_gradient": "higher",
+    "trained_score_gradient": "higher",
+}
 
 
 def positions() -> Sweep:
     """Seven encodings, trained at 128 tokens and tested at more; one diverged at one length."""
     labels = ["baseline", *(f"position={p}" for p in POSITIONS if p != "sinusoidal")]
-    said = _about("positions", labels, ("shakespeare_characters",), {"quality": [BITS]},
+    said = _about(
+        "positions",
+        labels,
+        ("shakespeare_characters",),
+        {"quality": [BITS]},
         settings={"length": 128, "steps": 300, "batch": 8},
-    )  # fmt: skip
+    )
     rng = random.Random(1)
     rows = []
     for number, label in enumerate(labels):
@@ -45,9 +51,13 @@ def positions() -> Sweep:
 def recall() -> Sweep:
     """Mixers by widths, with the accuracy by number of pairs; one variant could not run."""
     labels = [f"mixer={mixer}, dim={dim}" for mixer in MIXERS for dim in DIMS]
-    said = _about("recall", labels, ("mqar_small",), {"quality": [ACCURACY]},
+    said = _about(
+        "recall",
+        labels,
+        ("mqar_small",),
+        {"quality": [ACCURACY]},
         baseline="mixer=attention, dim=64",
-    )  # fmt: skip
+    )
     rng = random.Random(2)
     rows = []
     for label in labels:
@@ -70,9 +80,12 @@ def asked() -> Sweep:
         MetricSpec(name="return_got", unit="1", better="none" if at else "higher", at=at)
         for at in ("", *(f"asked={each:g}" for each in returns))
     ]
-    said = _about("asked", ["baseline", "has_returns=false"], ("corridor_mixed",),
+    said = _about(
+        "asked",
+        ["baseline", "has_returns=false"],
+        ("corridor_mixed",),
         {"quality": specs},
-    )  # fmt: skip
+    )
     rng = random.Random(4)
     rows = [
         _row(said, label, "quality", spec, spec.at, seed, value + rng.gauss(0, 0.02))
@@ -93,9 +106,13 @@ def gradients() -> Sweep:
         for when in ("initial", "trained")
         for d in DISTANCES
     ]
-    said = _about("gradients", labels, ("shakespeare_characters",),
-        {"quality": [BITS], "gradient_by_distance": specs}, baseline="mixer=rnn",
-    )  # fmt: skip
+    said = _about(
+        "gradients",
+        labels,
+        ("shakespeare_characters",),
+        {"quality": [BITS], "gradient_by_distance": specs},
+        baseline="mixer=rnn",
+    )
     rng = random.Random(3)
     rows = []
     for label, fall in zip(labels, falls.values(), strict=True):
@@ -120,11 +137,20 @@ def scaling() -> Sweep:
         for other in others
     ]
     specs = [MetricSpec(name=n, unit="1", better=b) for n, b in OF_SOFTMAX.items()]  # type: ignore[arg-type]
-    said = _about("scaling", labels, ("shakespeare_characters",),
-        {"quality": [BITS], "softmax": specs}, baseline="key_dim=64",
-        model={"mixer": "attention", "scale": "1/sqrt(d)", "score": "dot", "temperature": 1.0,
-               "key_dim": 64},
-    )  # fmt: skip
+    said = _about(
+        "scaling",
+        labels,
+        ("shakespeare_characters",),
+        {"quality": [BITS], "softmax": specs},
+        baseline="key_dim=64",
+        model={
+            "mixer": "attention",
+            "scale": "1/sqrt(d)",
+            "score": "dot",
+            "temperature": 1.0,
+            "key_dim": 64,
+        },
+    )
     rng = random.Random(4)
     rows = []
     for label in labels:
@@ -147,26 +173,44 @@ def every() -> Iterator[Sweep]:
 
 
 def _about(
-    name: str, labels: Sequence[str], tasks: tuple[str, ...],
-    metrics: dict[str, list[MetricSpec]], **changes: Any,
-) -> About:  # fmt: skip
+    name: str,
+    labels: Sequence[str],
+    tasks: tuple[str, ...],
+    metrics: dict[str, list[MetricSpec]],
+    **changes: Any,
+) -> About:
     """As the synthetic one, of this ablation."""
     first = metrics["quality"][0]
     claim = ClaimSpec(
-        statement="the baseline is better", metric=first.name, a=changes.get("baseline", labels[0]),
-        b=labels[1], by=0.0, source="", task=tasks[0],
-    )  # fmt: skip
+        statement="the baseline is better",
+        metric=first.name,
+        a=changes.get("baseline", labels[0]),
+        b=labels[1],
+        by=0.0,
+        source="",
+        task=tasks[0],
+    )
     fields: dict[str, Any] = {
-        "ablation": name, "variants": tuple(labels), "baseline": labels[0], "tasks": tasks,
-        "probes": tuple(metrics), "claim": claim, "question": f"What of {name}?",
+        "ablation": name,
+        "variants": tuple(labels),
+        "baseline": labels[0],
+        "tasks": tasks,
+        "probes": tuple(metrics),
+        "claim": claim,
+        "question": f"What of {name}?",
         "metrics": {task: {p: tuple(some) for p, some in metrics.items()} for task in tasks},
         "data_sets": {},
-    }  # fmt: skip
+    }
     return synthetic.about(**(fields | changes))
 
 
 def _row(
-    said: About, label: str, probe: str, spec: MetricSpec, at: str,
-    seed: int, value: float,
-) -> dict[str, Any]:  # fmt: skip
+    said: About,
+    label: str,
+    probe: str,
+    spec: MetricSpec,
+    at: str,
+    seed: int,
+    value: float,
+) -> dict[str, Any]:
     return synthetic.row(said, label, said.tasks[0], probe, spec, seed=seed, value=value, at=at)

@@ -15,12 +15,19 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 HERE = "aaaaaaaaaaaa"
 
 
-def reading(value: float, seed: int = 0, *, place: str = HERE, status: Status = Status.OK,
-            reason: str = "") -> Reading:  # fmt: skip
+def reading(
+    value: float, seed: int = 0, *, place: str = HERE, status: Status = Status.OK, reason: str = ""
+) -> Reading:
     return Reading(
-        seed=seed, at="", environment_id=place, value=value, spread_low=math.nan,
-        spread_high=math.nan, status=status, reason=reason,
-    )  # fmt: skip
+        seed=seed,
+        at="",
+        environment_id=place,
+        value=value,
+        spread_low=math.nan,
+        spread_high=math.nan,
+        status=status,
+        reason=reason,
+    )
 
 
 def readings(values: Iterable[float], **more: str) -> tuple[Reading, ...]:
@@ -54,9 +61,13 @@ def growth(
 
 
 def timed(
-    law: Callable[[float], float], rng: np.random.Generator, *, noise: float = 0.02,
-    num_processes: int = 3, places: Sequence[int] = LENGTHS,
-) -> dict[int, list[float]]:  # fmt: skip
+    law: Callable[[float], float],
+    rng: np.random.Generator,
+    *,
+    noise: float = 0.02,
+    num_processes: int = 3,
+    places: Sequence[int] = LENGTHS,
+) -> dict[int, list[float]]:
     """A law with relative noise, as that many processes would see it."""
     return {
         place: [law(place) * math.exp(noise * x) for x in rng.normal(size=num_processes)]

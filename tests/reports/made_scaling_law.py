@@ -31,26 +31,41 @@ def true_loss(mixer: str, dim: int, steps: int) -> float:
 
 
 def sweep(
-    noise: float = 0.004, off: float = 0.0, dims: tuple[int, ...] = DIMS, seed: int = 1,
+    noise: float = 0.004,
+    off: float = 0.0,
+    dims: tuple[int, ...] = DIMS,
+    seed: int = 1,
     **changes: Any,
-) -> Sweep:  # fmt: skip
+) -> Sweep:
     """The larger LSTM is `off` bits above what its law says."""
     grid = [(m, d, s) for m in TRUTH for d in dims for s in STEPS]
     grid += [(m, HELD_OUT["dim"], HELD_OUT["steps"]) for m in TRUTH]
     labels = {f"mixer={m}, dim={d}, steps={s}": (m, d, s) for m, d, s in grid}
     larger = [label for label in labels if "steps=4000" in label]
     claim = ClaimSpec(
-        statement="at the held-out size the LSTM ends better than attention", metric=BITS.name,
-        a=larger[1], b=larger[0], by=0.02, source="Kaplan et al. 2020", task=TASK,
-    )  # fmt: skip
+        statement="at the held-out size the LSTM ends better than attention",
+        metric=BITS.name,
+        a=larger[1],
+        b=larger[0],
+        by=0.02,
+        source="Kaplan et al. 2020",
+        task=TASK,
+    )
     metrics = {"quality": (BITS,), "parameters": (synthetic.PARAMETERS,), "flops": (FLOPS,)}
     fields: dict[str, Any] = {
-        "ablation": "scaling_laws", "variants": tuple(labels), "tasks": (TASK,), "claim": claim,
-        "baseline": "mixer=attention, dim=32, steps=1000", "probes": tuple(metrics),
-        "metrics": {TASK: metrics}, "num_seeds": NUM_SEEDS, "data_sets": {},
+        "ablation": "scaling_laws",
+        "variants": tuple(labels),
+        "tasks": (TASK,),
+        "claim": claim,
+        "baseline": "mixer=attention, dim=32, steps=1000",
+        "probes": tuple(metrics),
+        "metrics": {TASK: metrics},
+        "num_seeds": NUM_SEEDS,
+        "data_sets": {},
         "settings": {"dim": 32, "depth": 2, "length": LENGTH, "steps": 1000, "batch": BATCH},
-        "held_out": HELD_OUT, "question": "Is a larger run predicted?",
-    }  # fmt: skip
+        "held_out": HELD_OUT,
+        "question": "Is a larger run predicted?",
+    }
     said = synthetic.about(**(fields | changes))
     rng, rows = random.Random(seed), []
     for label, (mixer, dim, steps) in labels.items():

@@ -16,29 +16,72 @@ TASK = "bible_en_de"
 VARIANTS = ("baseline", "architecture=attentive_seq2seq", "architecture=conv_seq2seq", "depth=1")
 COUNTS = {"": 1000, "words=10": 123, "words=20": 412, "words=30": 301, "words=40": 164}
 TITLES = {
-    "words": "words of the source", "words=10": "1 to 10", "words=20": "11 to 20",
-    "words=30": "21 to 30", "words=40": "over 30",
-}  # fmt: skip
+    "words": "words of the source",
+    "words=10": "1 to 10",
+    "words=20": "11 to 20",
+    "words=30": "21 to 30",
+    "words=40": "over 30",
+}
 BLEU = MetricSpec(name="bleu", unit="BLEU", better="higher")
 WRITTEN = MetricSpec(name="written_bleu", unit="BLEU", better="higher")
 SENTENCES = MetricSpec(name="num_sentences", unit="sentences", better="none")
 CHRF = MetricSpec(name="written_chrf", unit="chrF", better="higher")
-SOURCE = (" The", " fat", " of", " the", " sin", "-", "off", "ering", " shall", " he", " burn",
-          " on", " the", " al", "tar", ".")  # fmt: skip
-TARGET = (" Und", " das", " Fett", " des", " S", "ünd", "opf", "ers", " soll", " er", " auf",
-          " dem", " Al", "tar", " räu", "chern", ".", "(end)")  # fmt: skip
+SOURCE = (
+    " The",
+    " fat",
+    " of",
+    " the",
+    " sin",
+    "-",
+    "off",
+    "ering",
+    " shall",
+    " he",
+    " burn",
+    " on",
+    " the",
+    " al",
+    "tar",
+    ".",
+)
+TARGET = (
+    " Und",
+    " das",
+    " Fett",
+    " des",
+    " S",
+    "ünd",
+    "opf",
+    "ers",
+    " soll",
+    " er",
+    " auf",
+    " dem",
+    " Al",
+    "tar",
+    " räu",
+    "chern",
+    ".",
+    "(end)",
+)
 
 
 def about(**changes: Any) -> About:
     metrics = {"quality": (BLEU,), "written_scores": (WRITTEN, SENTENCES, CHRF)}
     fields: dict[str, Any] = {
-        "ablation": "translation", "question": "Which encoder-decoder translates best?",
-        "baseline": "baseline", "variants": VARIANTS, "tasks": (TASK,),
-        "probes": ("quality", "written_scores"), "claim": None, "metrics": {TASK: metrics},
-        "data_sets": {}, "model": {"architecture": "translator", "mixer": "attention"},
+        "ablation": "translation",
+        "question": "Which encoder-decoder translates best?",
+        "baseline": "baseline",
+        "variants": VARIANTS,
+        "tasks": (TASK,),
+        "probes": ("quality", "written_scores"),
+        "claim": None,
+        "metrics": {TASK: metrics},
+        "data_sets": {},
+        "model": {"architecture": "translator", "mixer": "attention"},
         "part_titles": {TASK: TITLES},
         "specimens": {TASK: {v: (*texts(v), alignment(i)) for i, v in enumerate(VARIANTS)}},
-    }  # fmt: skip
+    }
     return synthetic.about(**(fields | changes))
 
 
@@ -50,9 +93,15 @@ def alignment(seed: int, rows: Any = TARGET, columns: Any = SOURCE) -> Specimen:
     top = float(weights.max())
     levels = np.round(weights / top * 255).astype(np.uint8).tobytes()
     return Specimen(
-        kind="alignment", title="alignment", num_rows=len(rows), num_columns=len(columns),
-        levels=base64.b64encode(levels).decode(), high=top, row_words=rows, column_words=columns,
-    )  # fmt: skip
+        kind="alignment",
+        title="alignment",
+        num_rows=len(rows),
+        num_columns=len(columns),
+        levels=base64.b64encode(levels).decode(),
+        high=top,
+        row_words=rows,
+        column_words=columns,
+    )
 
 
 def texts(variant: str) -> list[Specimen]:
@@ -61,21 +110,24 @@ def texts(variant: str) -> list[Specimen]:
     reference = "Im Anfang schuf Gott die Himmel und die Erde"
     return [
         Specimen(
-            kind="translation", title=f"{percent} %",
+            kind="translation",
+            title=f"{percent} %",
             text=", ".join(["Und Gott sprach zu dem Volke"] * (1 + percent // 20)),
-            source=" ".join([source] * (1 + percent // 20)), reference=reference,
+            source=" ".join([source] * (1 + percent // 20)),
+            reference=reference,
             score=30 + percent / 10 + len(variant) / 7,
         )
         for percent in range(5, 100, 10)
-    ]  # fmt: skip
+    ]
 
 
 def sweep(is_same: bool = True, **changes: Any) -> Sweep:
     """Three seeds; `bleu` and `written_bleu` agree, unless they are told not to."""
     said, rng, rows = about(**changes), random.Random(1), []
 
-    def row(variant: str, probe: str, spec: MetricSpec, at: str, seed: int, value: float,
-            **more: Any) -> None:  # fmt: skip
+    def row(
+        variant: str, probe: str, spec: MetricSpec, at: str, seed: int, value: float, **more: Any
+    ) -> None:
         named = MetricSpec(name=spec.name, unit=spec.unit, better=spec.better, at=at)
         made = synthetic.row(said, variant, TASK, probe, named, seed=seed, value=value)
         rows.append({**made, "trial_id": f"{made['trial_id']}-{at}", **more})

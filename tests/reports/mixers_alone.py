@@ -26,9 +26,13 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 DIMS = (32, 64, 128, 256)
 DIM, DIMS_LENGTH, NUM_PROCESSES = 64, 1024, 3
 PLACE = Provenance(
-    commit="0123456789abcdef0123456789abcdef01234567", device="AMD EPYC 7B13", num_threads=2,
-    num_cpus=2.0, num_gpus=0.0, versions={"torch": "2.13.0", "python": "3.11.9"},
-)  # fmt: skip
+    commit="0123456789abcdef0123456789abcdef01234567",
+    device="AMD EPYC 7B13",
+    num_threads=2,
+    num_cpus=2.0,
+    num_gpus=0.0,
+    versions={"torch": "2.13.0", "python": "3.11.9"},
+)
 ATTENTION = ("n**2 * d", "1", "1")
 SUBJECTS = {
     "baseline": ("attention", *ATTENTION),
@@ -81,10 +85,15 @@ NO_CAUSAL_FORM = {
 NOWHERE = {"environment_id": "", "device": "", "commit": ""}
 NO_STEP = {"mixer=fnet", "mixer=linformer", "mixer=conv", "mixer=dilated_conv"}
 LOSSES = {
-    "baseline": 0.0, "kernel=materialised": 0.0, "mixer=lstm": -0.03, "mixer=conv": 0.09,
-    "mixer=dilated_conv": 0.05, "mixer=linformer": 0.02, "mixer=performer": 0.03,
+    "baseline": 0.0,
+    "kernel=materialised": 0.0,
+    "mixer=lstm": -0.03,
+    "mixer=conv": 0.09,
+    "mixer=dilated_conv": 0.05,
+    "mixer=linformer": 0.02,
+    "mixer=performer": 0.03,
     "mixer=fnet": 0.04,
-}  # fmt: skip
+}
 BITS = MetricSpec(name="bits_per_character", unit="bit", better="lower")
 ACCURACY = MetricSpec(name="accuracy", unit="1", better="higher")
 TASKS = {"shakespeare_characters": BITS, "fashion_mnist_patches": ACCURACY}
@@ -105,10 +114,12 @@ COUNTS = (
 STEPS = tuple(
     MetricSpec(name=name, unit="1", better="none" if name.startswith("theory") else "lower")
     for name in (
-        "sequential_operations", "maximum_path_length", "theory_sequential_operations",
+        "sequential_operations",
+        "maximum_path_length",
+        "theory_sequential_operations",
         "theory_maximum_path_length",
     )
-)  # fmt: skip
+)
 STEP_TIMES = (
     *TIMES[:2],
     MetricSpec(name="training_step_seconds", unit="s", better="lower"),
@@ -125,29 +136,58 @@ def about(**changes: Any) -> About:
         "baseline": "baseline",
         "variants": tuple(SUBJECTS),
         "tasks": (*TASKS, MIXER_ALONE),
-        "probes": ("quality", "parameters", "flops", "peak_memory", "step_time", "mixer_flops",
-                   "mixer_memory", "path_length", "mixer_time"),
+        "probes": (
+            "quality",
+            "parameters",
+            "flops",
+            "peak_memory",
+            "step_time",
+            "mixer_flops",
+            "mixer_memory",
+            "path_length",
+            "mixer_time",
+        ),
         "num_seeds": NUM_PROCESSES,
-        "settings": {"dim": DIM, "depth": 2, "length": 64, "steps": 300, "batch": 16,
-                     "lengths": ", ".join(map(str, LENGTHS)), "dims": ", ".join(map(str, DIMS))},
-        "model": {"architecture": None, "mixer": "attention", "position": "sinusoidal", "heads": 4,
-                  "kernel": "fused"},
-        "claim": ClaimSpec(statement="attention is a better language model than an LSTM at equal "
-                           "steps", metric="bits_per_character", a="baseline", b="mixer=lstm",
-                           by=0.02, source="Vaswani et al. 2017, section 4 argues it",
-                           task="shakespeare_characters"),
+        "settings": {
+            "dim": DIM,
+            "depth": 2,
+            "length": 64,
+            "steps": 300,
+            "batch": 16,
+            "lengths": ", ".join(map(str, LENGTHS)),
+            "dims": ", ".join(map(str, DIMS)),
+        },
+        "model": {
+            "architecture": None,
+            "mixer": "attention",
+            "position": "sinusoidal",
+            "heads": 4,
+            "kernel": "fused",
+        },
+        "claim": ClaimSpec(
+            statement="attention is a better language model than an LSTM at equal steps",
+            metric="bits_per_character",
+            a="baseline",
+            b="mixer=lstm",
+            by=0.02,
+            source="Vaswani et al. 2017, section 4 argues it",
+            task="shakespeare_characters",
+        ),
         "metrics": {task: {"quality": (score,)} for task, score in TASKS.items()},
-        "data_sets": {task: DataSet(title=task, licence="free", origin="here", sha256="0" * 64)
-                      for task in TASKS},
+        "data_sets": {
+            task: DataSet(title=task, licence="free", origin="here", sha256="0" * 64)
+            for task in TASKS
+        },
         "is_indicative": True,
         "regenerate": "bakeoff run complexity --scale quick",
         "provenances": {PLACE.environment_id: PLACE},
         "subjects": {
-            variant: MixerFacts(mixer=mixer, time=time, sequential_operations=steps,
-                                maximum_path_length=path)
+            variant: MixerFacts(
+                mixer=mixer, time=time, sequential_operations=steps, maximum_path_length=path
+            )
             for variant, (mixer, time, steps, path) in SUBJECTS.items()
         },
-    }  # fmt: skip
+    }
     return About(**(fields | changes))
 
 
@@ -181,20 +221,38 @@ class _Maker:
                 yield from self._on_task(task, variant)
 
     def _row(
-        self, variant: str, task: str, probe: str, spec: MetricSpec, number: float | None,
+        self,
+        variant: str,
+        task: str,
+        probe: str,
+        spec: MetricSpec,
+        number: float | None,
         **more: Any,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         seed = more.pop("seed", 0)
         at = more.get("at", spec.at)
         return {
-            "ablation": self.about.ablation, "scale": self.about.scale, "variant": variant,
-            "seed": seed, "task": task, "probe": probe, "metric": spec.name, "at": at,
-            "value": number, "unit": spec.unit, "better": spec.better, "spread_low": None,
-            "spread_high": None, "status": "ok", "reason": "",
+            "ablation": self.about.ablation,
+            "scale": self.about.scale,
+            "variant": variant,
+            "seed": seed,
+            "task": task,
+            "probe": probe,
+            "metric": spec.name,
+            "at": at,
+            "value": number,
+            "unit": spec.unit,
+            "better": spec.better,
+            "spread_low": None,
+            "spread_high": None,
+            "status": "ok",
+            "reason": "",
             "trial_id": f"{probe}-{task}-{at}-{seed}",
-            "environment_id": self.place.environment_id, "device": self.place.device,
-            "commit": self.place.commit, **more,
-        }  # fmt: skip
+            "environment_id": self.place.environment_id,
+            "device": self.place.device,
+            "commit": self.place.commit,
+            **more,
+        }
 
     def _counts(self, variant: str, at: str, n: int, d: int) -> Iterator[dict[str, Any]]:
         mixer = SUBJECTS[variant][0]
@@ -284,14 +342,30 @@ class _Maker:
         fate = {"status": "skipped", "reason": reason, **NOWHERE} if reason else {}
         for probe, seed, spec, value in self._cells(task, variant):
             number = None if reason else value
-            yield self._row(variant, task, probe, spec, number, seed=seed, **fate,
-                            trial_id=f"{probe}-{variant}-{task}-{seed}")  # fmt: skip
+            yield self._row(
+                variant,
+                task,
+                probe,
+                spec,
+                number,
+                seed=seed,
+                **fate,
+                trial_id=f"{probe}-{variant}-{task}-{seed}",
+            )
         for process in range(NUM_PROCESSES):
             here = {"seed": process, "at": "length=64"}
             if reason:  # a cell that cannot be owes every metric of its probe, controls too
                 spec = _pure(BASELINE_AGAIN)
-                yield self._row(variant, task, "step_time", spec, None, **here, **fate,
-                                trial_id=f"{variant}-{process}")  # fmt: skip
+                yield self._row(
+                    variant,
+                    task,
+                    "step_time",
+                    spec,
+                    None,
+                    **here,
+                    **fate,
+                    trial_id=f"{variant}-{process}",
+                )
                 continue
             yield from self._of_itself(variant, task, "step_time", here, 0.004)
             if variant == "baseline":

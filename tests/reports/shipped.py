@@ -39,10 +39,17 @@ def _about(name: str, rows: _Rows) -> About:
         spec = MetricSpec(name=row["metric"], unit=row["unit"], better=row["better"])
         metrics.setdefault(row["task"], {}).setdefault(row["probe"], {})[spec.name] = spec
     return synthetic.about(
-        ablation=name, scale=rows[0]["scale"], variants=variants, baseline=variants[0], claim=None,
-        tasks=_each("task", rows), probes=_each("probe", rows), data_sets={},
+        ablation=name,
+        scale=rows[0]["scale"],
+        variants=variants,
+        baseline=variants[0],
+        claim=None,
+        tasks=_each("task", rows),
+        probes=_each("probe", rows),
+        data_sets={},
         num_seeds=1 + max(row["seed"] for row in rows if row["probe"] == "quality")
-        if any(row["probe"] == "quality" for row in rows) else 1,
+        if any(row["probe"] == "quality" for row in rows)
+        else 1,
         metrics={
             task: {probe: tuple(specs.values()) for probe, specs in of_task.items()}
             for task, of_task in metrics.items()
@@ -53,12 +60,17 @@ def _about(name: str, rows: _Rows) -> About:
         },
         provenances={
             row["environment_id"]: Provenance(
-                commit=row["commit"], device=row["device"], num_threads=1, num_cpus=1, num_gpus=0,
+                commit=row["commit"],
+                device=row["device"],
+                num_threads=1,
+                num_cpus=1,
+                num_gpus=0,
                 versions={},
             )
-            for row in rows if row["environment_id"]
+            for row in rows
+            if row["environment_id"]
         },
-    )  # fmt: skip
+    )
 
 
 def _each(key: str, rows: _Rows) -> tuple[str, ...]:

@@ -20,9 +20,15 @@ _SEED_SPREAD = 2.0  # what a seed does to both sides: pairing takes it out
 def reading(value: float | None, seed: int, status: Status = Status.OK) -> Reading:
     number = float("nan") if value is None else float(value)
     return Reading(
-        seed=seed, at="", environment_id="x", value=number, spread_low=number,
-        spread_high=number, status=status, reason="",
-    )  # fmt: skip
+        seed=seed,
+        at="",
+        environment_id="x",
+        value=number,
+        spread_low=number,
+        spread_high=number,
+        status=status,
+        reason="",
+    )
 
 
 def series(a: Sequence[float | None], b: Sequence[float | None], **changes: Any) -> Series:
@@ -35,9 +41,13 @@ def series(a: Sequence[float | None], b: Sequence[float | None], **changes: Any)
         for name, values in (("a", a), ("b", b))
     }
     fields: dict[str, Any] = {
-        "task": "t", "probe": "quality", "metric": "m", "unit": "bit", "better": "higher",
+        "task": "t",
+        "probe": "quality",
+        "metric": "m",
+        "unit": "bit",
+        "better": "higher",
         "readings": sides,
-    }  # fmt: skip
+    }
     return Series(**(fields | changes))
 
 
@@ -46,9 +56,14 @@ def about(n: int, by: float, **changes: Any) -> About:
         statement="A beats B", metric="m", a="a", b="b", by=float(by), source="", task="t"
     )
     fields: dict[str, Any] = {
-        "variants": ("a", "b"), "baseline": "b", "tasks": ("t",), "probes": ("quality",),
-        "num_seeds": n, "claim": claim, "is_indicative": False,
-    }  # fmt: skip
+        "variants": ("a", "b"),
+        "baseline": "b",
+        "tasks": ("t",),
+        "probes": ("quality",),
+        "num_seeds": n,
+        "claim": claim,
+        "is_indicative": False,
+    }
     return synthetic.about(**(fields | changes))
 
 

@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_OPTIONS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 PHONE, DESK = 390, 1300
 PARAMETERS = {"heads=1": 9.0, "heads=2": 100.0, "heads=4": 20.0, "heads=8": 3.0, "heads=16": 11.5}
 COMPARISON = "table.comparison >> nth=0"

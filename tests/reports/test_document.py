@@ -22,9 +22,13 @@ def _table() -> Table:
         for name, some in marks.items()
     )
     return Table(
-        name="powers", title="Powers", task="t", columns=(column,), rows=rows,
+        name="powers",
+        title="Powers",
+        task="t",
+        columns=(column,),
+        rows=rows,
         footnotes=("A plain note.",),
-    )  # fmt: skip
+    )
 
 
 def test_a_legend_tells_each_mark_once_and_only_those_in_use() -> None:
@@ -49,5 +53,10 @@ def test_every_format_has_the_signs_and_the_legend() -> None:
 def test_metrics_are_spelt_as_their_papers_spell_them() -> None:
     names = ("written_bleu", "cider_d", "written_rouge_l", "cider_data", "exact_match", "")
     assert [readable(name) for name in names] == [
-        "written BLEU", "CIDEr-D", "written ROUGE-L", "cider data", "exact match", ""
-    ]  # fmt: skip
+        "written BLEU",
+        "CIDEr-D",
+        "written ROUGE-L",
+        "cider data",
+        "exact match",
+        "",
+    ]

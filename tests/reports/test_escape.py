@@ -91,8 +91,7 @@ def test_latex_shows_commands_as_text() -> None:
         ("5 µs ± 0.1 × 10⁻³", r"5 $\mu$s $\pm$ 0.1 $\times$ 10$^{\mathrm{-}}$$^{\mathrm{3}}$"),
         ("n² → ∞", r"n$^{\mathrm{2}}$ $\rightarrow$ $\infty$"),
         ("α, μ, Δ, λ, Α", r"$\alpha$, $\mu$, $\Delta$, $\lambda$, $\mathrm{A}$"),
-        ("Größe, naïve, Čech, Ångström",
-         r"Gr\"{o}\ss{}e, na\"{\i}ve, \v{C}ech, \AA{}ngstr\"{o}m"),
+        ("Größe, naïve, Čech, Ångström", r"Gr\"{o}\ss{}e, na\"{\i}ve, \v{C}ech, \AA{}ngstr\"{o}m"),
         ("e\u0301", r"\'{e}"),
         ("長", r"\textbackslash{}u9577"),
         ("a--b ''c'' ``d``", "a-{}-b '{}'c'{}' {}`{}{}`{}d{}`{}{}`{}"),
@@ -100,7 +99,7 @@ def test_latex_shows_commands_as_text() -> None:
         ("[1, 2]", "{}[1, 2]"),
         ("*x", "{}*x"),
     ],
-)  # fmt: skip
+)
 def test_latex_typesets_what_it_can_and_spells_out_the_rest(text: str, typeset: str) -> None:
     assert latex_text(text) == typeset
 

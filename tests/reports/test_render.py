@@ -44,12 +44,13 @@ REGISTERED = Registration(sha256="c0ffee" * 10)
     [
         (None, "Nothing is known of when this claim was stated"),
         (REGISTERED, "were fixed before its results (SHA-256 c0ffeec0ffee)."),
-        (replace(REGISTERED, num_pairs_before=2, changes=("by 0.1 to 0.02",)),
-         "by 0.1 to 0.02."),
-        (replace(REGISTERED, changes=("by 0.1 to 0.02",)),
-         "restated before any of them: by 0.1 to 0.02."),
+        (replace(REGISTERED, num_pairs_before=2, changes=("by 0.1 to 0.02",)), "by 0.1 to 0.02."),
+        (
+            replace(REGISTERED, changes=("by 0.1 to 0.02",)),
+            "restated before any of them: by 0.1 to 0.02.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_page_says_when_its_claim_was_stated(
     tmp_path: Path, registration: Registration | None, said: str
 ) -> None:
@@ -87,9 +88,12 @@ def _plain(scale: str = "quick", **changes: Any) -> Sweep:
     whole = synthetic.sweep(scale)
     kept = (whole.results["task"] == CLAIMED) & (whole.results["probe"] == "quality")
     said = synthetic.about(
-        scale, tasks=(CLAIMED,), probes=("quality",),
-        metrics={CLAIMED: whole.about.metrics[CLAIMED]}, **changes,
-    )  # fmt: skip
+        scale,
+        tasks=(CLAIMED,),
+        probes=("quality",),
+        metrics={CLAIMED: whole.about.metrics[CLAIMED]},
+        **changes,
+    )
     return Sweep(said, whole.results[kept], curves_frame([]))
 
 
@@ -164,9 +168,15 @@ def test_the_page_is_sound_and_needs_nothing_from_elsewhere(page: Path) -> None:
     assert "default-src 'none'" in text
     assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
     headings = re.findall("<h2>(.*?)</h2>", text)
-    order = ["How sure", "shakespeare characters", "majority",
-             "What failed, was skipped or is missing (2)", "Setting", "Make it again",
-             "How to read the numbers"]  # fmt: skip
+    order = [
+        "How sure",
+        "shakespeare characters",
+        "majority",
+        "What failed, was skipped or is missing (2)",
+        "Setting",
+        "Make it again",
+        "How to read the numbers",
+    ]
     assert [heading for heading in headings if heading in order] == order
 
 
@@ -176,12 +186,18 @@ def test_the_first_screen_answers_shows_and_says_sample_and_scale_once(page: Pat
         ((page.parent / "report.md").read_text(), "<det"),
     ):
         screen = text.partition(end)[0].replace("\\", "")
-        places = [screen.index(said) for said in (
-            "How many attention heads at a fixed width?", "8 heads beat one.",
-            "Measured: heads=8 is better than heads=1 by", "Bits per character on shakespeare",
-            "5 variants on shakespeare characters and majority, with 3 seeds each.",
-            "Quick (small enough", "The claim is from",
-        )]  # fmt: skip
+        places = [
+            screen.index(said)
+            for said in (
+                "How many attention heads at a fixed width?",
+                "8 heads beat one.",
+                "Measured: heads=8 is better than heads=1 by",
+                "Bits per character on shakespeare",
+                "5 variants on shakespeare characters and majority, with 3 seeds each.",
+                "Quick (small enough",
+                "The claim is from",
+            )
+        ]
         assert places == sorted(places)
         assert (screen.count("seeds each"), screen.count("small enough")) == (1, 1)
 
@@ -199,14 +215,28 @@ def test_page_and_markdown_say_the_same(page: Path) -> None:
     words = " ".join(ReadPage(page).words.split())
     markdown = (page.parent / "report.md").read_text().replace("\\", "")
     for fact in (
-        "How many attention heads at a fixed width?", "8 heads beat one", "3 paired seeds",
-        "2 of 3; 1 diverged", "skipped: heads=16 does not divide dim=24", "public domain",
-        "the training loss is nan at step 112", "Tiny Shakespeare", "AMD EPYC 7B13",
-        "1 CPU, 1 thread", "torch 2.13.0", synthetic.PLACE.commit, "bakeoff report heads",
-        "bakeoff run heads --scale quick", "Student's t at 95 %", "56 of 60 planned",
-        "cannot be, for the reason given", "layers (depth)", "lower is better",
-        "The claim is from arXiv:1706.03762, Table 3 (A).", "5 variants on shakespeare",
-    ):  # fmt: skip
+        "How many attention heads at a fixed width?",
+        "8 heads beat one",
+        "3 paired seeds",
+        "2 of 3; 1 diverged",
+        "skipped: heads=16 does not divide dim=24",
+        "public domain",
+        "the training loss is nan at step 112",
+        "Tiny Shakespeare",
+        "AMD EPYC 7B13",
+        "1 CPU, 1 thread",
+        "torch 2.13.0",
+        synthetic.PLACE.commit,
+        "bakeoff report heads",
+        "bakeoff run heads --scale quick",
+        "Student's t at 95 %",
+        "56 of 60 planned",
+        "cannot be, for the reason given",
+        "layers (depth)",
+        "lower is better",
+        "The claim is from arXiv:1706.03762, Table 3 (A).",
+        "5 variants on shakespeare",
+    ):
         assert fact in words
         assert fact in markdown
 
@@ -322,11 +352,17 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
     assert set(parsed.links) == {"heads/index.html", "zero/index.html"}
     markdown = (tmp_path / "index.md").read_text().replace("\\", "")
     for fact in (
-        "How many attention heads at a fixed width?", "Nothing?", "8 heads beat one",
-        "Scale standard (for one GPU and some hours).", "56 of 60 planned measurements",
-        "1 diverged, 3 skipped", "arXiv:1706.03762, Table 3 (A)", "supported",
-        "How the claims are judged", "1 claim: 1 supported.",
-    ):  # fmt: skip
+        "How many attention heads at a fixed width?",
+        "Nothing?",
+        "8 heads beat one",
+        "Scale standard (for one GPU and some hours).",
+        "56 of 60 planned measurements",
+        "1 diverged, 3 skipped",
+        "arXiv:1706.03762, Table 3 (A)",
+        "supported",
+        "How the claims are judged",
+        "1 claim: 1 supported.",
+    ):
         assert fact in words, fact
         assert fact in markdown, fact
     assert "No ablation" in ReadPage(render_overview({}, tmp_path)).words

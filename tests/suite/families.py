@@ -18,9 +18,16 @@ _MODEL = {"mixer": "attention", "heads": 4, "position": "learned"}
 _KNOBS: dict[str, dict[str, Any]] = {"sorting": {}, "fashion_mnist_images": {"patch": 14}}
 # At width 128 a matrix is large enough that stage 3 divides it.
 _SCALE = {
-    "dim": 128, "depth": 1, "length": 3, "steps": 6, "batch": 100, "num_evaluations": 1,
-    "seeds": 1, "warmup_steps": 1, "learning_rate": 3e-3,
-}  # fmt: skip
+    "dim": 128,
+    "depth": 1,
+    "length": 3,
+    "steps": 6,
+    "batch": 100,
+    "num_evaluations": 1,
+    "seeds": 1,
+    "warmup_steps": 1,
+    "learning_rate": 3e-3,
+}
 
 
 def family_ablation(task: str, *, scale: dict[str, Any] | None = None, **fields: Any) -> Ablation:

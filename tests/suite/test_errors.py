@@ -20,14 +20,24 @@ from suite.spec import SpecError
 ROOT = Path(suite.__file__).parents[1]
 CODES = {
     USAGE: (
-        "SpecError", "TaskError", "ModelError", "FrameError", "PublishedError", "NotAFolder",
-        "BadUri", "BadAddress",
+        "SpecError",
+        "TaskError",
+        "ModelError",
+        "FrameError",
+        "PublishedError",
+        "NotAFolder",
+        "BadUri",
+        "BadAddress",
     ),
     REFUSED: ("RefusedUri", "RefusedAddress", "RefusedArchive"),
     UNAVAILABLE: (
-        "FetchUnavailable", "FolderUnavailable", "JournalError", "StoreUnavailable", "Unavailable",
+        "FetchUnavailable",
+        "FolderUnavailable",
+        "JournalError",
+        "StoreUnavailable",
+        "Unavailable",
     ),
-}  # fmt: skip
+}
 
 
 def modules_that_define(name: str) -> list[str]:

@@ -95,8 +95,10 @@ def test_conditions_are_those_of_the_machine_asked_once(monkeypatch: pytest.Monk
 def test_conditions_are_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(provenance_, "_CPU", tmp_path)
     assert {name: conditions()[name] for name in ("governor", "boost", "smt")} == {
-        "governor": "unknown", "boost": "unknown", "smt": "unknown",
-    }  # fmt: skip
+        "governor": "unknown",
+        "boost": "unknown",
+        "smt": "unknown",
+    }
     conditions.cache_clear()
     for file, text in {
         "cpu0/cpufreq/scaling_governor": "performance\n",

@@ -13,21 +13,40 @@ from models.model_spec import canonical_json, content_hash
 from suite.schema import Measurement, Provenance, Result, Status, Training, Trial
 
 MODEL = ModelSpec(
-    architecture="language_model", mixer="attention", knobs={"heads": 4, "bias": True},
-    position="sinusoidal", dim=16, depth=1, length=8, input_kind="tokens", input_size=81,
-    output_size=81, settings={"is_tied": True, "norm_placement": "pre"},
-)  # fmt: skip
+    architecture="language_model",
+    mixer="attention",
+    knobs={"heads": 4, "bias": True},
+    position="sinusoidal",
+    dim=16,
+    depth=1,
+    length=8,
+    input_kind="tokens",
+    input_size=81,
+    output_size=81,
+    settings={"is_tied": True, "norm_placement": "pre"},
+)
 TRAINING = Training(
     steps=4, learning_rate=1e-3, warmup_steps=50, weight_decay=0.01, num_evaluations=8
 )
 TRIAL = Trial(
-    probe="quality", task="shakespeare_characters", task_digest="00" * 32, length=8, batch=2,
-    subjects=(MODEL,), training=TRAINING, seed=0, versions={"probe quality": 1, "training": 1},
-)  # fmt: skip
+    probe="quality",
+    task="shakespeare_characters",
+    task_digest="00" * 32,
+    length=8,
+    batch=2,
+    subjects=(MODEL,),
+    training=TRAINING,
+    seed=0,
+    versions={"probe quality": 1, "training": 1},
+)
 PROVENANCE = Provenance(
-    commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    commit="abc",
+    device="a CPU",
+    num_threads=1,
+    num_cpus=1.0,
+    num_gpus=0.0,
     versions={"torch": "2.11", "python": "3.11"},
-)  # fmt: skip
+)
 
 
 def test_an_id_is_the_same_in_every_release() -> None:
@@ -115,9 +134,12 @@ def test_an_environment_is_its_device_threads_and_torch() -> None:
 def test_a_results_hash_is_all_of_it() -> None:
     measurement = Measurement(metric="m", value=1.0, unit="1", better="none")
     result = Result(
-        trial_id="t", status=Status.OK, provenance=PROVENANCE, seconds=1.0,
+        trial_id="t",
+        status=Status.OK,
+        provenance=PROVENANCE,
+        seconds=1.0,
         measurements=(measurement,),
-    )  # fmt: skip
+    )
     others = [
         replace(result, measurements=(replace(measurement, value=math.nextafter(1.0, 2.0)),)),
         replace(result, reason="x"),
@@ -129,9 +151,12 @@ def test_a_results_hash_is_all_of_it() -> None:
 def test_a_result_recorded_before_there_were_conditions_keeps_its_hash() -> None:
     """Changing this constant makes every store differ from its journal."""
     result = Result(
-        trial_id="t", status=Status.OK, provenance=PROVENANCE, seconds=1.0,
+        trial_id="t",
+        status=Status.OK,
+        provenance=PROVENANCE,
+        seconds=1.0,
         measurements=(Measurement(metric="m", value=1.0, unit="1", better="none"),),
-    )  # fmt: skip
+    )
     assert result.sha256 == "268c56ae07e07e1f96acb03335b299c2"
     with_joules = replace(result, joules=3.0)
     assert with_joules.sha256 != result.sha256

@@ -37,7 +37,8 @@ def ablation(**changes: Any) -> Callable[[], Ablation]:
 
 REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "misspelt field of an ablation": (
-        ablation(probs=["quality"]), ["Ablation", "'probs'", "did you mean 'probes'"],
+        ablation(probs=["quality"]),
+        ["Ablation", "'probs'", "did you mean 'probes'"],
     ),
     "missing field": (lambda: Scale(dim=16), ["Scale", "'length'"]),
     "a class for a model": (ablation(baseline=Model), ["baseline is a class", "Model(...)"]),
@@ -52,7 +53,8 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "whole number"]),
     "learning rate 0": (scale(learning_rate=0), ["learning_rate", "0", "above 0"]),
     "unknown scale": (
-        ablation(scales={"quik": Scale(**SCALE)}), ["'quik'", "'smoke', 'quick', 'standard' or"],
+        ablation(scales={"quik": Scale(**SCALE)}),
+        ["'quik'", "'smoke', 'quick', 'standard' or"],
     ),
     "no scale": (ablation(scales={}), ["scales", "{}", "at least 1"]),
     "no axis": (ablation(axes=[]), ["axes", "at least 1"]),
@@ -62,7 +64,8 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a baseline that is none": (ablation(baseline=3), ["baseline", "3", "Model"]),
     "unknown combination": (ablation(combine="all"), ["combine", "'all'", "'cross'"]),
     "a knob that is no scalar": (
-        lambda: Model(mixer="attention", heads=[8]), ["heads", "[8]", "finite number"],
+        lambda: Model(mixer="attention", heads=[8]),
+        ["heads", "[8]", "finite number"],
     ),
     "a knob that is NaN": (lambda: Model(mixer="attention", heads=math.nan), ["heads", "nan"]),
     "a mixer of 3000 letters": (lambda: Model(mixer="x" * 3000), ["mixer", "200 characters"]),
@@ -75,9 +78,10 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a claim by a negative": (lambda: Claim("x", **{**CLAIM, "by": -1}), ["by", "-1", "0"]),
     "a claim without a metric": (lambda: Claim("x", a="a", b="b", by=1), ["Claim", "'metric'"]),
     "a misspelt field of a claim": (
-        lambda: Claim("x", **CLAIM, metrik="y"), ["'metrik'", "did you mean 'metric'"],
+        lambda: Claim("x", **CLAIM, metrik="y"),
+        ["'metrik'", "did you mean 'metric'"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -186,15 +190,23 @@ def test_settings_name_what_is_not_the_default_of_a_recipe() -> None:
     plain = Scale(dim=8, depth=1, length=8, steps=10, batch=2)
     asked = plain.model_copy(update={"optimizer": "sgd", "clip_norm": None})
     assert set(asked.settings().items()) - set(plain.settings().items()) == {
-        ("optimizer", "sgd"), ("clip_norm", None),
-    }  # fmt: skip
+        ("optimizer", "sgd"),
+        ("clip_norm", None),
+    }
 
 
 def test_smoke_is_a_small_quick_without_a_claim() -> None:
     quick = Scale(
-        dim=16, depth=1, length=8, steps=900, batch=64, seeds=7,
-        lengths=[8, 16, 32], dims=[4, 8, 16], dims_length=16,
-    )  # fmt: skip
+        dim=16,
+        depth=1,
+        length=8,
+        steps=900,
+        batch=64,
+        seeds=7,
+        lengths=[8, 16, 32],
+        dims=[4, 8, 16],
+        dims_length=16,
+    )
     made = ablation(scales={"quick": quick}, axes=[vary("heads", [1, 2, 4], quick=[1, 2])])()
     small = made.at_scale("smoke")
     scale = small.scale("smoke")
@@ -243,10 +255,13 @@ def test_a_file_may_say_what_smoke_is() -> None:
 def test_a_word_where_a_list_is_meant_is_said_in_our_words() -> None:
     with pytest.raises(SpecError) as refused:
         Ablation(
-            question="Why?", baseline=Model("attention"), axes=[vary("heads", [1, 2])],
+            question="Why?",
+            baseline=Model("attention"),
+            axes=[vary("heads", [1, 2])],
             tasks="listops",
-            probes=["quality"], scales={"quick": Scale(length=8, steps=1, batch=1)},
-        )  # fmt: skip
+            probes=["quality"],
+            scales={"quick": Scale(length=8, steps=1, batch=1)},
+        )
     assert str(refused.value) == "Ablation: tasks='listops': it must be a list, as ['listops']."
 
 

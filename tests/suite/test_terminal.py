@@ -23,9 +23,11 @@ for _ in range(100):
 sys.exit(5)
 """
 ASCII = {
-    "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
+    "LC_ALL": "C",
+    "PYTHONUTF8": "0",
+    "PYTHONCOERCECLOCALE": "0",
     "PYTHONIOENCODING": "ascii:strict",
-}  # fmt: skip
+}
 
 
 def said(shell: str) -> subprocess.CompletedProcess[str]:
@@ -49,9 +51,12 @@ def test_a_line_of_errors_is_written_at_once(unbuffered: str) -> None:
         "print('said', file=sys.stderr); os._exit(5)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (found.returncode, found.stderr) == (5, "said\n")
 
 

@@ -62,6 +62,11 @@ class Reader(nn.Module):
 
 
 def training(steps: int, **changes: object) -> Training:
-    fields = {"steps": steps, "learning_rate": 0.05, "warmup_steps": 5, "weight_decay": 0.01,
-              "num_evaluations": 4}  # fmt: skip
+    fields = {
+        "steps": steps,
+        "learning_rate": 0.05,
+        "warmup_steps": 5,
+        "weight_decay": 0.01,
+        "num_evaluations": 4,
+    }
     return Training(**(fields | changes))  # type: ignore[arg-type]

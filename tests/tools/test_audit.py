@@ -25,9 +25,12 @@ WEAK = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": [
     ],
 )
 def test_what_is_known_is_told(
-    packages: list[dict[str, Any]], code: int, said: str, monkeypatch: pytest.MonkeyPatch,
+    packages: list[dict[str, Any]],
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     answer = json.dumps({"dependencies": packages})
     done = subprocess.CompletedProcess([], code, stdout=answer, stderr="")
     monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: done)

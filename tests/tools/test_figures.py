@@ -25,10 +25,16 @@ from tools.chaos.scenario import SCENARIOS, Scale
 from tools.chaos.trials import WANTED, differences
 
 KEPT = Figures(
-    faults=Counter({"driver killed": 2}), num_submitted=4, num_acknowledged=4, num_resumed=1,
-    num_resumed_equal=1, num_repeated=4, recovery_seconds=(1.0, 3.0), safety_seconds=0.2,
+    faults=Counter({"driver killed": 2}),
+    num_submitted=4,
+    num_acknowledged=4,
+    num_resumed=1,
+    num_resumed_equal=1,
+    num_repeated=4,
+    recovery_seconds=(1.0, 3.0),
+    safety_seconds=0.2,
     safety_of_seconds=20.0,
-)  # fmt: skip
+)
 
 
 def test_figures_add_up() -> None:
@@ -146,9 +152,13 @@ def test_every_file_is_cut_and_flipped_and_damaged_in_both() -> None:
     damages = damages_of(["a", "b"], num_cuts=2, num_flips=4)
     alone = [damage for damage in damages if not damage.is_by_command]
     assert Counter((one.file, one.is_cut, one.num_generations) for one in alone) == {
-        ("a", True, 1): 2, ("b", True, 1): 2, ("a", False, 1): 2, ("b", False, 1): 2,
-        ("a", False, 2): 1, ("b", False, 2): 1,
-    }  # fmt: skip
+        ("a", True, 1): 2,
+        ("b", True, 1): 2,
+        ("a", False, 1): 2,
+        ("b", False, 1): 2,
+        ("a", False, 2): 1,
+        ("b", False, 2): 1,
+    }
 
 
 def test_a_wrong_class_and_too_many_attempts_are_seen() -> None:

@@ -23,8 +23,9 @@ def test_needs_are_followed_but_not_those_of_what_is_left_out() -> None:
     needs = {
         "bakeoff": ["torch>=2", "Pandas", "ruff; extra == 'test'", "numpy<3", "mlflow>=3"],
         "pandas": ["numpy", "tzdata", "old; python_version < '3.12'", "odd; extra == 'x'"],
-        "numpy": [], "tzdata": [],
-    }  # fmt: skip
+        "numpy": [],
+        "tzdata": [],
+    }
     assert packed_names(needs.__getitem__, "3.12") == ["numpy", "pandas", "tzdata"]
     assert packed_names(needs.__getitem__, "3.12", frozenset({"pandas", "torch", "mlflow"})) == [
         "numpy"

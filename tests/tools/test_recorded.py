@@ -57,9 +57,12 @@ def test_nothing_is_reported_where_nothing_happened(out: Path) -> None:
         out, NUM_TRIALS, before=before, reference=reference, output="it goes on from step 5"
     )
     assert figures == Figures(
-        num_submitted=NUM_TRIALS, num_acknowledged=NUM_TRIALS, num_repeated=NUM_TRIALS,
-        num_resumed=1, num_resumed_equal=1,
-    )  # fmt: skip
+        num_submitted=NUM_TRIALS,
+        num_acknowledged=NUM_TRIALS,
+        num_repeated=NUM_TRIALS,
+        num_resumed=1,
+        num_resumed_equal=1,
+    )
 
 
 def test_a_watcher_counts_once_what_is_gone_or_changed(out: Path) -> None:

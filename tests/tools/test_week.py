@@ -47,8 +47,9 @@ def test_one_wrong_number_is_found_wherever_it_stands(week: Path) -> None:
         table.replace("accuracy 0.", "accuracy 1."), shown, editions.values()
     )
     assert [line.partition(":")[0] for line in sorted(found)] == [
-        "report --editions, edition 1", "report --editions, edition 2",
-    ]  # fmt: skip
+        "report --editions, edition 1",
+        "report --editions, edition 2",
+    ]
     page.write_text(page.read_text().replace(",accuracy,,0.", ",accuracy,,1.", 1))
     (wrong,) = differences_of_pages(shown, out / "reports")
     assert wrong.startswith("results.csv: mixer=attention, 0, accuracy is 1.")

@@ -106,8 +106,10 @@ def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:
     namespace = ("unshare", *as_root, "--mount") if scenario.can_mount else ()
     process = subprocess.Popen(
         [*namespace, sys.executable, "-c", _RUN_ONE, name, scale, str(folder)],
-        cwd=ROOT, env={**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
     code = wait(process, limit)
     if code == TIMED_OUT:
         return Figures(problems=(f"it was not over after {limit} s",))

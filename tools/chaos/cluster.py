@@ -90,9 +90,11 @@ def add_node(cluster: Any, *, wait: bool = True) -> None:
     of the others while it unpacks the sweep's code (ray/_private/runtime_env/packaging.py, 2.60).
     """
     cluster.add_node(
-        num_cpus=1, object_store_memory=_OBJECT_STORE_BYTES, wait=wait,
+        num_cpus=1,
+        object_store_memory=_OBJECT_STORE_BYTES,
+        wait=wait,
         runtime_env_dir_name=f"runtime_resources_{uuid.uuid4().hex[:8]}",
-    )  # fmt: skip
+    )
 
 
 @dataclass
@@ -118,9 +120,16 @@ class _Chaos:
         while True:
             number = self.done[_DRIVERS]
             driver = start(
-                "run", str(SWEEP), "--seeds", str(self.num_seeds), "--address",
-                self.cluster.address, "--out", str(self.out), log=folder / f"driver-{number}.log",
-            )  # fmt: skip
+                "run",
+                str(SWEEP),
+                "--seeds",
+                str(self.num_seeds),
+                "--address",
+                self.cluster.address,
+                "--out",
+                str(self.out),
+                log=folder / f"driver-{number}.log",
+            )
             # Every second driver dies at a drawn time; the others by progress.
             dies_after = self.chance.uniform(0.5, _START_UP_SECONDS) if number % 2 else 1e9
             began = time.monotonic()

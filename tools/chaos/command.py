@@ -32,9 +32,13 @@ KILLED = -int(signal.SIGKILL)
 TIMED_OUT = 124
 _QUIET = {"COLUMNS": "200", "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
 _NEEDED = (
-    "suite.cli", "suite.commands.run", "suite.probes.quality", "suite.reporting.build",
-    "suite.sweep.verify", "suite.tasks.registry",
-)  # fmt: skip
+    "suite.cli",
+    "suite.commands.run",
+    "suite.probes.quality",
+    "suite.reporting.build",
+    "suite.sweep.verify",
+    "suite.tasks.registry",
+)
 _FORK = multiprocessing.get_context("fork")
 _NUM_PROCESSES = 3  # one of them mostly waits for the disk
 _Item = TypeVar("_Item")
@@ -81,9 +85,16 @@ def warm_up() -> None:
 def inline(sweep: Path, out: Path, *more: str) -> list[str]:
     """The command that runs a sweep in its own process, with a checkpoint at every validation."""
     return [
-        "run", str(sweep), "--executor", "inline", "--checkpoint-every", "0.001", "--out", str(out),
+        "run",
+        str(sweep),
+        "--executor",
+        "inline",
+        "--checkpoint-every",
+        "0.001",
+        "--out",
+        str(out),
         *more,
-    ]  # fmt: skip
+    ]
 
 
 def bakeoff(
@@ -175,9 +186,13 @@ def start(
     with log.open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "suite.cli", *arguments],
-            cwd=ROOT, env={**os.environ, **_QUIET, **(environment or {})}, stdout=output,
-            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env={**os.environ, **_QUIET, **(environment or {})},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 def verify(out: Path, *options: str, log: Path) -> list[str]:

@@ -22,10 +22,18 @@ def prove(scale: Scale, folder: Path) -> Figures:
     seconds = multiprocessing.RawArray("d", len(SAFETY))
     out = folder / "out"
     run = bakeoff(
-        "run", str(SWEEPS / "long.py"), "--executor", "inline", "--out", str(out),
-        "--checkpoint-every", str(_SECONDS_BETWEEN), log=folder / "run.log",
-        before=partial(time_into, seconds), limit_seconds=300,
-    )  # fmt: skip
+        "run",
+        str(SWEEPS / "long.py"),
+        "--executor",
+        "inline",
+        "--out",
+        str(out),
+        "--checkpoint-every",
+        str(_SECONDS_BETWEEN),
+        log=folder / "run.log",
+        before=partial(time_into, seconds),
+        limit_seconds=300,
+    )
     wall = sum(result.seconds for result in results_in(out))
     problems = run.failure("the command")
     if wall < _SHORTEST_SECONDS:

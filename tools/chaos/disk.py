@@ -132,8 +132,10 @@ def _mounted(place: Path, num_pages: int) -> Iterator[None]:
     size = f"size={num_pages * PAGE_BYTES}"
     subprocess.run(
         ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     try:
         yield
     finally:

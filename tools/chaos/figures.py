@@ -9,9 +9,18 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 HEAD = (
-    "scenario", "faults", "submitted", "acknowledged", "lost", "doubled", "resumed equal",
-    "orphans", "ran twice: differ", "recovery p50 / p95 / max", "safety",
-)  # fmt: skip
+    "scenario",
+    "faults",
+    "submitted",
+    "acknowledged",
+    "lost",
+    "doubled",
+    "resumed equal",
+    "orphans",
+    "ran twice: differ",
+    "recovery p50 / p95 / max",
+    "safety",
+)
 _MOST_SHARE_OF_SAFETY = 0.03  # of the wall time of a trial of 20 s or more
 
 
@@ -115,11 +124,15 @@ def _row(title: str, of: Figures) -> tuple[str, ...]:
     seconds = of.recovery_seconds or (0.0,)
     recovery = np.quantile(seconds, (0.5, 0.95, 1.0), method="inverted_cdf")
     return (
-        title, str(of.faults.total()), str(of.num_submitted), str(of.num_acknowledged),
-        str(of.num_lost), str(of.num_doubled),
+        title,
+        str(of.faults.total()),
+        str(of.num_submitted),
+        str(of.num_acknowledged),
+        str(of.num_lost),
+        str(of.num_doubled),
         f"{of.num_resumed_equal} of {of.num_resumed}" if of.num_resumed else "",
         str(of.num_orphans),
         f"{of.num_repeated}: {of.num_alarms}" if of.num_repeated else "",
         " / ".join(f"{one:.1f}" for one in recovery) + " s" if of.recovery_seconds else "",
         f"{of.share_of_safety:.2%}" if of.safety_of_seconds else "",
-    )  # fmt: skip
+    )

@@ -36,13 +36,28 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1",
-                 "--port", str(self.port), "--workers", "1",
-                 "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db",
-                 "--artifacts-destination", f"{self.folder}/artifacts"],
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder,
+                [
+                    sys.executable,
+                    "-m",
+                    "mlflow",
+                    "server",
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    str(self.port),
+                    "--workers",
+                    "1",
+                    "--backend-store-uri",
+                    f"sqlite:///{self.folder}/mlflow.db",
+                    "--artifacts-destination",
+                    f"{self.folder}/artifacts",
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.folder,
                 env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            )  # fmt: skip
+            )
         wait_until(self._answers, f"the MLflow server at {self.uri}", _PATIENCE_SECONDS)
 
     def _answers(self) -> bool:

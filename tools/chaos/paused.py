@@ -67,8 +67,9 @@ def _outlived(folder: Path) -> Figures:
     again = _start(folder)
     wait_until(
         lambda: num_starts(out) > NUM_TRIALS or again.poll() is not None,
-        "another attempt of the trial", _PATIENCE_SECONDS,
-    )  # fmt: skip
+        "another attempt of the trial",
+        _PATIENCE_SECONDS,
+    )
     _send(worker, signal.SIGCONT)
     code = wait(again, _PATIENCE_SECONDS)
     return _figures(folder, not code, "outlived: exit code {}", code)
@@ -85,9 +86,14 @@ def _figures(folder: Path, is_right: bool, text: str, *found: object) -> Figures
 
 def _start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     return start(
-        "run", str(SWEEP), "--out", str(folder / "out"), *options,
-        log=folder / f"run-{time.monotonic_ns()}.log", environment={MARK: _mark(folder)},
-    )  # fmt: skip
+        "run",
+        str(SWEEP),
+        "--out",
+        str(folder / "out"),
+        *options,
+        log=folder / f"run-{time.monotonic_ns()}.log",
+        environment={MARK: _mark(folder)},
+    )
 
 
 def _mark(folder: Path) -> str:

@@ -80,9 +80,17 @@ class _Sweep:
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Start it, and wait until it has a result."""
         run = start(
-            "run", str(SWEEPS / f"{self.name}.py"), "--executor", "inline", "--out", str(self.out),
-            "--tracking-uri", self.store.uri, *options, log=self.folder / "run.log",
-        )  # fmt: skip
+            "run",
+            str(SWEEPS / f"{self.name}.py"),
+            "--executor",
+            "inline",
+            "--out",
+            str(self.out),
+            "--tracking-uri",
+            self.store.uri,
+            *options,
+            log=self.folder / "run.log",
+        )
         while not acknowledged_in(self.out) and run.poll() is None:
             time.sleep(0.1)
         return run
@@ -147,9 +155,11 @@ def _seconds_to_catch_up(sweep: _Sweep) -> float:
     acknowledged = {trial_id for trial_id, _ in acknowledged_in(sweep.out)}
     sweep.store.bring_back()
     return wait_until(
-        lambda: acknowledged <= sweep.shown(), "all results in the store",
-        _PATIENCE_SECONDS, _SECONDS_BETWEEN_LOOKS,
-    )  # fmt: skip
+        lambda: acknowledged <= sweep.shown(),
+        "all results in the store",
+        _PATIENCE_SECONDS,
+        _SECONDS_BETWEEN_LOOKS,
+    )
 
 
 def _to_the_end(outage: Outage, sweep: _Sweep, num_trials: int) -> Figures:

@@ -42,9 +42,15 @@ def prove(scale: Scale, folder: Path) -> Figures:
     out, log = folder / "out", folder / "run.log"
     mark = f"{os.environ.get(MARK, 'alone')}-trials"
     run = start(
-        "run", str(SWEEP), "--trial-limit", str(_LIMIT_SECONDS), "--out", str(out), log=log,
+        "run",
+        str(SWEEP),
+        "--trial-limit",
+        str(_LIMIT_SECONDS),
+        "--out",
+        str(out),
+        log=log,
         environment={MARK: mark},
-    )  # fmt: skip
+    )
     code = wait(run, _PATIENCE_SECONDS)
     left = count_orphans(mark)
     names = {

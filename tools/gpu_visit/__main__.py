@@ -85,8 +85,11 @@ def _identify(out: Path, device: str) -> tuple[int, str] | None:
     """Write where the numbers are made; return why not, if something stands against it."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.gpu_visit.environment", device],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         return _UNAVAILABLE, (done.stderr.strip().splitlines() or ["no environment"])[-1]
     found = json.loads(done.stdout)

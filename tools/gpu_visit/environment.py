@@ -27,18 +27,24 @@ def environment(device: str) -> dict[str, Any]:
     if device != "cpu" and not torch.cuda.is_available():
         sys.exit("torch finds no CUDA device here; --device cpu runs all parts in tiny sizes")
     found: dict[str, Any] = {
-        "commit": commit(), "device": "no GPU", "driver": "", "cpu": cpu_model(),
-        "num_cpus": len(allowed_cpus()) or os.cpu_count(), "torch": torch.__version__,
-        "cuda": torch.version.cuda, "versions": versions() | _installed(),
+        "commit": commit(),
+        "device": "no GPU",
+        "driver": "",
+        "cpu": cpu_model(),
+        "num_cpus": len(allowed_cpus()) or os.cpu_count(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "versions": versions() | _installed(),
         "conditions": dict(conditions()),
-    }  # fmt: skip
+    }
     if device != "cpu":
         properties = torch.cuda.get_device_properties(device)
         found |= {
-            "device": properties.name, "driver": _driver(),
+            "device": properties.name,
+            "driver": _driver(),
             "gib": round(properties.total_memory / 2**30, 1),
             "num_gpus": torch.cuda.device_count(),
-        }  # fmt: skip
+        }
     return found
 
 

@@ -118,9 +118,14 @@ class _PartRun:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         return subprocess.Popen(
             [sys.executable, "-m", "tools.gpu_visit.child", self._part.module, json.dumps(given)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
-            env=os.environ | threads | {"PYTHONPATH": path}, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | threads | {"PYTHONPATH": path},
+            start_new_session=True,
+        )
 
     def _followed(self, child: subprocess.Popen[str], messages: _Messages) -> str:
         """Write the child's findings until it ends; return why it must be killed, or nothing."""
@@ -163,9 +168,13 @@ class _PartRun:
         seconds = time.monotonic() - self._began if self._begun else 0.0
         others = {key: found[key] for key in ("group", "values")} if found else {}
         row = Row(
-            part=self._part.name, name=name, status=status, text=text,
-            seconds=round(seconds, 3), **others,
-        )  # fmt: skip
+            part=self._part.name,
+            name=name,
+            status=status,
+            text=text,
+            seconds=round(seconds, 3),
+            **others,
+        )
         self._results.add(row)
 
     def _log(self, said: str) -> None:

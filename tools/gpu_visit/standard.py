@@ -96,9 +96,13 @@ def _length_of(task: str) -> int:
 def _trainings(model: Model, task: str, sizes: dict[str, Any]) -> Iterator[Trial]:
     scale = Scale(length=_length_of(task), steps=3, seeds=1, **sizes)
     ablation = Ablation(
-        question="Does it train?", baseline=model, axes=[vary("batch", [4])], tasks=[task],
-        probes=[QUALITY], scales={"quick": scale},
-    )  # fmt: skip
+        question="Does it train?",
+        baseline=model,
+        axes=[vary("batch", [4])],
+        tasks=[task],
+        probes=[QUALITY],
+        scales={"quick": scale},
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trials = plan(ablation).trials

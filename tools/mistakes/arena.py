@@ -21,8 +21,8 @@ MUTANTS_OF_ARENA: tuple[Mutant, ...] = (
     Mutant(
         "a padded token erases",
         _RWKV7,
-        "        erased=erased,\n    )  # fmt: skip\n",
-        "        erased=s.erased,\n    )  # fmt: skip\n",
+        "        erased=erased,\n    )\n",
+        "        erased=s.erased,\n    )\n",
         "rwkv7",
     ),
     Mutant(

@@ -30,9 +30,7 @@ def _of_model(mistake: str, old: str, new: str, tests: str) -> Mutant:
 
 def _of_score(mistake: str, file: str, old: str, new: str, tests: str) -> Mutant:
     folder, _, name = file.rpartition("/")
-    return Mutant(
-        mistake, file, old, new, tests, battery=f"{folder}/test_{name}", room="suite"
-    )  # fmt: skip
+    return Mutant(mistake, file, old, new, tests, battery=f"{folder}/test_{name}", room="suite")
 
 
 MUTANTS_OF_DRAWINGS: tuple[Mutant, ...] = (

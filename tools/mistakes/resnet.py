@@ -134,10 +134,10 @@ MUTANTS_OF_RESNET: tuple[Mutant, ...] = (
     Mutant(
         "relative logits are not scaled",
         _MAPS,
-        "attn_mask=self._of_distance(queries), scale=1.0,\n        )  # fmt: skip\n"
+        "attn_mask=self._of_distance(queries),\n            scale=1.0,\n        )\n"
         "        return pooled(as_map(mixed, x), self.stride)",
-        "attn_mask=self._of_distance(queries * queries.shape[-1] ** 0.5), scale=1.0,\n"
-        "        )  # fmt: skip\n        return pooled(as_map(mixed, x), self.stride)",
+        "attn_mask=self._of_distance(queries * queries.shape[-1] ** 0.5),\n            scale=1.0,\n"
+        "        )\n        return pooled(as_map(mixed, x), self.stride)",
         "double_loop",
         battery=_OF_MAPS,
     ),

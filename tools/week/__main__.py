@@ -80,9 +80,12 @@ class Settings:
         """Write the files; returns the path of the ablation."""
         claim = _CLAIM if self.has_claim else ""
         text = _FILE.format(
-            axis=self.axis, values=list(self.values), seeds=self.seeds, steps=self.steps,
+            axis=self.axis,
+            values=list(self.values),
+            seeds=self.seeds,
+            steps=self.steps,
             claim=claim,
-        )  # fmt: skip
+        )
         folder.mkdir(exist_ok=True)
         (folder / "mine.py").write_text(_MIXER.format(factor=self.factor))
         (folder / f"{ABLATION}.py").write_text(text)
@@ -91,11 +94,18 @@ class Settings:
 
 # What each edit changes of the edition before; the last goes back to an earlier one.
 _EDITS: tuple[Mapping[str, object], ...] = (
-    {}, {"steps": 5}, {"factor": 2.0}, {"values": ("attention", "mine:Mine", "fnet")},
-    {"seeds": 3}, {"steps": 4, "factor": 0.5}, {"values": ("attention", "fnet")},
-    {"has_claim": True}, {"axis": "heads", "values": (1, 2, 4), "has_claim": False},
-    {"steps": 6}, {"steps": 4},
-)  # fmt: skip
+    {},
+    {"steps": 5},
+    {"factor": 2.0},
+    {"values": ("attention", "mine:Mine", "fnet")},
+    {"seeds": 3},
+    {"steps": 4, "factor": 0.5},
+    {"values": ("attention", "fnet")},
+    {"has_claim": True},
+    {"axis": "heads", "values": (1, 2, 4), "has_claim": False},
+    {"steps": 6},
+    {"steps": 4},
+)
 
 
 def _editions() -> Iterator[Settings]:
@@ -108,11 +118,14 @@ def _editions() -> Iterator[Settings]:
 
 # Where the driver is killed, one a day.
 _DEATHS = (
-    ("journal: commit", "after", 2), ("findings are published", "before", 1),
-    ("the result is shown", "before", 2), ("the report is published", "after", 1),
-    ("store: create run", "after", 2), ("the plan is noted", "after", 1),
+    ("journal: commit", "after", 2),
+    ("findings are published", "before", 1),
+    ("the result is shown", "before", 2),
+    ("the report is published", "after", 1),
+    ("store: create run", "after", 2),
+    ("the plan is noted", "after", 1),
     ("frames are published", "before", 1),
-)  # fmt: skip
+)
 
 
 @dataclass(kw_only=True)

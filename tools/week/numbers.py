@@ -87,9 +87,13 @@ def _numbers(number: int, plan: Any, results: Mapping[str, Any]) -> JournalNumbe
     trials = {cell["trial_id"] for cell in plan["cells"] if not cell["reason"]}
     about = plan["about"]
     return JournalNumbers(
-        number=number, baseline=about["baseline"], variants=tuple(about["variants"]),
-        values=values, num_trials=len(trials), num_done=len(trials & results.keys()),
-    )  # fmt: skip
+        number=number,
+        baseline=about["baseline"],
+        variants=tuple(about["variants"]),
+        values=values,
+        num_trials=len(trials),
+        num_done=len(trials & results.keys()),
+    )
 
 
 def differences_of_pages(shown: JournalNumbers, reports: Path) -> Iterator[str]:

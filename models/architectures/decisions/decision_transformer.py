@@ -102,9 +102,13 @@ class DecisionTransformer(StackArchitecture):
             scaled_normal(self.head)
 
     def forward(
-        self, inputs: Tensor, actions: Tensor, returns: Tensor, times: Tensor,
+        self,
+        inputs: Tensor,
+        actions: Tensor,
+        returns: Tensor,
+        times: Tensor,
         mask: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """See `Architecture.forward`; `[batch, time, output_size]`.
 
         Args:

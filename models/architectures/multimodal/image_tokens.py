@@ -108,9 +108,7 @@ class ImageTokens(StackArchitecture):
             [words.shape[1] - 1, self.num_image_tokens], dim=1
         )
         penalty = self._loss_of_words(of_words, words, mask)
-        return Outputs(
-            self._code_logits(of_picture), {IMAGE_TOKENS: tokens, PENALTY: penalty}
-        )  # fmt: skip
+        return Outputs(self._code_logits(of_picture), {IMAGE_TOKENS: tokens, PENALTY: penalty})
 
     def _loss_of_words(self, hidden: Tensor, words: Tensor, mask: Tensor | None) -> Tensor:
         """`[batch]`, weighed: the mean over the words that follow the start, fillers left out."""

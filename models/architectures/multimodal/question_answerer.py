@@ -95,9 +95,11 @@ class QuestionAnswerer(StackArchitecture):
         is_joint = self.config.fusion == "concatenation"
         self.trunk = Trunk(
             replace(spec, length=spec.length + num_places) if is_joint else spec,
-            self.config, seeds, is_causal=False,
+            self.config,
+            seeds,
+            is_causal=False,
             context_mixer=self._build_look if self.config.fusion == "cross" else None,
-        )  # fmt: skip
+        )
         with seeds.part("head"):
             self.head = nn.Linear(spec.dim, spec.output_size)
             scaled_normal(self.head)
@@ -107,9 +109,13 @@ class QuestionAnswerer(StackArchitecture):
         assert self.encoder is not None, "called only where the image is read"
         dim = self.spec.dim
         return construct_mixer(
-            "attention", dim=dim, max_length=max(self.spec.length, self.encoder.num_places),
-            is_causal=False, config=mixer_config("attention", dim=dim, knobs={}), position=None,
-        )  # fmt: skip
+            "attention",
+            dim=dim,
+            max_length=max(self.spec.length, self.encoder.num_places),
+            is_causal=False,
+            config=mixer_config("attention", dim=dim, knobs={}),
+            position=None,
+        )
 
     def source_grid(self) -> tuple[int, int] | None:
         """See `Architecture.source_grid`."""

@@ -154,9 +154,13 @@ class ShowAttendTell(Architecture):
         spec, image, dim = self.spec, self.spec.others["context"], self.spec.dim
         assert image.grid is not None, "an image has rows and columns"
         self.network = ResidualTrunk(
-            image.size, self.config.encoder_width, image.grid, self.config.residual_network,
-            seeds.within("network"), owner=self.name,
-        )  # fmt: skip
+            image.size,
+            self.config.encoder_width,
+            image.grid,
+            self.config.residual_network,
+            seeds.within("network"),
+            owner=self.name,
+        )
         with seeds.part("map"):
             self.map = nn.Linear(self.network.outputs, dim)
         with seeds.part("embedding"):

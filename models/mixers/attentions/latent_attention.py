@@ -109,9 +109,14 @@ class LatentAttention(Mixer):
         self.value = nn.Linear(self.latent_dim, dim, bias=False)
         self.output = nn.Linear(dim, dim, bias=False)
         draw_projections(
-            self.query_down, self.query, self.down, self.rotary_key, self.key, self.value,
+            self.query_down,
+            self.query,
+            self.down,
+            self.rotary_key,
+            self.key,
+            self.value,
             self.output,
-        )  # fmt: skip
+        )
         is_query_normed = config.has_norm and config.query_rank
         self.query_norm = InnerNorm(rank) if is_query_normed else None
         self.norm = InnerNorm(self.latent_dim) if config.has_norm else None

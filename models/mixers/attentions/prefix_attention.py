@@ -62,6 +62,9 @@ def _visible(x: Tensor, mask: Mask) -> Visibility:
     places = torch.arange(x.shape[1], device=x.device)
     lengths = torch.full_like(places[:1], x.shape[1]) if mask is None else mask.sum(dim=1)
     return Visibility(
-        queries=places, keys=places, real=mask, is_causal=True,
+        queries=places,
+        keys=places,
+        real=mask,
+        is_causal=True,
         prefix=prefix_length(lengths)[:, None, None, None],
-    )  # fmt: skip
+    )

@@ -114,9 +114,13 @@ class SinkAttention(LocalAttention):
         keys, values = (torch.cat(pair, dim=2) for pair in zip(state, new, strict=True))
         visible = newest_token(keys.shape[2], x_t.device)
         heads = fused_attention(
-            self._turned(queries, visible.queries), self._turned(keys, visible.keys), values,
-            visible, scale=self.scale, bias=self._bias(visible, x_t.dtype),
-        )  # fmt: skip
+            self._turned(queries, visible.queries),
+            self._turned(keys, visible.keys),
+            values,
+            visible,
+            scale=self.scale,
+            bias=self._bias(visible, x_t.dtype),
+        )
         return self.output(merge_heads(heads)).squeeze(1), (self._kept(keys), self._kept(values))
 
     def _kept(self, part: Tensor) -> Tensor:
@@ -180,9 +184,13 @@ class SinkAttention(LocalAttention):
 
     def _seen(self, places: Tensor, real: Tensor | None) -> Visibility:
         return Visibility(
-            queries=places, keys=places, real=real, is_causal=self.is_causal, window=self.window,
+            queries=places,
+            keys=places,
+            real=real,
+            is_causal=self.is_causal,
+            window=self.window,
             sinks=self.sinks,
-        )  # fmt: skip
+        )
 
     def _scores(self, queries: Tensor, keys: Tensor, at: Tensor, keys_at: Tensor) -> Tensor:
         """Scaled scores of queries at places `at` for keys at places `keys_at`, biased."""

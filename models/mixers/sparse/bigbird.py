@@ -164,9 +164,11 @@ class BigBird(Mixer):
             return float(held + row * length)
         held += 8 * (met + keys) + 2 * keys + num_blocks + row * (2 * keys + queries)
         scratch = fused_scratch_bytes(
-            rows=batch * self.heads * num_blocks, queries=self.config.block, keys=num_keys,
+            rows=batch * self.heads * num_blocks,
+            queries=self.config.block,
+            keys=num_keys,
             width=self.head_dim,
-        )  # fmt: skip
+        )
         return float(held + row * queries + max(4 * keys + scratch, row * queries))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:

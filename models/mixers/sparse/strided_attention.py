@@ -297,9 +297,12 @@ class StridedAttention(Mixer):
         """What heads see of one set, `[batch, heads, time, head_dim]`."""
         queries, keys, values = projected
         mixed = masked_attention(
-            rows.of_queries(queries), rows.of_keys(keys), rows.of_keys(values),
-            rows.shown(mask, queries.shape[1]), scale=self.head_dim**-0.5,
-        )  # fmt: skip
+            rows.of_queries(queries),
+            rows.of_keys(keys),
+            rows.of_keys(values),
+            rows.shown(mask, queries.shape[1]),
+            scale=self.head_dim**-0.5,
+        )
         return rows.by_token(mixed)[:, : queries.shape[2]].reshape(queries.shape)
 
     def _of_both(self, near: Rows, far: Rows, projected: list[Tensor], mask: Mask) -> Tensor:

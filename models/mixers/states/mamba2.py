@@ -61,9 +61,12 @@ class StateSpace(Direction):
         queries, keys = (part.unsqueeze(1) for part in parts[:2])
         steps = self.decay.steps(x)
         return Streams(
-            queries=queries, keys=keys, values=split_heads(parts[2], self.heads),
-            log_decay=self.decay.of_steps(steps), strength=steps,
-        )  # fmt: skip
+            queries=queries,
+            keys=keys,
+            values=split_heads(parts[2], self.heads),
+            log_decay=self.decay.of_steps(steps),
+            strength=steps,
+        )
 
     def read_out(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
         """The gate comes before the norm."""

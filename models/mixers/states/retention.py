@@ -47,9 +47,12 @@ class TurningDirection(Direction):
             return s
         angles = self.angles(places.unsqueeze(-1).to(s.keys.dtype)).unsqueeze(1)
         return Streams(
-            queries=_turned(s.queries, angles), keys=_turned(s.keys, angles), values=s.values,
-            log_decay=s.log_decay, strength=s.strength,
-        )  # fmt: skip
+            queries=_turned(s.queries, angles),
+            keys=_turned(s.keys, angles),
+            values=s.values,
+            log_decay=s.log_decay,
+            strength=s.strength,
+        )
 
     def angles(self, place: Tensor) -> Tensor:
         """`[..., 1]` -> `[..., pairs]`."""

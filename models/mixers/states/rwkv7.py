@@ -134,10 +134,13 @@ class GooseReading(StateReading):
             streams = [x + (before - x) * share for share in self.shift]
         r, w, k, v, a, g = streams
         maps = {
-            "receptance": self.receptance(r), "decay": self.decay(w, torch.tanh),
-            "key": self.key(k), "value": self.value(v), "rate": self.rate(a),
+            "receptance": self.receptance(r),
+            "decay": self.decay(w, torch.tanh),
+            "key": self.key(k),
+            "value": self.value(v),
+            "rate": self.rate(a),
             "gate": self.gate(g, torch.sigmoid),
-        }  # fmt: skip
+        }
         wide = torch.promote_types(maps["key"].dtype, torch.float32)
         return {name: mapped.to(wide) for name, mapped in maps.items()}
 
@@ -152,9 +155,13 @@ class GooseReading(StateReading):
         apart = [maps["receptance"], replaced, maps["value"], log_decay, rates]
         queries, keys, values, log_decay, rates = (split_heads(part, self.heads) for part in apart)
         return RemovalStreams(
-            queries=queries, keys=keys, values=values, log_decay=log_decay, found=found,
+            queries=queries,
+            keys=keys,
+            values=values,
+            log_decay=log_decay,
+            found=found,
             erased=rates * found,
-        )  # fmt: skip
+        )
 
     def _read_out(self, s: RemovalStreams, read: Tensor, gates: Tensor) -> Tensor:
         """Each head normed by itself, the bonus of the token itself, and the gate."""
@@ -198,9 +205,12 @@ class GooseReading(StateReading):
         found = torch.stack([head / (head @ head).sqrt().clamp(min=_LEAST_NORM) for head in heads])
         replaced = keys + keys * (rate - 1) * self.replacement
         flat = {
-            "queries": self.receptance.weight @ r, "keys": replaced,
-            "values": self.value.weight @ v, "log_decay": log_decay, "gates": gates,
-        }  # fmt: skip
+            "queries": self.receptance.weight @ r,
+            "keys": replaced,
+            "values": self.value.weight @ v,
+            "log_decay": log_decay,
+            "gates": gates,
+        }
         apart = {key: part.reshape(self.heads, -1) for key, part in flat.items()}
         return apart | {"found": found, "erased": rate.reshape(self.heads, -1) * found}
 
@@ -298,6 +308,10 @@ def _without(s: RemovalStreams, padded: Tensor) -> RemovalStreams:
         part.masked_fill(padded, 0.0) for part in (s.erased, s.keys, s.decay())
     )
     return RemovalStreams(
-        queries=s.queries, keys=keys, values=s.values, log_decay=log_decay, found=s.found,
+        queries=s.queries,
+        keys=keys,
+        values=s.values,
+        log_decay=log_decay,
+        found=s.found,
         erased=erased,
-    )  # fmt: skip
+    )

@@ -99,9 +99,12 @@ def _looks(model: Architecture, task: Task, example: Batch, number: int) -> Spec
     words = list(_words(task, example))[:MOST_WORDS]
     maps = weights[[place for _, place in words]].reshape(len(words), *grid, 1)
     return pictures_specimen(
-        "word_attention", f"picture {number}", maps, low=0.0,
+        "word_attention",
+        f"picture {number}",
+        maps,
+        low=0.0,
         row_words=tuple(word for word, _ in words),
-    )  # fmt: skip
+    )
 
 
 def _words(task: Task, example: Batch) -> Iterator[tuple[str, int]]:

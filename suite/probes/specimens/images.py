@@ -68,8 +68,12 @@ def smaller(pictures: Tensor, most: int) -> Tensor:
 def pictures_specimen(kind: str, title: str, pictures: Tensor, **words: object) -> Specimen:
     """Of `[pictures, rows, columns, channels]`; see `matrix_specimen`."""
     return matrix_specimen(
-        kind, title, pictures.flatten(1), picture=tuple(pictures.shape[1:]), **words  # type: ignore[arg-type]
-    )  # fmt: skip
+        kind,
+        title,
+        pictures.flatten(1),
+        picture=tuple(pictures.shape[1:]),
+        **words,  # type: ignore[arg-type]
+    )
 
 
 def chosen_images(task: Task) -> list[Batch]:
@@ -213,9 +217,12 @@ def _components(filters: Tensor) -> Specimen:
     shares = spread.square() / spread.square().sum().clamp(min=1e-12)
     shown = components[:NUM_FILTERS].reshape(-1, *filters.shape[1:])
     return pictures_specimen(
-        "filters", COMPONENTS, _to_one(shown, signed=False), low=-1.0,
+        "filters",
+        COMPONENTS,
+        _to_one(shown, signed=False),
+        low=-1.0,
         row_words=tuple(f"{100 * share:.0f} %" for share in shares[: len(shown)].tolist()),
-    )  # fmt: skip
+    )
 
 
 def _largest(filters: Tensor) -> Specimen:

@@ -31,10 +31,15 @@ def matrix_specimen(
     span = top - bottom
     levels = ((values - bottom) * (_LEVELS / span if span > 0 else 0.0)).round().byte()
     return Specimen(
-        kind=kind, title=title, num_rows=levels.shape[0], num_columns=levels.shape[1],
-        levels=base64.b64encode(bytes(levels.flatten().tolist())).decode(), low=bottom, high=top,
+        kind=kind,
+        title=title,
+        num_rows=levels.shape[0],
+        num_columns=levels.shape[1],
+        levels=base64.b64encode(bytes(levels.flatten().tolist())).decode(),
+        low=bottom,
+        high=top,
         **words,
-    )  # fmt: skip
+    )
 
 
 def evenly_chosen(of: Sequence[int], most: int) -> list[int]:

@@ -98,10 +98,11 @@ def _sides(model: Architecture, task: Task, example: Batch) -> Iterator[Side]:
         chosen = evenly_chosen(having, MAX_LAYERS // len(stacks))
         mask = example.inputs.get("mask" if stream == INPUTS else f"{stream}_mask")
         yield Side(
-            name=f"{name} " if name else "", layers={layer: mixers[layer] for layer in chosen},
+            name=f"{name} " if name else "",
+            layers={layer: mixers[layer] for layer in chosen},
             text=shown(example, task, stream),
             num_tokens=None if mask is None or not name else int(mask[0].sum()),
-        )  # fmt: skip
+        )
 
 
 def first_example(model: nn.Module, task: Task, max_tokens: int | None) -> Batch:
@@ -131,9 +132,12 @@ def _of_layer(mixer: Mixer, call: Call, title: str, side: Side) -> Iterator[Spec
     most = min(MAX_TOKENS, side.num_tokens or MAX_TOKENS)
     for head in evenly_chosen(range(len(weights)), MAX_HEADS):
         yield matrix_specimen(
-            "attention", f"{title}, head {head + 1}", weights[head, :most, :most],
-            text=text[:most], low=0.0,
-        )  # fmt: skip
+            "attention",
+            f"{title}, head {head + 1}",
+            weights[head, :most, :most],
+            text=text[:most],
+            low=0.0,
+        )
 
 
 def position_matrices(model: Architecture, task: Task) -> list[Specimen]:

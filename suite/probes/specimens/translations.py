@@ -56,10 +56,14 @@ def alignments(model: Architecture, task: Task) -> list[Specimen]:
     asked, source = _asked(example)[:MOST_ROWS], _source(example)
     return [
         matrix_specimen(
-            "alignment", "alignment", weights[: len(asked), : len(source)], low=0.0,
-            row_words=words_of(task, asked), column_words=words_of(task, source),
+            "alignment",
+            "alignment",
+            weights[: len(asked), : len(source)],
+            low=0.0,
+            row_words=words_of(task, asked),
+            column_words=words_of(task, source),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _has_token_source(task: Task) -> bool:
@@ -138,10 +142,14 @@ def translations(model: Architecture, task: Task, search: Decoder | None = None)
         text, source, reference = (each[:_MOST_OF_A_TEXT] for each in texts)
         found.append(
             Specimen(
-                kind="translation", title=f"{percent} %", text=text, source=source,
-                reference=reference, score=_score(task, written, asked),
+                kind="translation",
+                title=f"{percent} %",
+                text=text,
+                source=source,
+                reference=reference,
+                score=_score(task, written, asked),
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -117,9 +117,11 @@ class CaptionTask(PictureTask):
         """Each task has metrics of its own, since its symbols are other texts."""
         assert cls.fixed_length is not None, "a caption has a last place"
         cls.metric = Bleu(
-            decoder=Decoder(max_length=cls.fixed_length), end=END, text=cls.written,
+            decoder=Decoder(max_length=cls.fixed_length),
+            end=END,
+            text=cls.written,
             num_references=cls.num_references,
-        )  # fmt: skip
+        )
         cls.also_scored = (
             CiderD(end=END, text=cls.written, references=cls.references),
             RougeL(end=END, text=cls.written),

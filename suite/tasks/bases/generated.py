@@ -45,13 +45,19 @@ def definition_source(
     """
     text = json.dumps(
         {"name": name, "version": version, "definition": definition},
-        sort_keys=True, separators=(",", ":"), allow_nan=False,
-    )  # fmt: skip
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
+    )
     return DataSource(
-        name=name, title=title, origin=origin,
+        name=name,
+        title=title,
+        origin=origin,
         licence="; ".join(["generated", *(each.licence for each in beside)]),
-        sha256=hashlib.sha256(text.encode()).hexdigest(), file="", beside=beside,
-    )  # fmt: skip
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        file="",
+        beside=beside,
+    )
 
 
 class GeneratedTask(Task):

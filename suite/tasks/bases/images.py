@@ -16,8 +16,12 @@ from suite.tasks.data_files import malformed
 from suite.tasks.task import Batch, DataSource
 
 IMAGE_FLOORS = (
-    "uniform", "majority", "nearest_centroid", "logistic_regression", "nearest_neighbours",
-)  # fmt: skip
+    "uniform",
+    "majority",
+    "nearest_centroid",
+    "logistic_regression",
+    "nearest_neighbours",
+)
 
 
 class ImageTask(LabelledTask):

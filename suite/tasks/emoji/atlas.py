@@ -52,9 +52,7 @@ def atlas() -> Atlas:
     images, content = take_array(SOURCE, content, (NUM_NAMES, SIDE, SIDE, 3))
     glyphs, content = take_array(SOURCE, content, (NUM_OBJECTS, SIDE, SIDE, 3))
     names = _lines(content)
-    return Atlas(
-        names=names[:NUM_NAMES], images=images, objects=names[NUM_NAMES:], glyphs=glyphs
-    )  # fmt: skip
+    return Atlas(names=names[:NUM_NAMES], images=images, objects=names[NUM_NAMES:], glyphs=glyphs)
 
 
 def _lines(content: bytes) -> tuple[str, ...]:

@@ -81,17 +81,22 @@ class EmojiPairs(PictureTask, GeneratedTask):
     pixel_mean = PIXEL_MEAN
     pixel_standard_deviation = PIXEL_STANDARD_DEVIATION
     part_titles: ClassVar[dict[str, str]] = {
-        "candidates": "wrong captions", "candidates=1": "of other pictures",
+        "candidates": "wrong captions",
+        "candidates=1": "of other pictures",
         "candidates=2": "some of the same objects",
-    }  # fmt: skip
+    }
     source = definition_source(
-        name="emoji_pairs", title="Scenes of emoji, each with its caption among others",
+        name="emoji_pairs",
+        title="Scenes of emoji, each with its caption among others",
         origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
         definition={
-            "scenes": EmojiScenes.source.sha256, "candidates": NUM_CANDIDATES, "alike": NUM_ALIKE,
+            "scenes": EmojiScenes.source.sha256,
+            "candidates": NUM_CANDIDATES,
+            "alike": NUM_ALIKE,
         },
-        version=VERSION, beside=(SOURCE,),
-    )  # fmt: skip
+        version=VERSION,
+        beside=(SOURCE,),
+    )
 
     @classmethod
     def vocabulary(cls) -> Words:
@@ -134,8 +139,10 @@ def _asked(candidates: Whole, scenes: Scenes, targets: Whole) -> Batch:
     """Of candidates `[scenes, candidates, time]`, among which the own one is at `targets`."""
     texts, part = torch.from_numpy(candidates), torch.zeros(len(targets), dtype=torch.int64)
     given = {
-        INPUTS: texts, "mask": texts != PADDING, CONTEXT: torch.from_numpy(scenes.painted()),
-    }  # fmt: skip
+        INPUTS: texts,
+        "mask": texts != PADDING,
+        CONTEXT: torch.from_numpy(scenes.painted()),
+    }
     return Batch(inputs=given, targets=torch.from_numpy(targets), part=part)
 
 
@@ -161,8 +168,9 @@ def _whole_split(split: Split, num_examples: int) -> Batch:
     candidates = np.concatenate([own[:, None], wrong], axis=1)
     rows = np.arange(count)
     candidates[rows, 0], candidates[rows, place] = (
-        candidates[rows, place].copy(), candidates[rows, 0].copy(),
-    )  # fmt: skip
+        candidates[rows, place].copy(),
+        candidates[rows, 0].copy(),
+    )
     found = _asked(candidates, scenes, place)
     return Batch(inputs=found.inputs, targets=found.targets, part=torch.from_numpy(kind))
 

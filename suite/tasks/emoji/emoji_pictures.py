@@ -71,11 +71,13 @@ class EmojiPictures(CoarseScenes):
     fixed_length = grid[0] * grid[1]
     token_name = "pixels"
     source = definition_source(
-        name="emoji_pictures", title="Scenes of emoji at coarse places",
+        name="emoji_pictures",
+        title="Scenes of emoji at coarse places",
         origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
         definition={"scenes": EmojiScenes.source.sha256, "apart": APART},
-        version=VERSION, beside=(SOURCE,),
-    )  # fmt: skip
+        version=VERSION,
+        beside=(SOURCE,),
+    )
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """See `draw_scenes`."""

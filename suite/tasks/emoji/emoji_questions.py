@@ -79,21 +79,28 @@ class EmojiQuestions(PictureTask, GeneratedTask):
         title="Questions about scenes of emoji",
         origin="after Antol et al. 2015, arXiv:1505.00468, of emoji by OpenMoji, CC BY-SA 4.0",
         definition={
-            "canvas": CANVAS, "glyph": GLYPH, "objects": [FEWEST, MOST], "margin": MARGIN,
-            "kinds": ["what", "where", "how many", "is there"], "answers": "uniform",
+            "canvas": CANVAS,
+            "glyph": GLYPH,
+            "objects": [FEWEST, MOST],
+            "margin": MARGIN,
+            "kinds": ["what", "where", "how many", "is there"],
+            "answers": "uniform",
         },
         version=VERSION,
         beside=(SOURCE,),
-    )  # fmt: skip
+    )
     picture = (CANVAS, CANVAS)
     input_size = NUM_SYMBOLS
     output_size = NO + 1
     pixel_mean = PIXEL_MEAN
     pixel_standard_deviation = PIXEL_STANDARD_DEVIATION
     part_titles: ClassVar[dict[str, str]] = {
-        "question": "question", "question=1": "what is left of, ...", "question=2": "where is",
-        "question=3": "how many", "question=4": "is there",
-    }  # fmt: skip
+        "question": "question",
+        "question=1": "what is left of, ...",
+        "question=2": "where is",
+        "question=3": "how many",
+        "question=4": "is there",
+    }
 
     @classmethod
     def vocabulary(cls) -> Words:
@@ -107,9 +114,10 @@ class EmojiQuestions(PictureTask, GeneratedTask):
         about, objects, answers = draw_objects(stream, kinds)
         counts = (objects != NOTHING).sum(axis=1)
         places = draw_places(
-            stream, counts,
+            stream,
+            counts,
             lambda tried, scenes: is_answered(tried, kinds[scenes], asked[scenes], counts[scenes]),
-        )  # fmt: skip
+        )
         scenes = Scenes(objects=objects, places=places)
         targets = np.select(
             [kinds == WHAT, kinds == WHERE], [_related(scenes, asked), _quarters(places)], answers

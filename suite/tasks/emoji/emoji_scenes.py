@@ -74,12 +74,17 @@ class EmojiScenes(CaptionTask, GeneratedTask):
         title="Scenes of emoji with captions",
         origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
         definition={
-            "canvas": CANVAS, "glyph": GLYPH, "objects": [FEWEST, MOST], "margin": MARGIN,
-            "order": "from left to right", "relations": "of neighbours", "parts": NUM_PARTS,
+            "canvas": CANVAS,
+            "glyph": GLYPH,
+            "objects": [FEWEST, MOST],
+            "margin": MARGIN,
+            "order": "from left to right",
+            "relations": "of neighbours",
+            "parts": NUM_PARTS,
         },
         version=VERSION,
         beside=(SOURCE,),
-    )  # fmt: skip
+    )
     picture = (CANVAS, CANVAS)
     has_boxes = True
     input_size = NUM_SYMBOLS
@@ -87,8 +92,10 @@ class EmojiScenes(CaptionTask, GeneratedTask):
     pixel_mean = PIXEL_MEAN
     pixel_standard_deviation = PIXEL_STANDARD_DEVIATION
     part_titles: ClassVar[dict[str, str]] = {
-        "pairs": "pairs of objects", "pairs=1": "all seen in training", "pairs=2": "some new",
-    }  # fmt: skip
+        "pairs": "pairs of objects",
+        "pairs=1": "all seen in training",
+        "pairs=2": "some new",
+    }
 
     @classmethod
     def vocabulary(cls) -> Words:

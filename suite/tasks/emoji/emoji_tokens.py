@@ -60,10 +60,13 @@ class EmojiTokens(PictureTask, CoarseScenes):
     input_size = NUM_SYMBOLS
     output_size = 3
     source = definition_source(
-        name="emoji_tokens", title="Captions of scenes of emoji, to be drawn",
+        name="emoji_tokens",
+        title="Captions of scenes of emoji, to be drawn",
         origin="this project, of emoji by OpenMoji, CC BY-SA 4.0",
-        definition={"pictures": EmojiPictures.source.sha256}, version=VERSION, beside=(SOURCE,),
-    )  # fmt: skip
+        definition={"pictures": EmojiPictures.source.sha256},
+        version=VERSION,
+        beside=(SOURCE,),
+    )
 
     @classmethod
     def vocabulary(cls) -> Words:

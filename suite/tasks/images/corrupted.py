@@ -40,8 +40,9 @@ class _Corrupted(LabelledTask):
     """What replaces the held-out splits of a task on images."""
 
     part_titles: ClassVar[dict[str, str]] = {
-        "corruption": "what was done to the image", **dict(zip(_PARTS, CORRUPTIONS, strict=True))
-    }  # fmt: skip
+        "corruption": "what was done to the image",
+        **dict(zip(_PARTS, CORRUPTIONS, strict=True)),
+    }
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """See `corrupted`."""

@@ -60,6 +60,7 @@ class DigitsImages(ImageTask):
         return LabelledData(
             training=images[:NUM_TRAINING],
             held_out={
-                "validation": images[NUM_TRAINING:first_test], "test": images[first_test:],
+                "validation": images[NUM_TRAINING:first_test],
+                "test": images[first_test:],
             },
-        )  # fmt: skip
+        )

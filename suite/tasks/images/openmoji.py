@@ -31,9 +31,16 @@ SOURCE = DataSource(
     file="openmoji.idx.xz",
 )
 GROUPS = (
-    "smileys and emotion", "people and body", "animals and nature", "food and drink",
-    "travel and places", "activities", "objects", "symbols", "flags",
-)  # fmt: skip
+    "smileys and emotion",
+    "people and body",
+    "animals and nature",
+    "food and drink",
+    "travel and places",
+    "activities",
+    "objects",
+    "symbols",
+    "flags",
+)
 IMAGE_SIDE = 32
 SIZES = (1_200, 197, 473)  # of training, validation and test
 

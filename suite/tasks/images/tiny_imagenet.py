@@ -79,9 +79,10 @@ def _read(archive: zipfile.ZipFile) -> LabelledData:
     return LabelledData(
         training=_examples(archive, training),
         held_out={
-            "validation": _examples(archive, validation), "test": _examples(archive, test),
+            "validation": _examples(archive, validation),
+            "test": _examples(archive, test),
         },
-    )  # fmt: skip
+    )
 
 
 def _examples(archive: zipfile.ZipFile, files: Iterable[tuple[str, int]]) -> Examples:

@@ -51,9 +51,12 @@ DEPTHS = (25, 50, 75, 100)  # per cent of the hay
 def _source(name: str, title: str, **definition: object) -> DataSource:
     symbols = [MARK, ASK, FIRST_HAY, FIRST_NAME, FIRST_VALUE, NUM_SYMBOLS]
     return definition_source(
-        name=name, title=title, origin="Hsieh et al. 2024, arXiv:2404.06654, section 3",
-        definition={"symbols": symbols, "places": "uniform", **definition}, version=VERSION,
-    )  # fmt: skip
+        name=name,
+        title=title,
+        origin="Hsieh et al. 2024, arXiv:2404.06654, section 3",
+        definition={"symbols": symbols, "places": "uniform", **definition},
+        version=VERSION,
+    )
 
 
 class _Haystack(GeneratedTask):
@@ -128,8 +131,12 @@ class Needles(_Haystack):
     name = "needles"
     answers_are_shown = True
     floors = ("uniform", "majority", "shown_answers")
-    source = _source("needles", "Several facts in a haystack", facts=NUMBERS_OF_KEYS,
-                     tokens_per_fact=TOKENS_PER_KEY)  # fmt: skip
+    source = _source(
+        "needles",
+        "Several facts in a haystack",
+        facts=NUMBERS_OF_KEYS,
+        tokens_per_fact=TOKENS_PER_KEY,
+    )
     lengths = (NUMBERS_OF_KEYS[0] * TOKENS_PER_KEY, 65_536)
 
     def kinds(self) -> Sequence[int]:
@@ -151,8 +158,9 @@ class Needles(_Haystack):
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
         """By the number of facts of the example, which is that of its questions."""
         num_keys = (batch.targets != UNSCORED).sum(dim=1, keepdim=True)
-        return {f"keys={num}": (num_keys == num).expand(batch.targets.shape)
-                for num in self.kinds()}  # fmt: skip
+        return {
+            f"keys={num}": (num_keys == num).expand(batch.targets.shape) for num in self.kinds()
+        }
 
 
 class VariableTracking(_Haystack):
@@ -161,8 +169,9 @@ class VariableTracking(_Haystack):
     name = "variable_tracking"
     answers_are_shown = True
     floors = ("uniform", "majority", "shown_answers")
-    source = _source("variable_tracking", "Chains of facts in a haystack", chains=NUM_CHAINS,
-                     links=NUM_LINKS)  # fmt: skip
+    source = _source(
+        "variable_tracking", "Chains of facts in a haystack", chains=NUM_CHAINS, links=NUM_LINKS
+    )
     lengths = (NUM_CHAINS * NUM_LINKS * (FACT + QUESTION) + 5, 65_536)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:

@@ -70,10 +70,11 @@ def _source(name: str, layout: Layout) -> DataSource:
             "dash": [PADDLE_LENGTH, MARGIN, layout.thickness, layout.contrast],
             "marker": layout.marker_radius,
             "apart": [CLEARANCE, PADDING, MARKERS_APART, TOLERANCE],
-            "library": [NUM_CONTOURS, LIBRARY_SEED], **pixels,
+            "library": [NUM_CONTOURS, LIBRARY_SEED],
+            **pixels,
         },
         version=VERSION,
-    )  # fmt: skip
+    )
 
 
 class Pathfinder(GeneratedTask):
@@ -137,9 +138,15 @@ class PathfinderX(Pathfinder):
     name = "pathfinder_x"
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 200, "test": 500}
     layout: ClassVar[Layout] = Layout(
-        side=128, contour=14, distractor=4, num_distractors=8, half_dash=2.5, thickness=1.5,
-        contrast=0.9, marker_radius=3.0,
-    )  # fmt: skip
+        side=128,
+        contour=14,
+        distractor=4,
+        num_distractors=8,
+        half_dash=2.5,
+        thickness=1.5,
+        contrast=0.9,
+        marker_radius=3.0,
+    )
     source = _source("pathfinder_x", layout)
     fixed_length = 128 * 128
     mean: ClassVar[float] = 0.029

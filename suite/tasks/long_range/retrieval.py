@@ -119,8 +119,11 @@ class Retrieval(Task):
             verse %= chapter.num_starts(self.length)
             pair[0] = chapter.passage(0, verse, self.length)
             if not label:
-                others = [each for each in _same_book(split, self.length, chapter.book)
-                          if each is not chapter]  # fmt: skip
+                others = [
+                    each
+                    for each in _same_book(split, self.length, chapter.book)
+                    if each is not chapter
+                ]
                 chapter = others[which % len(others)]
                 verse = other_verse % chapter.num_starts(self.length)
             pair[1] = chapter.passage(1, verse, self.length)

@@ -86,9 +86,7 @@ def _divided(photos: dict[int, Photo]) -> Photos:
     ordered = [photos[photo] for photo in sorted(photos, key=_place)]
     last = len(ordered) - NUM_HELD_OUT
     first = last - NUM_HELD_OUT
-    return {
-        "training": ordered[:first], "validation": ordered[first:last], "test": ordered[last:]
-    }  # fmt: skip
+    return {"training": ordered[:first], "validation": ordered[first:last], "test": ordered[last:]}
 
 
 def _place(photo: int) -> bytes:

@@ -59,9 +59,17 @@ _SPECIAL = ("", "", "", "\N{REPLACEMENT CHARACTER}")
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _OTHER_SEEDS = 1 << 62  # the streams of these draw captions, and no order of photos
 _DAMAGES = (
-    zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, KeyError, ValueError,
-    SyntaxError, RuntimeError, Image.DecompressionBombError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    OSError,
+    EOFError,
+    KeyError,
+    ValueError,
+    SyntaxError,
+    RuntimeError,
+    Image.DecompressionBombError,
+)
 
 
 class Photo(NamedTuple):

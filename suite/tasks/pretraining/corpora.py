@@ -54,10 +54,12 @@ SOURCE = definition_source(
     definition={"symbols": NUM_SYMBOLS},
     version=1,
     beside=(
-        wikipedia_bytes.SOURCE, shakespeare_characters.SOURCE, wordnet_glosses.SOURCE,
+        wikipedia_bytes.SOURCE,
+        shakespeare_characters.SOURCE,
+        wordnet_glosses.SOURCE,
         movie_reviews.SOURCE,
     ),
-)  # fmt: skip
+)
 
 _CONTENT = re.compile(rb"<text[^>]*>(.*?)</text>", re.DOTALL)
 _DROPPED = re.compile(

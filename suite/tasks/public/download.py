@@ -34,9 +34,15 @@ _MAX_MEMBERS = 2_000_000
 # No compression on the way: an archive must arrive as it was published.
 _HEADERS = {"User-Agent": "bakeoff", "Accept-Encoding": "identity"}
 _DAMAGES = (
-    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    ValueError,
     RuntimeError,  # of an encrypted zip, or one that is packed in an unknown way
-)  # fmt: skip
+)
 
 
 class FetchUnavailable(UnavailableError):
@@ -137,9 +143,12 @@ def _downloader(public: PublicSet, at_end: ExitStack) -> pooch.HTTPDownloader:
         at_end.callback(response.close)
 
     return pooch.HTTPDownloader(
-        progressbar=received, chunk_size=_BLOCK_BYTES, timeout=_SECONDS_WITHOUT_A_BYTE,
-        headers=_HEADERS, hooks={"response": close_at_end},
-    )  # fmt: skip
+        progressbar=received,
+        chunk_size=_BLOCK_BYTES,
+        timeout=_SECONDS_WITHOUT_A_BYTE,
+        headers=_HEADERS,
+        hooks={"response": close_at_end},
+    )
 
 
 class _Received:

@@ -77,14 +77,16 @@ _MULTI30K = _with_files(
         most_bytes=10_000_000,
     ),
     (
-        "validation.tar.gz", 46_329,
+        "validation.tar.gz",
+        46_329,
         "a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c",
     ),
     (
-        "mmt16_task1_test.tar.gz", 67_079,
+        "mmt16_task1_test.tar.gz",
+        67_079,
         "6d1ca1dba99e2c5dd54cae1226ff11c2551e6ce63527ebb072a1f70f72a5cd36",
     ),
-)  # fmt: skip
+)
 
 _FASHION_MNIST = _with_files(
     PublicSet(
@@ -101,18 +103,21 @@ _FASHION_MNIST = _with_files(
         most_bytes=50_000_000,
     ),
     (
-        "train-labels-idx1-ubyte.gz", 29_515,
+        "train-labels-idx1-ubyte.gz",
+        29_515,
         "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
     ),
     (
-        "t10k-images-idx3-ubyte.gz", 4_422_102,
+        "t10k-images-idx3-ubyte.gz",
+        4_422_102,
         "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
     ),
     (
-        "t10k-labels-idx1-ubyte.gz", 5_148,
+        "t10k-labels-idx1-ubyte.gz",
+        5_148,
         "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
-)  # fmt: skip
+)
 
 _FLICKR8K_TEXT = PublicSet(
     name="flickr8k",
@@ -256,6 +261,12 @@ def source_of(name: str) -> DataSource:
 def _data_source(public: PublicSet) -> DataSource:
     assert public.sha256 or public.md5, "a task reads proven data only"
     return DataSource(
-        name=public.name, title=public.title, licence=public.licence, origin=public.url,
-        sha256=public.sha256, file=public.file, is_fetched=True, md5=public.md5,
-    )  # fmt: skip
+        name=public.name,
+        title=public.title,
+        licence=public.licence,
+        origin=public.url,
+        sha256=public.sha256,
+        file=public.file,
+        is_fetched=True,
+        md5=public.md5,
+    )

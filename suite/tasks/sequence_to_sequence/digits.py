@@ -43,9 +43,11 @@ NUM_DIGITS = 10
 
 def _source(name: str, title: str, origin: str) -> DataSource:
     definition: dict[str, object] = {
-        "symbols": ZERO + NUM_DIGITS, "digits": "uniform", "target": name,
+        "symbols": ZERO + NUM_DIGITS,
+        "digits": "uniform",
+        "target": name,
         "lengths": "all but one of the places, and half of that",
-    }  # fmt: skip
+    }
     return definition_source(
         name=name, title=title, origin=origin, definition=definition, version=VERSION
     )

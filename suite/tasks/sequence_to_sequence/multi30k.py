@@ -36,8 +36,10 @@ SOURCE = source_of("multi30k")
 LANGUAGES = ("en", "de")
 # In the order of the archives: the beginning of the files' names, and how many captions.
 FILES: Mapping[str, tuple[str, int]] = {
-    "training": ("train", 29_000), "validation": ("val", 1_014), "test": ("test", 1_000)
-}  # fmt: skip
+    "training": ("train", 29_000),
+    "validation": ("val", 1_014),
+    "test": ("test", 1_000),
+}
 
 
 class Multi30k(Translation):

@@ -40,10 +40,12 @@ class StepsPlayed:
         steps = slice(first, time + 1)
         times = np.broadcast_to(np.arange(first, time + 1), (len(rows), time + 1 - first))
         found: dict[str, NDArray[Any]] = {
-            INPUTS: self.states[rows, steps], ACTIONS: self.actions[rows, steps], TIMES: times,
+            INPUTS: self.states[rows, steps],
+            ACTIONS: self.actions[rows, steps],
+            TIMES: times,
             RETURNS: self.asked[rows, steps, None].astype(np.float32),
             "mask": np.ones(times.shape, dtype=np.bool_),
-        }  # fmt: skip
+        }
         return {name: torch.from_numpy(each.copy()) for name, each in found.items()}
 
 

@@ -68,9 +68,12 @@ class WindyGrid(World):
         row, column = situation.T
         is_blown = np.isin(column, self.windy) & (chances[:, 0] < self.wind)
         moves = np.stack(
-            [row + (actions == DOWN) - (actions == UP) - is_blown,
-             column + (actions == EAST) - (actions == WEST)], axis=1
-        )  # fmt: skip
+            [
+                row + (actions == DOWN) - (actions == UP) - is_blown,
+                column + (actions == EAST) - (actions == WEST),
+            ],
+            axis=1,
+        )
         moved = np.clip(moves, 0, self.side - 1)
         at = [(moved == np.array(goal)).all(axis=1) for goal in (self.near, self.far)]
         rewards = at[0] * self.prizes[0] + at[1] * self.prizes[1] - self.cost

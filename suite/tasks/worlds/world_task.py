@@ -128,9 +128,15 @@ class WorldTask(Task):
 def world_source(world: World, name: str, title: str, origin: str) -> DataSource:
     """The data source of a task: all numbers of its world, and how its episodes are drawn."""
     definition = {
-        **world.definition(), "players": PLAYERS, "num_episodes": NUM_EPISODES, "data": name,
-        "mixed": MIXED, "best": BEST_TENTH, "levels": LEVELS, "starts": NUM_STARTS,
-    }  # fmt: skip
+        **world.definition(),
+        "players": PLAYERS,
+        "num_episodes": NUM_EPISODES,
+        "data": name,
+        "mixed": MIXED,
+        "best": BEST_TENTH,
+        "levels": LEVELS,
+        "starts": NUM_STARTS,
+    }
     return definition_source(
         name=name, title=title, origin=origin, definition=definition, version=VERSION
     )
@@ -169,16 +175,20 @@ def starts_of(world: World, split: Split, length: int) -> Batch:
     asked = np.zeros((count, length, 1), dtype=np.float32)
     asked[:, 0, 0] = asked_of(world)[level]
     inputs = {
-        INPUTS: states, ACTIONS: _none(count, length), RETURNS: asked, TIMES: _none(count, length),
+        INPUTS: states,
+        ACTIONS: _none(count, length),
+        RETURNS: asked,
+        TIMES: _none(count, length),
         "mask": np.broadcast_to(np.arange(length) == 0, (count, length)).copy(),
-    }  # fmt: skip
+    }
     targets = np.full((count, length), UNSCORED)
     targets[:, 0] = world.chosen(EXPERT, situation)
     return Batch(
         inputs={name: torch.from_numpy(each) for name, each in inputs.items()},
-        targets=torch.from_numpy(targets), part=torch.from_numpy(level),
+        targets=torch.from_numpy(targets),
+        part=torch.from_numpy(level),
         chances=torch.from_numpy(luck),
-    )  # fmt: skip
+    )
 
 
 def _none(count: int, length: int) -> Whole:

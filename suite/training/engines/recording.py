@@ -109,9 +109,14 @@ class RecordedSteps:
     """Training steps of one model; each shape of a batch is recorded when it first comes."""
 
     def __init__(
-        self, step: Step, models: Sequence[nn.Module], optimizer: torch.optim.Optimizer,
-        training: Training, *, device: str,
-    ) -> None:  # fmt: skip
+        self,
+        step: Step,
+        models: Sequence[nn.Module],
+        optimizer: torch.optim.Optimizer,
+        training: Training,
+        *,
+        device: str,
+    ) -> None:
         """Nothing is recorded before the first step, since a checkpoint may be loaded until then.
 
         Args:

@@ -102,10 +102,12 @@ class ShardedEngine:
         groups = [g for g in decayed_apart(model, training.weight_decay) if g["params"]]
         optimizer = torch.optim.AdamW(groups, lr=training.learning_rate, betas=BETAS)
         self.model, *_ = deepspeed.initialize(
-            model=model, optimizer=optimizer, lr_scheduler=schedule_of(optimizer, training),
+            model=model,
+            optimizer=optimizer,
+            lr_scheduler=schedule_of(optimizer, training),
             config=_settings(training, parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
-        )  # fmt: skip
+        )
         self._files = _use_plain_files(self.model)
         if self.rank:  # were all alike, dropout would drop the same places of all shares
             torch.manual_seed(torch.initial_seed() + self.rank)
@@ -322,11 +324,16 @@ class ShardedEngine:
     def state_sha256(self) -> str:
         """See `Engine.state_sha256`: a hash over the shares of all workers."""
         optimizer = {
-            key: value for key, value in self.model.optimizer.state_dict().items()
+            key: value
+            for key, value in self.model.optimizer.state_dict().items()
             if key not in NOT_SAVED
-        }  # fmt: skip
-        own = sha256_of({"model": tensors_in(self.model.module_state_dict()),
-                         "optimizer": tensors_in(optimizer)})  # fmt: skip
+        }
+        own = sha256_of(
+            {
+                "model": tensors_in(self.model.module_state_dict()),
+                "optimizer": tensors_in(optimizer),
+            }
+        )
         digests = torch.zeros(self.num_workers, len(own), dtype=torch.int32, device=self.device)
         digests[self.rank] = torch.tensor(list(own.encode()), device=self.device)
         return sha256_of({"workers": {"digests": self._sum(digests)}})

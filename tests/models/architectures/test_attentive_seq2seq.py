@@ -270,18 +270,29 @@ ALL_REAL = "(source.is_real | True)"
         (alignment, "source.is_real.sum(dim=1)", f"{ALL_REAL}.sum(dim=1)", LOCAL_P),
         (attentive_seq2seq, "fed = state.vectors[2]", NEWEST.format(1, 1), FEEDING),
         (attentive_seq2seq, "feature.squeeze(1)", "fed", FEEDING),
-        (attentive_seq2seq, "found = self.alignment(states[-1]",
-         "found = self.alignment(self._advance(of_input, states)[-1]", {}),
-        (attentive_seq2seq, "self.alignment(hidden, ",
-         "self.alignment(torch.cat([h[-1].unsqueeze(1), hidden[:, :-1]], 1), ", LOCAL_P),
+        (
+            attentive_seq2seq,
+            "found = self.alignment(states[-1]",
+            "found = self.alignment(self._advance(of_input, states)[-1]",
+            {},
+        ),
+        (
+            attentive_seq2seq,
+            "self.alignment(hidden, ",
+            "self.alignment(torch.cat([h[-1].unsqueeze(1), hidden[:, :-1]], 1), ",
+            LOCAL_P,
+        ),
         (attentive_seq2seq, "values = turn(values) if is", "values = values if is", REVERSED),
         (attentive_seq2seq, "Turn(is_real if is_padded else None)", "Turn(None)", REVERSED),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_one_is_found(
-    module: ModuleType, right: str, wrong: str, settings: dict[str, Any],
+    module: ModuleType,
+    right: str,
+    wrong: str,
+    settings: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """By the reference, or by its steps; the right one is not."""
     text = Path(str(module.__file__)).read_text()
     assert text.count(right) == 1

@@ -23,10 +23,17 @@ def build(kind: type[ByteNet] = ByteNet, dim: int = DIM, **settings: Any) -> Byt
     source = Input(kind="tokens", size=SYMBOLS, length=8)
     model = kind(
         ModelSpec(
-            architecture="bytenet", dim=dim, depth=DEPTH, length=8, input_kind="tokens",
-            input_size=SYMBOLS, output_size=SYMBOLS, others={"context": source}, settings=settings,
+            architecture="bytenet",
+            dim=dim,
+            depth=DEPTH,
+            length=8,
+            input_kind="tokens",
+            input_size=SYMBOLS,
+            output_size=SYMBOLS,
+            others={"context": source},
+            settings=settings,
         )
-    ).double()  # fmt: skip
+    ).double()
     for parameter in model.parameters():
         if parameter.ndim == 1:  # zeros and ones would prove nothing
             torch.nn.init.uniform_(parameter, 0.2, 1.2)

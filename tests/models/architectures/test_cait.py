@@ -14,10 +14,19 @@ from models.model_spec import Knob
 from models.vision.patches import patches
 
 SPEC = ModelSpec(
-    architecture="cait", mixer="talking_heads", knobs={"heads": 2, "bias": True},
-    position="learned", dim=8, depth=3, length=48, input_kind="image", input_size=3, output_size=5,
-    grid=(8, 6), settings={"patch": 2, "class_heads": 2},
-)  # fmt: skip
+    architecture="cait",
+    mixer="talking_heads",
+    knobs={"heads": 2, "bias": True},
+    position="learned",
+    dim=8,
+    depth=3,
+    length=48,
+    input_kind="image",
+    input_size=3,
+    output_size=5,
+    grid=(8, 6),
+    settings={"patch": 2, "class_heads": 2},
+)
 IMAGES = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0)).double()
 
 

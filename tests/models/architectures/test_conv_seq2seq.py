@@ -24,10 +24,16 @@ def build(kind: type[ConvSeq2Seq] = ConvSeq2Seq, **settings: Any) -> ConvSeq2Seq
     source = Input(kind="tokens", size=SYMBOLS, length=8)
     model = kind(
         ModelSpec(
-            architecture="conv_seq2seq", length=8, input_kind="tokens", input_size=SYMBOLS,
-            output_size=SYMBOLS, others={"context": source}, settings=settings, **sizes,
+            architecture="conv_seq2seq",
+            length=8,
+            input_kind="tokens",
+            input_size=SYMBOLS,
+            output_size=SYMBOLS,
+            others={"context": source},
+            settings=settings,
+            **sizes,
         )
-    ).double()  # fmt: skip
+    ).double()
     for name, parameter in model.named_parameters():
         if "bias" in name or "gain" in name:  # zeros, and gains that are idle, would prove nothing
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
@@ -147,10 +153,13 @@ def test_bugs_are_noticed(right: str, wrong: str, monkeypatch: pytest.MonkeyPatc
 def test_weights_are_drawn_as_in_section_3_5() -> None:
     model = build(dim=48, depth=1, dropout=0.5)
     parts = {
-        "encoder.enter": 0.5 / 48, "encoder.convolutions.0": 4 * 0.5 / (3 * 48),
-        "encoder.leave": 1 / 48, "decoder.convolutions.0": 4 * 0.5 / (3 * 48),
-        "queries.0": 1 / 48, "head": 0.5 / 48,
-    }  # fmt: skip
+        "encoder.enter": 0.5 / 48,
+        "encoder.convolutions.0": 4 * 0.5 / (3 * 48),
+        "encoder.leave": 1 / 48,
+        "decoder.convolutions.0": 4 * 0.5 / (3 * 48),
+        "queries.0": 1 / 48,
+        "head": 0.5 / 48,
+    }
     for name, variance in parts.items():
         weight = model.get_parameter(f"{name}.weight")
         assert weight.var().item() == pytest.approx(variance, rel=0.2), name

@@ -16,9 +16,19 @@ from models.interface import Outputs
 from models.vision.patches import patches
 
 SPEC = ModelSpec(
-    architecture="deit", mixer="attention", knobs={"heads": 2}, position="learned", dim=8, depth=2,
-    length=48, input_kind="image", input_size=3, output_size=5, grid=(8, 6), settings={"patch": 2},
-)  # fmt: skip
+    architecture="deit",
+    mixer="attention",
+    knobs={"heads": 2},
+    position="learned",
+    dim=8,
+    depth=2,
+    length=48,
+    input_kind="image",
+    input_size=3,
+    output_size=5,
+    grid=(8, 6),
+    settings={"patch": 2},
+)
 IMAGES = torch.randn(3, 8, 6, 3, generator=torch.Generator().manual_seed(0))
 
 
@@ -67,8 +77,10 @@ def test_it_has_a_token_a_place_and_a_head_more_than_vit() -> None:
     assert model.trunk.position.table.shape == (2 + 12, 8)
     names = model.state_dict().keys() - vit.state_dict().keys()
     assert names == {
-        "distillation_token.vector", "distillation_head.weight", "distillation_head.bias"
-    }  # fmt: skip
+        "distillation_token.vector",
+        "distillation_head.weight",
+        "distillation_head.bias",
+    }
     shared = [name for name in vit.state_dict() if "position" not in name]
     assert all(torch.equal(model.state_dict()[n], vit.state_dict()[n]) for n in shared), "paired"
 

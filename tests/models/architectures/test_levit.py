@@ -18,9 +18,14 @@ from models.vision.biased_attention import BiasedAttention, HardswishMLP
 
 SIZES = {"dims": "8-12-16", "depths": "1-2-1", "heads": "1-3-2", "key_dim": 4, "halvings": 1}
 SPEC = ModelSpec(
-    architecture="levit", length=126, input_kind="image", input_size=3, output_size=5,
-    grid=(14, 9), settings=SIZES,
-)  # fmt: skip
+    architecture="levit",
+    length=126,
+    input_kind="image",
+    input_size=3,
+    output_size=5,
+    grid=(14, 9),
+    settings=SIZES,
+)
 IMAGES = torch.randn(4, 14, 9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 GRID = (5, 4)
 
@@ -221,15 +226,20 @@ def test_stochastic_depth_leaves_out_branches_in_training_alone() -> None:
 @pytest.mark.parametrize(("side", "halvings"), [(28, 2), (32, 3), (48, 4)])
 def test_it_reads_the_images_of_our_tasks(side: int, halvings: int) -> None:
     small = replace(
-        SPEC, length=side**2, grid=(side, side), input_size=1,
+        SPEC,
+        length=side**2,
+        grid=(side, side),
+        input_size=1,
         settings={"dims": "32-48-64", "heads": "2-3-4", "halvings": halvings},
-    )  # fmt: skip
+    )
     model: Any = build_model(small)
     assert model(torch.randn(2, side, side, 1)).logits.shape == (2, 5)
     first = math.ceil(side / 2**halvings)
     assert [stage.grid[0] for stage in model.stages] == [
-        first, (first + 1) // 2, ((first + 1) // 2 + 1) // 2
-    ]  # fmt: skip
+        first,
+        (first + 1) // 2,
+        ((first + 1) // 2 + 1) // 2,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,17 @@ DIM, LENGTH = 16, 33
 
 def alone(mixer: str = "attention", *, depth: int = 1, is_causal: bool = False) -> ModelSpec:
     return ModelSpec(
-        architecture="causal_mixer_alone" if is_causal else "mixer_alone", mixer=mixer, knobs={},
-        position="none", dim=DIM, depth=depth, length=LENGTH, input_kind="vectors",
-        input_size=DIM, output_size=DIM,
-    )  # fmt: skip
+        architecture="causal_mixer_alone" if is_causal else "mixer_alone",
+        mixer=mixer,
+        knobs={},
+        position="none",
+        dim=DIM,
+        depth=depth,
+        length=LENGTH,
+        input_kind="vectors",
+        input_size=DIM,
+        output_size=DIM,
+    )
 
 
 @pytest.mark.parametrize("mixer", MIXERS)

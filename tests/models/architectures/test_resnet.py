@@ -18,9 +18,15 @@ from models.vision.residual_network import ResidualBlock
 from tests.models.full_size import full_size
 
 SPEC = ModelSpec(
-    architecture="resnet", dim=8, length=63, input_kind="image", input_size=3, output_size=5,
-    grid=(9, 7), settings={"blocks": "1-2"},
-)  # fmt: skip
+    architecture="resnet",
+    dim=8,
+    length=63,
+    input_kind="image",
+    input_size=3,
+    output_size=5,
+    grid=(9, 7),
+    settings={"blocks": "1-2"},
+)
 IMAGES = torch.randn(2, 9, 7, 3, generator=torch.Generator().manual_seed(0))
 PLACES = ["standard", "pre", "post", "identity"]
 ATTENTIONS = ["non_local", "augmented", "stand_alone", "botnet"]
@@ -82,10 +88,13 @@ def test_it_is_the_paper_written_out(
 ) -> None:
     model = moved(
         built(
-            block=kind, stem=stem, channel_attention=channel_attention, ratio=2,
+            block=kind,
+            stem=stem,
+            channel_attention=channel_attention,
+            ratio=2,
             channel_attention_place=place,
         )
-    )  # fmt: skip
+    )
     x = IMAGES.double()
     with torch.no_grad():
         maps = x.permute(0, 3, 1, 2)
@@ -159,10 +168,8 @@ def test_variants_of_a_seed_start_alike_outside_the_attention(setting: dict[str,
     assert all(torch.equal(mine[name], other[name]) for name in shared)
     drawn = [p for p in theirs.parameters() if p.unique().numel() > 1]
     assert not any(
-        a.shape == b.shape and torch.equal(a, b)
-        for i, a in enumerate(drawn)
-        for b in drawn[:i]
-    )  # fmt: skip
+        a.shape == b.shape and torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i]
+    )
 
 
 def test_convolutions_are_drawn_by_their_outputs() -> None:
@@ -189,14 +196,18 @@ def test_with_zero_gains_a_block_starts_as_its_shortcut() -> None:
     [{"block": "bottleneck"}, {"channel_attention": "se"}, {"channel_attention": "cbam"}]
     + [{"attention": attention, "attention_stages": "3"} for attention in ATTENTIONS],
     ids=str,
-)  # fmt: skip
+)
 def test_a_few_steps_lower_the_loss(settings: dict[str, Any]) -> None:
     """On images of one channel and 28 x 28 pixels."""
     torch.manual_seed(0)
     spec = replace(
-        SPEC, dim=16, grid=(28, 28), length=784, input_size=1,
+        SPEC,
+        dim=16,
+        grid=(28, 28),
+        length=784,
+        input_size=1,
         settings={"blocks": "1-1-1", **settings},
-    )  # fmt: skip
+    )
     model, losses = build_model(spec), []
     images, targets = torch.randn(8, 28, 28, 1), torch.arange(8) % 5
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

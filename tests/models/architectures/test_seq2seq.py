@@ -15,8 +15,11 @@ from tests.processor import needs_bf16_lstm
 
 DIM, DEPTH, SYMBOLS, SOURCE, TARGET = 6, 2, 7, 5, 4
 CHO = {
-    "cell": "cho_gru", "summary": "context", "readout": "maxout", "is_source_reversed": False,
-}  # fmt: skip
+    "cell": "cho_gru",
+    "summary": "context",
+    "readout": "maxout",
+    "is_source_reversed": False,
+}
 SETTINGS: list[dict[str, Any]] = [
     {},  # Sutskever et al.
     CHO,
@@ -36,9 +39,16 @@ each_setting = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".j
 def spec(dim: int = DIM, depth: int = DEPTH, symbols: int = SYMBOLS, **settings: Any) -> ModelSpec:
     source = Input(kind="tokens", size=2 * symbols, length=SOURCE)
     return ModelSpec(
-        architecture="seq2seq", dim=dim, depth=depth, length=TARGET, input_kind="tokens",
-        input_size=symbols, output_size=symbols, others={"context": source}, settings=settings,
-    )  # fmt: skip
+        architecture="seq2seq",
+        dim=dim,
+        depth=depth,
+        length=TARGET,
+        input_kind="tokens",
+        input_size=symbols,
+        output_size=symbols,
+        others={"context": source},
+        settings=settings,
+    )
 
 
 def build(**settings: Any) -> Seq2Seq:
@@ -67,8 +77,11 @@ def advanced(network: Any, layer: int, x: Tensor, state: list[Tensor]) -> list[T
     if not isinstance(network, nn.RNNBase):
         own = network.layers[layer]
         w, b, u, u_n = (
-            own.of_input.weight, own.of_input.bias, own.gates.weight, own.candidate.weight
-        )  # fmt: skip
+            own.of_input.weight,
+            own.of_input.bias,
+            own.gates.weight,
+            own.candidate.weight,
+        )
         r = torch.sigmoid(w[:DIM] @ x + b[:DIM] + u[:DIM] @ h)
         z = torch.sigmoid(w[DIM : 2 * DIM] @ x + b[DIM : 2 * DIM] + u[DIM:] @ h)
         return [z * h + (1 - z) * torch.tanh(w[2 * DIM :] @ x + b[2 * DIM :] + u_n @ (r * h))]
@@ -137,10 +150,14 @@ def test_it_is_the_papers_equations(settings: dict[str, Any]) -> None:
 def test_padding_of_source_and_target_is_never_read(settings: dict[str, Any]) -> None:
     model = build(**settings)
     x, garbage = (
-        model(TARGETS.masked_fill(~TARGET_MASK, target), TARGET_MASK,
-              SOURCES.masked_fill(~MASK, source), MASK)[TARGET_MASK]
+        model(
+            TARGETS.masked_fill(~TARGET_MASK, target),
+            TARGET_MASK,
+            SOURCES.masked_fill(~MASK, source),
+            MASK,
+        )[TARGET_MASK]
         for target, source in ((0, 0), (-1, -1))
-    )  # fmt: skip
+    )
     assert torch.equal(x, garbage)
     whole = model(TARGETS, TARGET_MASK, SOURCES, MASK)
     torch.testing.assert_close(whole[TARGET_MASK], x)
@@ -178,13 +195,15 @@ def reset_after_the_product(self: ChoGRULayer, of_input: Tensor, h: Tensor) -> T
 NOTHING = torch.zeros(len(MASK), 0).double()
 MISTAKES = {
     "padding is reversed too": (
-        {"is_source_reversed": False}, Seq2Seq, "_last_states",
+        {"is_source_reversed": False},
+        Seq2Seq,
+        "_last_states",
         naively(lambda context: context.flip(1), MASK),
     ),
     "c is of a padded place": (CHO, Seq2Seq, "_last_states", naively(torch.clone, None)),
     "layers start from others": ({}, Seq2Seq, "encode", of_another_layer),
     "the reset gate acts after U": (CHO, ChoGRULayer, "advance", reset_after_the_product),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -219,10 +238,15 @@ def test_c_enters_everything(part: str) -> None:
 def test_it_has_the_parameters_of_the_paper() -> None:
     """Section 3.4: 384 million, of which 64 million are recurrent."""
     paper = ModelSpec(
-        architecture="seq2seq", dim=1000, depth=4, length=8, input_kind="tokens",
-        input_size=80_000, output_size=80_000,
+        architecture="seq2seq",
+        dim=1000,
+        depth=4,
+        length=8,
+        input_kind="tokens",
+        input_size=80_000,
+        output_size=80_000,
         others={"context": Input(kind="tokens", size=160_000, length=8)},
-    )  # fmt: skip
+    )
     model = build_shapes(paper)
     assert round(model.num_parameters() / 1e6) == 384
     recurrent = [*model.encoder.parameters(), *model.decoder.parameters()]

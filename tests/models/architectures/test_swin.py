@@ -17,9 +17,15 @@ BOTH = pytest.mark.parametrize("name", ["swin", "swin_v2"])
 
 def spec(name: str = "swin", side: int = 16, channels: int = 1, **settings: Any) -> ModelSpec:
     return ModelSpec(
-        architecture=name, dim=8, length=side**2, grid=(side, side), input_kind="image",
-        input_size=channels, output_size=5, settings={"patch": 2, "window": 4, **settings},
-    )  # fmt: skip
+        architecture=name,
+        dim=8,
+        length=side**2,
+        grid=(side, side),
+        input_kind="image",
+        input_size=channels,
+        output_size=5,
+        settings={"patch": 2, "window": 4, **settings},
+    )
 
 
 def build(model_spec: ModelSpec) -> Any:
@@ -49,8 +55,11 @@ def test_it_reads_the_images_of_small_tasks(
     assert [stage.spec.dim for stage in model.stages] == [8, 16, 32]
     windows = [max(2, min(7, side)) for side in maps]
     assert [block.mixer.config.window for block in blocks(model)[::2]] == windows
-    shifts = [block.mixer._windows(s**2).shifts[0] for s in maps
-              for block in model.stages[maps.index(s)].blocks]  # fmt: skip
+    shifts = [
+        block.mixer._windows(s**2).shifts[0]
+        for s in maps
+        for block in model.stages[maps.index(s)].blocks
+    ]
     assert shifts == [shift for side in maps for shift in (0, 3 if side > 7 else 0)]
     assert model(images(side, channels)).shape == (2, 5)
 
@@ -69,8 +78,9 @@ def test_merging_is_the_loop_over_its_neighbours(grid: tuple[int, int], placemen
     for row in range(0, rows, 2):
         for column in range(0, columns, 2):
             four = [(row, column), (row + 1, column), (row, column + 1), (row + 1, column + 1)]
-            vectors = [x[:, r * columns + c] if r < rows and c < columns else 0 * x[:, 0]
-                       for r, c in four]  # fmt: skip
+            vectors = [
+                x[:, r * columns + c] if r < rows and c < columns else 0 * x[:, 0] for r, c in four
+            ]
             together = torch.cat(vectors, dim=1)
             if placement == "pre":
                 expected.append(merging.norm(together) @ merging.map.weight.T)

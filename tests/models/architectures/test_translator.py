@@ -23,16 +23,25 @@ FITTING = [
 
 def spec(mixer: str = "attention", source_symbols: int = SYMBOLS, **changes: Any) -> ModelSpec:
     fields: dict[str, Any] = {
-        "mixer": mixer, "knobs": {}, "position": "sinusoidal", "dim": DIM, "depth": DEPTH,
-        "length": TARGET + 5, "input_size": SYMBOLS, "output_size": SYMBOLS,
-    }  # fmt: skip
+        "mixer": mixer,
+        "knobs": {},
+        "position": "sinusoidal",
+        "dim": DIM,
+        "depth": DEPTH,
+        "length": TARGET + 5,
+        "input_size": SYMBOLS,
+        "output_size": SYMBOLS,
+    }
     settings = {key: value for key, value in changes.items() if key not in fields}
     of_spec = {key: value for key, value in changes.items() if key in fields}
     source = Input(kind="tokens", size=source_symbols, length=SOURCE)
     return ModelSpec(
-        architecture="translator", input_kind="tokens", others={"context": source},
-        settings=settings, **(fields | of_spec),
-    )  # fmt: skip
+        architecture="translator",
+        input_kind="tokens",
+        others={"context": source},
+        settings=settings,
+        **(fields | of_spec),
+    )
 
 
 def build(*given: Any, **changes: Any) -> Translator:
@@ -52,9 +61,13 @@ SOURCES, TARGETS = tokens(SOURCE, 1), tokens(TARGET, 2)
 
 def torchs_transformer(model: Translator, *, is_pre: bool) -> nn.Transformer:
     """The same model as torch has it, with our weights; its last norms are for pre-norm alone."""
-    theirs = nn.Transformer(
-        DIM, 4, DEPTH, DEPTH, 4 * DIM, dropout=0.0, norm_first=is_pre, batch_first=True
-    ).double().eval()  # fmt: skip
+    theirs = (
+        nn.Transformer(
+            DIM, 4, DEPTH, DEPTH, 4 * DIM, dropout=0.0, norm_first=is_pre, batch_first=True
+        )
+        .double()
+        .eval()
+    )
     for stack, trunk in ((theirs.encoder, model.encoder), (theirs.decoder, model.decoder)):
         for layer, block in zip(stack.layers, trunk.blocks, strict=True):
             copy_attention(block.mixer, layer.self_attn)
@@ -92,9 +105,13 @@ def test_it_is_torchs_transformer(placement: str) -> None:
     target = model.decoder.position(model.embedding(TARGETS[rows]))
     hidden_from = torch.ones(TARGET, TARGET).triu(1).bool()
     hidden = torchs_transformer(model, is_pre=placement == "pre")(
-        source, target, tgt_mask=hidden_from, src_key_padding_mask=~MASK[rows],
-        tgt_key_padding_mask=~TARGET_MASK[rows], memory_key_padding_mask=~MASK[rows],
-    )  # fmt: skip
+        source,
+        target,
+        tgt_mask=hidden_from,
+        src_key_padding_mask=~MASK[rows],
+        tgt_key_padding_mask=~TARGET_MASK[rows],
+        memory_key_padding_mask=~MASK[rows],
+    )
     expected = hidden @ model.embedding.table.weight.T
     found = model(TARGETS[rows], TARGET_MASK[rows], SOURCES[rows], MASK[rows])
     real = TARGET_MASK[rows]

@@ -13,9 +13,18 @@ from models import ModelError, ModelSpec, build_model, build_shapes
 from models.vision.patches import patches
 
 SPEC = ModelSpec(
-    architecture="vit", mixer="conv", position="learned", dim=8, depth=2, length=48,
-    input_kind="image", input_size=3, output_size=5, grid=(8, 6), settings={"patch": 2},
-)  # fmt: skip
+    architecture="vit",
+    mixer="conv",
+    position="learned",
+    dim=8,
+    depth=2,
+    length=48,
+    input_kind="image",
+    input_size=3,
+    output_size=5,
+    grid=(8, 6),
+    settings={"patch": 2},
+)
 IMAGES = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0))
 
 
@@ -33,10 +42,15 @@ def test_it_is_a_classifier_of_patches(pooling: str) -> None:
     torch.manual_seed(0)
     of_patches = build_model(
         replace(
-            SPEC, architecture="classifier", input_kind="vectors", input_size=12, length=12,
-            grid=None, settings={"pooling": pooling},
+            SPEC,
+            architecture="classifier",
+            input_kind="vectors",
+            input_size=12,
+            length=12,
+            grid=None,
+            settings={"pooling": pooling},
         )
-    )  # fmt: skip
+    )
     assert torch.equal(model(IMAGES), of_patches(patches(IMAGES, 2)))
     assert model.flops(48, batch=2) == of_patches.flops(12, batch=2)
     with FlopCounterMode(display=False) as counter, torch.no_grad():

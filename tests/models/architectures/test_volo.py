@@ -13,13 +13,25 @@ from models import ModelError, ModelSpec, Outputs, architecture_class, build_mod
 from models.model_spec import Knob
 
 SPEC = ModelSpec(
-    architecture="volo", mixer="attention", knobs={"heads": 2, "bias": "output"},
-    position="learned", dim=8, depth=2, length=16 * 24, input_kind="image", input_size=3,
-    output_size=5, grid=(16, 24),
+    architecture="volo",
+    mixer="attention",
+    knobs={"heads": 2, "bias": "output"},
+    position="learned",
+    dim=8,
+    depth=2,
+    length=16 * 24,
+    input_kind="image",
+    input_size=3,
+    output_size=5,
+    grid=(16, 24),
     settings={
-        "patch": 4, "class_heads": 2, "stem_width": 4, "outlook_dim": 4, "outlook_heads": 2,
+        "patch": 4,
+        "class_heads": 2,
+        "stem_width": 4,
+        "outlook_dim": 4,
+        "outlook_heads": 2,
     },
-)  # fmt: skip
+)
 IMAGES = torch.randn(2, 16, 24, 3, generator=torch.Generator().manual_seed(0)).double()
 
 

@@ -24,9 +24,11 @@ def features(
 
     values = torch.cat([draw(width) - 0.5, torch.ones(*shape, 1, dtype=torch.float64)], dim=-1)
     return Features(
-        queries=draw(num_features), keys=draw(num_features), values=values,
+        queries=draw(num_features),
+        keys=draw(num_features),
+        values=values,
         log_scale=None if spread is None else spread * (draw() - 0.5),
-    )  # fmt: skip
+    )
 
 
 def masked_product(given: Features, is_causal: bool) -> Tensor:

@@ -22,10 +22,12 @@ def streams(decay: int | None, has_strength: bool, length: int = 23, slow: float
 
     keys = torch.nn.functional.normalize(draw(4), dim=-1)
     return Streams(
-        queries=draw(4), keys=keys, values=draw(5),
+        queries=draw(4),
+        keys=keys,
+        values=draw(5),
         log_decay=None if decay is None else -slow * draw(decay).exp(),
         strength=draw(1).sigmoid() if has_strength else None,
-    )  # fmt: skip
+    )
 
 
 @settings

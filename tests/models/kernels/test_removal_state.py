@@ -24,10 +24,13 @@ def streams(length: int = 23, *, has_decay: bool = True, steep: float = 1.0) -> 
 
     found = torch.nn.functional.normalize(draw(4), dim=-1)
     return RemovalStreams(
-        queries=draw(4), keys=draw(4), values=draw(5), found=found,
+        queries=draw(4),
+        keys=draw(4),
+        values=draw(5),
+        found=found,
         erased=found * draw(4).sigmoid(),
         log_decay=-STEEPEST * steep * draw(4).sigmoid() ** (1 - steep / 2) if has_decay else None,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("has_decay", [True, False])
@@ -71,9 +74,12 @@ def test_with_one_key_for_both_it_is_the_delta_rule() -> None:
     strength = torch.rand(2, 3, 23, 1, generator=torch.Generator().manual_seed(1)).double()
     delta = Streams(queries=read.queries, keys=read.found, values=read.values, strength=strength)
     same = RemovalStreams(
-        queries=read.queries, keys=strength * read.found, values=read.values, found=read.found,
+        queries=read.queries,
+        keys=strength * read.found,
+        values=read.values,
+        found=read.found,
         erased=strength * read.found,
-    )  # fmt: skip
+    )
     torch.testing.assert_close(chunked_removal(same, size=8), recurrent(delta, has_delta=True))
 
 
@@ -82,8 +88,12 @@ def test_what_is_found_is_read_before_the_decay() -> None:
     one = torch.ones(1, 1, 2, 1)
     second = torch.tensor([0.0, 1.0]).reshape(1, 1, 2, 1)
     read = RemovalStreams(
-        queries=one, keys=1 - second, values=2 * one, found=second, erased=second,
+        queries=one,
+        keys=1 - second,
+        values=2 * one,
+        found=second,
+        erased=second,
         log_decay=-0.5 * second,
-    )  # fmt: skip
+    )
     expected = torch.tensor([2.0, 2 * 0.6065306597 - 2]).reshape(1, 1, 2, 1)
     torch.testing.assert_close(chunked_removal(read, size=2), expected)

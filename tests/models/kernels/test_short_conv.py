@@ -32,7 +32,8 @@ def test_depthwise_equals_conv1d_between_zeros(taps: int, before: int, has_bias:
     slope = torch.randn_like(expected)
     torch.testing.assert_close(found, expected)
     for ours, theirs in zip(
-        torch.autograd.grad(found, inputs, slope), torch.autograd.grad(expected, inputs, slope),
+        torch.autograd.grad(found, inputs, slope),
+        torch.autograd.grad(expected, inputs, slope),
         strict=True,
-    ):  # fmt: skip
+    ):
         torch.testing.assert_close(ours, theirs)

@@ -19,8 +19,12 @@ def test_it_equals_its_loop_and_sees_what_it_says(rows: int, columns: int, side:
     x = torch.randn(2, length, 4, dtype=torch.float64, requires_grad=True)
     mixed = mixer(x)
     torch.testing.assert_close(mixed, mixer.reference(x))
-    met = torch.stack([torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0
-                       for y in mixed[0]])  # fmt: skip
+    met = torch.stack(
+        [
+            torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0
+            for y in mixed[0]
+        ]
+    )
     assert torch.equal(met, mixer.receptive_field(length))
     assert mixer.path_length(length) == _layers_until_all_is_seen(met)
 
@@ -43,10 +47,19 @@ def test_it_is_torchs_convolution_of_the_image() -> None:
 
 def _vit(mixer: str, pooling: str) -> nn.Module:
     spec = ModelSpec(
-        architecture="vit", mixer=mixer, knobs={}, position="none", dim=8, depth=2, length=48,
-        input_kind="image", input_size=1, grid=(8, 6), output_size=3,
+        architecture="vit",
+        mixer=mixer,
+        knobs={},
+        position="none",
+        dim=8,
+        depth=2,
+        length=48,
+        input_kind="image",
+        input_size=1,
+        grid=(8, 6),
+        output_size=3,
         settings={"patch": 2, "pooling": pooling},
-    )  # fmt: skip
+    )
     return build_model(spec)
 
 

@@ -17,7 +17,8 @@ from models import ModelError, build_mixer
         ("attention", {"temperature": math.inf}, "knob temperature=inf is not allowed, give a fin"),
         ("attention", {"temperature": math.nan}, "knob temperature=nan is not allowed, give a fin"),
         (
-            "attention", {"has_tied_values": True, "value_dim": 3},
+            "attention",
+            {"has_tied_values": True, "value_dim": 3},
             "keys of width 2 cannot serve as values of width 3",
         ),
         ("attention", {"score": "additive", "kernel": "fused"}, "score='additive' has no fused"),
@@ -46,7 +47,7 @@ from models import ModelError, build_mixer
         ("dilated_conv", {"dilation_base": 0}, "dilation_base=0 is below 1"),
         ("dilated_conv", {"num_dilations": 0}, "num_dilations=0 is below 1"),
     ],
-)  # fmt: skip
+)
 def test_a_knob_without_sense_is_refused_by_name(
     mixer: str, knobs: dict[str, object], message: str
 ) -> None:

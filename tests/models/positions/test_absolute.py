@@ -122,10 +122,16 @@ def _learned(name: str, grid: tuple[int, int] | None, num_before: int = 0) -> Po
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ((4, 6), (8, 12)), ((4, 6), (6, 9)), ((6, 9), (4, 6)), ((2, 2), (7, 7)),
-        ((6, 2), (3, 1)), ((2, 6), (1, 3)), ((3, 3), (1, 1)), ((1, 1), (3, 3)),
+        ((4, 6), (8, 12)),
+        ((4, 6), (6, 9)),
+        ((6, 9), (4, 6)),
+        ((2, 2), (7, 7)),
+        ((6, 2), (3, 1)),
+        ((2, 6), (1, 3)),
+        ((3, 3), (1, 1)),
+        ((1, 1), (3, 3)),
     ],
-)  # fmt: skip
+)
 def test_a_table_is_interpolated_bicubically_over_its_grid(
     old: tuple[int, int], new: tuple[int, int], num_before: int
 ) -> None:

@@ -28,6 +28,9 @@ def test_without_avx_512_memory_is_not_written_beyond_its_end(width: int) -> Non
     environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2", "MALLOC_CHECK_": "3"}
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(width=width)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr

@@ -67,8 +67,10 @@ def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
     assert (by_pairs.axis, by_pairs.places, by_pairs.trained_at) == ("pairs", (4.0, 8.0), None)
     by_width = _found(label_series, sweep)
     assert [(one.axis, one.of, one.row_title) for one in by_width] == [
-        ("dim", "", "mixer"), ("dim", "pairs=4", "mixer"), ("dim", "pairs=8", "mixer"),
-    ]  # fmt: skip
+        ("dim", "", "mixer"),
+        ("dim", "pairs=4", "mixer"),
+        ("dim", "pairs=8", "mixer"),
+    ]
     conv = by_width[2].lines[1]
     expected = [
         _values(sweep, f"mixer=conv, dim={dim}", "accuracy", "pairs=8").mean()
@@ -100,8 +102,9 @@ def test_a_lost_seed_marks_its_place_only() -> None:
 def test_metrics_before_and_after_training_run_along_distances_or_labels() -> None:
     found = _found(coordinate_series, made_along.gradients())
     assert [(one.metric, one.axis) for one in found] == [
-        ("initial_gradient_log10", "distance"), ("trained_gradient_log10", "distance"),
-    ]  # fmt: skip
+        ("initial_gradient_log10", "distance"),
+        ("trained_gradient_log10", "distance"),
+    ]
     assert found[0].places == tuple(map(float, made_along.DISTANCES))
     found = _found(label_series, made_along.scaling())
     assert [one.metric for one in found] == ["bits_per_character", *made_along.OF_SOFTMAX]
@@ -130,9 +133,11 @@ def test_what_is_written_is_compared_as_a_whole_and_drawn_by_part_and_by_beam() 
     places = ("", "words=10", "words=20")
     about = synthetic.about(
         variants=tuple(f"cell={cell}, beam={k}" for cell in ("gru", "lstm") for k in (1, 4)),
-        baseline="cell=gru, beam=1", tasks=("t",), probes=("written_scores",),
+        baseline="cell=gru, beam=1",
+        tasks=("t",),
+        probes=("written_scores",),
         metrics={"t": {"written_scores": (bleu, many)}},
-    )  # fmt: skip
+    )
     rows = [
         synthetic.row(about, name, "t", "written_scores", spec, seed=0) | {"at": at, "value": 9.0}
         for name in about.variants
@@ -162,8 +167,9 @@ def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
     said = replace(sweep.about, probes=(probe,), claim=None, metrics=metrics)
     measured = all_series(said, sweep.results[sweep.results["probe"] == probe])
     assert [(s.metric, s.at) for s in compared(measured)] == [
-        ("initial_gradient_log10", "distance=127"), ("trained_gradient_log10", "distance=127"),
-    ]  # fmt: skip
+        ("initial_gradient_log10", "distance=127"),
+        ("trained_gradient_log10", "distance=127"),
+    ]
     table = comparison_table(said, compared(measured), TEXT)
     assert {row.coverage for row in table.rows} == {"3 of 3"}
 
@@ -173,9 +179,15 @@ def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
     """Without one: by the whole score, whatever the lengths say."""
     sweep = made_along.positions()
     claim = ClaimSpec(
-        statement="s", metric="bits_per_character", a="baseline", b="position=rope", by=0.0,
-        source="", task=TEXT, at=at,
-    )  # fmt: skip
+        statement="s",
+        metric="bits_per_character",
+        a="baseline",
+        b="position=rope",
+        by=0.0,
+        source="",
+        task=TEXT,
+        at=at,
+    )
     said = replace(sweep.about, claim=claim)
     judged = known(verdict(said, all_series(said, sweep.results)))
     a, b = (_values(sweep, v, "bits_per_character", at) for v in ("baseline", "position=rope"))
@@ -195,9 +207,13 @@ def test_times_and_strange_coordinates_are_no_lines() -> None:
     timed = MetricSpec(name="seconds", unit="s", better="lower")
     odd = MetricSpec(name="odd", unit="1", better="none")
     said = synthetic.about(
-        variants=("a", "b"), baseline="a", tasks=("t",), claim=None, probes=("p",),
+        variants=("a", "b"),
+        baseline="a",
+        tasks=("t",),
+        claim=None,
+        probes=("p",),
         metrics={"t": {"p": (timed, odd)}},
-    )  # fmt: skip
+    )
     places = [f"length={n}" for n in range(1, 9)]
     strange = ["", "x", "=1", "n=nan", "n=1=2", "a=1, b=2", "<b>=1", "n=1e999"]
     rows = [

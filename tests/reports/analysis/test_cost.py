@@ -123,11 +123,20 @@ def test_flops_count_forward_and_backward_of_every_batch() -> None:
 def test_the_environment_with_most_times_is_taken() -> None:
     said = synthetic.about()
     rows = [
-        synthetic.row(said, "heads=8", TASK, "step_time", synthetic.SECONDS, seed=seed, value=value,
-                      environment_id=place, trial_id=f"{place}-{seed}")
+        synthetic.row(
+            said,
+            "heads=8",
+            TASK,
+            "step_time",
+            synthetic.SECONDS,
+            seed=seed,
+            value=value,
+            environment_id=place,
+            trial_id=f"{place}-{seed}",
+        )
         for place, values in (("slow", (9.0,)), ("fast", (0.01, 0.02, 0.03)))
         for seed, value in enumerate(values)
-    ]  # fmt: skip
+    ]
     times = known(step_times(all_series(said, results_frame(rows)), TASK))
     assert (times.environment_id, times.seconds) == ("fast", {"heads=8": 0.02})
 
@@ -137,10 +146,17 @@ def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
     said = synthetic.about(probes=("quality", "state_bytes"))
     spec = MetricSpec(name="state_bytes", unit="B", better="lower", at="length=2048")
     rows = [
-        synthetic.row(said, variant, TASK, "state_bytes", spec, value=1024.0 * (place + 1),
-                      environment_id=f"machine-{place}")
+        synthetic.row(
+            said,
+            variant,
+            TASK,
+            "state_bytes",
+            spec,
+            value=1024.0 * (place + 1),
+            environment_id=f"machine-{place}",
+        )
         for place, variant in enumerate(said.variants)
-    ]  # fmt: skip
+    ]
     (cost,) = variant_costs(said, all_series(said, results_frame(rows)), TASK)
     assert (cost.key, cost.unit) == ("state", "B")
     assert cost.amounts == {v: 1024.0 * (place + 1) for place, v in enumerate(said.variants)}

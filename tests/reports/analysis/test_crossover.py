@@ -40,14 +40,29 @@ def _found(
     ("a", "b", "kind", "text", "point"),
     [
         (lambda n: 1000 * n, lambda n: n * n, CrossoverKind.FASTER_FROM, "1,000", 1000),
-        (lambda n: n * n, lambda n: 1000 * n, CrossoverKind.FASTER_BELOW,
-         "faster only below 1,000", 1000),
-        (lambda n: FACTORS[int(n)] * n, lambda n: n, CrossoverKind.FASTER_FROM,
-         "1,450 (the last of 3 changes)", 1448.1547),
-        (_linear, _linear, CrossoverKind.UNDECIDED,
-         "the two cannot be told apart anywhere from 64 to 4,096", None),
+        (
+            lambda n: n * n,
+            lambda n: 1000 * n,
+            CrossoverKind.FASTER_BELOW,
+            "faster only below 1,000",
+            1000,
+        ),
+        (
+            lambda n: FACTORS[int(n)] * n,
+            lambda n: n,
+            CrossoverKind.FASTER_FROM,
+            "1,450 (the last of 3 changes)",
+            1448.1547,
+        ),
+        (
+            _linear,
+            _linear,
+            CrossoverKind.UNDECIDED,
+            "the two cannot be told apart anywhere from 64 to 4,096",
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_exact_numbers_have_a_crossover_without_an_interval(
     a: Law, b: Law, kind: CrossoverKind, text: str, point: float | None
 ) -> None:
@@ -57,8 +72,10 @@ def test_exact_numbers_have_a_crossover_without_an_interval(
 
 
 def test_last_bits_of_times_move_nothing() -> None:
-    values = {v: timed(f, np.random.default_rng(1)) for v, f in
-              (("a", lambda n: 1000 * n), ("b", lambda n: n * n))}  # fmt: skip
+    values = {
+        v: timed(f, np.random.default_rng(1))
+        for v, f in (("a", lambda n: 1000 * n), ("b", lambda n: n * n))
+    }
     found = [
         crossover(growth({v: _off_by(bits, of) for v, of in values.items()}), "a", "b")
         for bits in (0, 1, 3)
@@ -91,10 +108,16 @@ def test_intervals_keep_their_word_at_three_processes() -> None:
         (1.0, 0.02, 0, CrossoverKind.FASTER_FROM, "1,010 [955, 1,060]", (955, 1010, 1060)),
         (10.0, 0.02, 0, CrossoverKind.NEVER, "not below 4,096", None),
         (0.05, 0.02, 0, CrossoverKind.ALWAYS, "below 64 (faster at every length)", None),
-        (0.97 * _attention(4096) / _linear(4096), 0.05, 3, CrossoverKind.FASTER_FROM,
-         "4,070 [3,600, beyond 4,096]", (3600, 4070, 4096)),
+        (
+            0.97 * _attention(4096) / _linear(4096),
+            0.05,
+            3,
+            CrossoverKind.FASTER_FROM,
+            "4,070 [3,600, beyond 4,096]",
+            (3600, 4070, 4096),
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_text_holds_the_point_and_both_ends(
     slow: float,
     noise: float,
@@ -132,8 +155,10 @@ def test_noise_beside_the_crossover_makes_it_noisy(variant: str) -> None:
 )
 def test_noise_at_the_top_hides_whether_there_is_one(slow: float, noise: float, text: str) -> None:
     rng = np.random.default_rng(2)
-    values = {v: timed(lambda n, s=s: s * _attention(n), rng, noise=noise)
-              for v, s in {"a": slow, "b": 1.0}.items()}  # fmt: skip
+    values = {
+        v: timed(lambda n, s=s: s * _attention(n), rng, noise=noise)
+        for v, s in {"a": slow, "b": 1.0}.items()
+    }
     assert crossover(growth(values, noisy=[("a", 4096)]), "a", "b").text == text
 
 

@@ -21,24 +21,41 @@ SECONDS = MetricSpec(name="step", unit="s", better="lower")
 
 
 def measured(
-    a: Sequence[float], b: Sequence[float], floors: Mapping[str, float | None], *,
-    spec: MetricSpec = BITS, claimed: str = "", at: str = "",
-    others: Mapping[str, Sequence[float | None]] | None = None, other: MetricSpec = SECONDS,
-) -> tuple[About, tuple[Series, ...]]:  # fmt: skip
+    a: Sequence[float],
+    b: Sequence[float],
+    floors: Mapping[str, float | None],
+    *,
+    spec: MetricSpec = BITS,
+    claimed: str = "",
+    at: str = "",
+    others: Mapping[str, Sequence[float | None]] | None = None,
+    other: MetricSpec = SECONDS,
+) -> tuple[About, tuple[Series, ...]]:
     """Variants, of which `b` is the baseline, with another metric that says that `a` is better.
 
     Scores at `at`, if any, are the same as the whole ones. None is a seed, or a floor, that failed.
     """
     scores = {"a": a, "b": b, **(others or {})}
     claim = ClaimSpec(
-        statement="A beats B.", metric=claimed or spec.name, a="a", b="b", by=0.0, source="",
-        task="t", at=at,
-    )  # fmt: skip
+        statement="A beats B.",
+        metric=claimed or spec.name,
+        a="a",
+        b="b",
+        by=0.0,
+        source="",
+        task="t",
+        at=at,
+    )
     said = synthetic.about(
-        variants=tuple(scores), baseline="b", tasks=("t",), probes=("quality", "floors", "time"),
+        variants=tuple(scores),
+        baseline="b",
+        tasks=("t",),
+        probes=("quality", "floors", "time"),
         metrics={"t": {"quality": (spec,), "floors": (spec,), "time": (other,)}},
-        floors={"t": tuple(floors)}, num_seeds=len(b), claim=claim,
-    )  # fmt: skip
+        floors={"t": tuple(floors)},
+        num_seeds=len(b),
+        claim=claim,
+    )
     rows = [
         synthetic.row(said, name, "t", "quality", spec, seed=seed) | {"at": place} | _value(value)
         for name, values in scores.items()

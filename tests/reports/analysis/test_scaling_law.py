@@ -25,9 +25,10 @@ from reports.stats.intervals import Estimate
 SIZES, TOKENS = (11e3, 21e3, 33e3, 66e3, 110e3), (0.5e6, 1e6, 2e6, 4e6)
 TRUTH = {"E": 1.6, "A": 0.7, "alpha": 0.45, "B": 0.75, "beta": 0.40}  # A and B at 33e3 and 1.5e6
 QUANTITIES: dict[str, Quantity] = {
-    "alpha": lambda law: law.parameter_exponent, "beta": lambda law: law.token_exponent,
+    "alpha": lambda law: law.parameter_exponent,
+    "beta": lambda law: law.token_exponent,
     "E": lambda law: law.irreducible,
-}  # fmt: skip
+}
 LARGER = (240e3, 8e6)
 
 
@@ -42,9 +43,12 @@ def shown(law: FittedLaw, name: str) -> Estimate:
 
 
 def points(
-    noise: float = 0.0, seed: int = 0, sizes: Sequence[float] = SIZES, misfit: float = 0.0,
+    noise: float = 0.0,
+    seed: int = 0,
+    sizes: Sequence[float] = SIZES,
+    misfit: float = 0.0,
     alpha: float = 0.45,
-) -> list[ScalingPoint]:  # fmt: skip
+) -> list[ScalingPoint]:
     """Three seeds a point; `misfit` is what all three miss the law by."""
     rng = random.Random(seed)
     found = []
@@ -122,9 +126,14 @@ def test_no_start_of_another_descent_ends_lower() -> None:
         fitted = scaling_law._terms(theta[None], x, z)[0]
         return 1e6 * float(scaling_law._huber(logs - fitted, width)[0])
 
-    starts = [[e, a, math.log(p), b, math.log(q)]
-              for e in (0.0, 0.6) for a in (-1.5, -0.3) for b in (-1.0, -0.3)
-              for p in (0.2, 0.8) for q in (0.2, 0.8)]  # fmt: skip
+    starts = [
+        [e, a, math.log(p), b, math.log(q)]
+        for e in (0.0, 0.6)
+        for a in (-1.5, -0.3)
+        for b in (-1.0, -0.3)
+        for p in (0.2, 0.8)
+        for q in (0.2, 0.8)
+    ]
     lowest = min(minimize(loss, start, method="L-BFGS-B").fun for start in starts)
     assert loss(law.best.theta[0]) <= lowest * (1 + 1e-3)
 
@@ -132,10 +141,13 @@ def test_no_start_of_another_descent_ends_lower() -> None:
 def test_the_order_of_points_and_seeds_moves_nothing() -> None:
     some = points(noise=0.004)
     shuffled = [
-        ScalingPoint(num_parameters=p.num_parameters, num_tokens=p.num_tokens,
-                     losses=tuple(reversed(p.losses)))
+        ScalingPoint(
+            num_parameters=p.num_parameters,
+            num_tokens=p.num_tokens,
+            losses=tuple(reversed(p.losses)),
+        )
         for p in random.Random(5).sample(some, len(some))
-    ]  # fmt: skip
+    ]
     a, b = fitted_law(some, "x"), fitted_law(shuffled, "x")
     assert a.best.theta.tobytes() == b.best.theta.tobytes()
     assert a.predicted(*LARGER) == b.predicted(*LARGER)
@@ -144,10 +156,13 @@ def test_the_order_of_points_and_seeds_moves_nothing() -> None:
 def test_an_outlier_hardly_moves_it() -> None:
     some = points(noise=0.002)
     moved = [
-        ScalingPoint(num_parameters=p.num_parameters, num_tokens=p.num_tokens,
-                     losses=tuple(1.1 * loss for loss in p.losses) if index == 15 else p.losses)
+        ScalingPoint(
+            num_parameters=p.num_parameters,
+            num_tokens=p.num_tokens,
+            losses=tuple(1.1 * loss for loss in p.losses) if index == 15 else p.losses,
+        )
         for index, p in enumerate(some)
-    ]  # fmt: skip
+    ]
     assert fitted_law(moved).loss(*LARGER) == pytest.approx(true_loss(*LARGER), rel=0.015)
 
 
@@ -168,11 +183,16 @@ def test_too_few_points_are_said_in_words(some: list[ScalingPoint], why: str) ->
 def test_an_exponent_that_the_points_do_not_show_is_not_identified() -> None:
     rng = random.Random(2)
     flat = [
-        ScalingPoint(num_parameters=size, num_tokens=tokens,
-                     losses=tuple((2 + (1e6 / tokens) ** 0.4) * math.exp(rng.gauss(0, 0.01))
-                                  for _ in range(3)))
-        for size in SIZES for tokens in TOKENS
-    ]  # fmt: skip
+        ScalingPoint(
+            num_parameters=size,
+            num_tokens=tokens,
+            losses=tuple(
+                (2 + (1e6 / tokens) ** 0.4) * math.exp(rng.gauss(0, 0.01)) for _ in range(3)
+            ),
+        )
+        for size in SIZES
+        for tokens in TOKENS
+    ]
     law = fitted_law(flat)
     assert not law.is_identified(lambda of: of.parameter_exponent)
     assert fitted_law(points(noise=0.002)).is_identified(lambda of: of.parameter_exponent)
@@ -181,8 +201,9 @@ def test_an_exponent_that_the_points_do_not_show_is_not_identified() -> None:
 def test_a_loss_that_falls_to_nothing_has_no_irreducible_part() -> None:
     falling = [
         ScalingPoint(num_parameters=size, num_tokens=tokens, losses=((3e4 / size) ** 0.2,) * 3)
-        for size in SIZES for tokens in TOKENS
-    ]  # fmt: skip
+        for size in SIZES
+        for tokens in TOKENS
+    ]
     found = fitted_law(falling).irreducible()
     assert found.point == pytest.approx(0.0, abs=0.05)
     assert found.low == pytest.approx(0.0, abs=1e-3)
@@ -194,8 +215,9 @@ def test_two_laws_differ_by_as_much_as_they_were_made_to() -> None:
     assert found.low is not None
     assert found.high is not None
     assert 0 < found.low < 0.45 < found.high
-    same = exponent_difference(b, fitted_law(points(noise=0.002, seed=9), "c"),
-                               lambda law: law.parameter_exponent)  # fmt: skip
+    same = exponent_difference(
+        b, fitted_law(points(noise=0.002, seed=9), "c"), lambda law: law.parameter_exponent
+    )
     assert not same.excludes_zero
 
 

@@ -112,23 +112,37 @@ def test_theory_is_taken_over_the_places_that_were_measured() -> None:
 @pytest.mark.parametrize(
     ("laws", "clause"),
     [
-        ({}, "FLOPs grow with n^1.94, not n^2.00 (projections, which Table 1 leaves out, are 67 % "
-         "of them at 64 tokens)"),
-        ({}, "FLOPs grow with d^1.21, not d^1.00 (projections, which Table 1 leaves out, are 33 % "
-         "of them at width 256)"),
-        ({"forward_flops": lambda n, d: 2 * n**1.5 * d},
-         "FLOPs grow with n^1.50, not n^2.00 (0.25 to an operation of the formula at 64 tokens, "
-         "0.0312 at 4,096 tokens)"),
-        ({"forward_peak_bytes": lambda n, d: 24 * n * n + 20 * n * d},
-         "forward memory is 1.49 times its formula at 4,096 tokens"),
-        ({STEPS: lambda n, d: n},
-         "sequential operations grow with n^1.00, not n^0.00 (64 at 64 tokens and 512 at 512 "
-         "tokens, by formula 1 and 1)"),
-        ({PATH: lambda n, d: n - 1, f"theory_{PATH}": lambda n, d: n / 3},
-         "the maximum path length is 3 times the formula’s, as Table 1 leaves constant factors "
-         "out"),
+        (
+            {},
+            "FLOPs grow with n^1.94, not n^2.00 (projections, which Table 1 leaves out, are 67 % "
+            "of them at 64 tokens)",
+        ),
+        (
+            {},
+            "FLOPs grow with d^1.21, not d^1.00 (projections, which Table 1 leaves out, are 33 % "
+            "of them at width 256)",
+        ),
+        (
+            {"forward_flops": lambda n, d: 2 * n**1.5 * d},
+            "FLOPs grow with n^1.50, not n^2.00 (0.25 to an operation of the formula at 64 tokens, "
+            "0.0312 at 4,096 tokens)",
+        ),
+        (
+            {"forward_peak_bytes": lambda n, d: 24 * n * n + 20 * n * d},
+            "forward memory is 1.49 times its formula at 4,096 tokens",
+        ),
+        (
+            {STEPS: lambda n, d: n},
+            "sequential operations grow with n^1.00, not n^0.00 (64 at 64 tokens and 512 at 512 "
+            "tokens, by formula 1 and 1)",
+        ),
+        (
+            {PATH: lambda n, d: n - 1, f"theory_{PATH}": lambda n, d: n / 3},
+            "the maximum path length is 3 times the formula’s, as Table 1 leaves constant factors "
+            "out",
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_disagreement_is_one_clause_with_its_cause(
     laws: Mapping[str, Law], clause: str
 ) -> None:
@@ -157,12 +171,18 @@ def test_the_exponent_of_the_time_is_that_of_the_flops_less_that_of_the_use() ->
     ("seconds", "flops", "words"),
     [
         (lambda n, d: 1e-12 * n**2.5 * d, _attention_flops, "matrix peak falls from "),
-        (lambda n, d: 1.0 + 1e-8 * n * n * d, _pure,
-         "what does not grow with n is 60 % of it at 1,024 tokens"),
-        (lambda n, d: 1e-9 * n * d, lambda n, d: 0.0,
-         ", not n^2.00 (it has no FLOPs by formula to say why)"),
+        (
+            lambda n, d: 1.0 + 1e-8 * n * n * d,
+            _pure,
+            "what does not grow with n is 60 % of it at 1,024 tokens",
+        ),
+        (
+            lambda n, d: 1e-9 * n * d,
+            lambda n, d: 0.0,
+            ", not n^2.00 (it has no FLOPs by formula to say why)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_time_that_follows_neither_theory_nor_flops_has_its_cause_named(
     seconds: Law, flops: Law, words: str
 ) -> None:

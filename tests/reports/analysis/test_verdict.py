@@ -53,18 +53,32 @@ def test_two_pairs_are_too_few_however_clear(n: int) -> None:
 
 
 def _judged(
-    a: list[Any], b: list[Any], better: str = "lower", name: str = "m", unit: str = "bit",
-    losses: tuple[list[float], list[float]] | None = None, **about: Any,
-) -> Verdict:  # fmt: skip
+    a: list[Any],
+    b: list[Any],
+    better: str = "lower",
+    name: str = "m",
+    unit: str = "bit",
+    losses: tuple[list[float], list[float]] | None = None,
+    **about: Any,
+) -> Verdict:
     spec = synthetic.MetricSpec(name=name, unit=unit, better=better)
     loss = synthetic.MetricSpec(name="loss", unit="bit", better="lower")
     said = synthetic.about(
-        variants=("a", "b"), baseline="b", tasks=("t",), probes=("quality",),
+        variants=("a", "b"),
+        baseline="b",
+        tasks=("t",),
+        probes=("quality",),
         metrics={"t": {"quality": (spec,)}},
-        **({"num_seeds": max(len(a), len(b)),
-            "claim": ClaimSpec(statement="A beats B.", metric=name, a="a", b="b", by=0.02,
-                               source="", task="t")} | about),
-    )  # fmt: skip
+        **(
+            {
+                "num_seeds": max(len(a), len(b)),
+                "claim": ClaimSpec(
+                    statement="A beats B.", metric=name, a="a", b="b", by=0.02, source="", task="t"
+                ),
+            }
+            | about
+        ),
+    )
     rows = []
     for label, values in (("a", a), ("b", b)):
         for seed, value in enumerate(values):
@@ -191,11 +205,13 @@ def test_no_claim_no_verdict() -> None:
 
 def test_times_of_two_machines_are_never_paired() -> None:
     """Machine X timed both; machine Y, ten times faster, timed only `a` in further processes."""
-    answer = _timed([
-        {"environment_id": place, "variant": name, "seed": seed, "value": value + seed * 1e-4}
-        for place, name, value in [("x", "a", 0.030), ("x", "b", 0.020), ("y", "a", 0.002)]
-        for seed in range(3)
-    ])  # fmt: skip
+    answer = _timed(
+        [
+            {"environment_id": place, "variant": name, "seed": seed, "value": value + seed * 1e-4}
+            for place, name, value in [("x", "a", 0.030), ("x", "b", 0.020), ("y", "a", 0.002)]
+            for seed in range(3)
+        ]
+    )
     assert answer.outcome is ClaimOutcome.REFUTED
     assert "a is slower than b, 0.67 times as fast" in answer.sentence
     assert "3 paired processes" in answer.sentence
@@ -209,15 +225,24 @@ def _timed(rows: list[dict[str, Any]], at: str = "") -> Verdict:
     )
     places = {
         name: Provenance(
-            commit="", device=device, num_threads=threads, num_cpus=2, num_gpus=0,
+            commit="",
+            device=device,
+            num_threads=threads,
+            num_cpus=2,
+            num_gpus=0,
             versions={"torch": "2.13.0"},
         )
         for name, device, threads in (("x", "EPYC 7B13", 1), ("y", "H100", 2))
-    }  # fmt: skip
+    }
     said = synthetic.about(
-        variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",), claim=claim,
-        metrics={"t": {"step_time": (spec,)}}, provenances=places,
-    )  # fmt: skip
+        variants=("a", "b"),
+        baseline="b",
+        tasks=("t",),
+        probes=("step_time",),
+        claim=claim,
+        metrics={"t": {"step_time": (spec,)}},
+        provenances=places,
+    )
     made = [
         synthetic.row(said, row["variant"], "t", "step_time", spec)
         | {"value": 1.0 + row["seed"], "at": at, "trial_id": str(index)}
@@ -254,8 +279,9 @@ def test_a_claim_at_a_coordinate_is_judged_there_only() -> None:
     """Elsewhere `b` took ten times as long, in more processes."""
     elsewhere = [
         {"environment_id": "x", "variant": name, "seed": seed, "value": value, "at": "length=4096"}
-        for seed in range(5) for name, value in (("a", 1.0), ("b", 10.0))
-    ]  # fmt: skip
+        for seed in range(5)
+        for name, value in (("a", 1.0), ("b", 10.0))
+    ]
     answer = _timed(_three("xa", "xb") + elsewhere, at="length=64")
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert "3 paired processes" in answer.sentence
@@ -365,11 +391,17 @@ def test_times_are_judged_by_their_ratio() -> None:
     steady, disturbed = (
         verdict(
             made_about(3, 0.0),
-            [made_series([x * f for x, f in zip(a, by, strict=True)],
-                         [x * f for x, f in zip(b, by, strict=True)], unit="s", better="lower")],
+            [
+                made_series(
+                    [x * f for x, f in zip(a, by, strict=True)],
+                    [x * f for x, f in zip(b, by, strict=True)],
+                    unit="s",
+                    better="lower",
+                )
+            ],
         )
         for by in ([1.0] * 3, [1.0, 4.0, 0.5])
-    )  # fmt: skip
+    )
     assert steady.is_ratio
     assert steady.outcome is disturbed.outcome is ClaimOutcome.SUPPORTED
     assert steady.finding == disturbed.finding

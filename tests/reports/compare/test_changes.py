@@ -167,27 +167,40 @@ def test_holm_keeps_chance_from_changing_anything() -> None:
 
 def test_what_is_clear_survives_holm_and_counts_are_no_part_of_it() -> None:
     noise = [row("bits", 2.0 + 0.01 * s, s, at=f"length={i}") for i in range(5) for s in range(3)]
-    other = [replaced | {"value": replaced["value"] + 0.001 * (i % 7 - 3)}
-             for i, replaced in enumerate(noise)]  # fmt: skip
+    other = [
+        replaced | {"value": replaced["value"] + 0.001 * (i % 7 - 3)}
+        for i, replaced in enumerate(noise)
+    ]
     a = selection(noise, rows("bits", [2.0, 2.01, 2.02]), rows("num_parameters", [1.0]))
     b = selection(other, rows("bits", [2.5, 2.5100001, 2.5200002]), rows("num_parameters", [2.0]))
     found = changes(a, b)
     assert {(c.kind, c.outcome) for c in found if c.is_certain} == {
-        (NumberKind.SCORE, ChangeOutcome.CHANGED), (NumberKind.COUNT, ChangeOutcome.CHANGED),
-    }  # fmt: skip
+        (NumberKind.SCORE, ChangeOutcome.CHANGED),
+        (NumberKind.COUNT, ChangeOutcome.CHANGED),
+    }
     assert [c.kind for c in found if c.p is not None] == [NumberKind.SCORE] * 6
 
 
 def test_scores_then_the_largest_change_stand_first_and_both_ways_round_it_is_the_same() -> None:
-    a = selection(rows("num_parameters", [100.0]), rows("peak_bytes", [100.0]),
-                  rows("bits", BITS), rows("seconds", SECONDS))  # fmt: skip
-    b = selection(rows("num_parameters", [101.0]), rows("peak_bytes", [10.0]),
-                  rows("bits", shifted(BITS, 1.0)),
-                  rows("seconds", [3 * x for x in SECONDS]))  # fmt: skip
+    a = selection(
+        rows("num_parameters", [100.0]),
+        rows("peak_bytes", [100.0]),
+        rows("bits", BITS),
+        rows("seconds", SECONDS),
+    )
+    b = selection(
+        rows("num_parameters", [101.0]),
+        rows("peak_bytes", [10.0]),
+        rows("bits", shifted(BITS, 1.0)),
+        rows("seconds", [3 * x for x in SECONDS]),
+    )
     found = by_title(changes(a, b))[0]["What moved"]
     assert [c.pair.key.metric for c in found] == [
-        "bits", "peak_bytes", "seconds", "num_parameters",
-    ]  # fmt: skip
+        "bits",
+        "peak_bytes",
+        "seconds",
+        "num_parameters",
+    ]
     for there, back in zip(changes(a, b), changes(b, a), strict=True):
         assert there.p == pytest.approx(back.p)
         assert there.size == pytest.approx(back.size)

@@ -26,14 +26,24 @@ def of(variant: str, *bits: float) -> list[dict[str, object]]:
 
 @pytest.fixture
 def a() -> Selection:
-    return selection(of("heads=1", 2.5, 2.6, 2.7), of("heads=8", 2.0, 2.1, 2.2),
-                     rows("seconds", SECONDS), rows(KERNEL, [1.0] * 3), name="old")  # fmt: skip
+    return selection(
+        of("heads=1", 2.5, 2.6, 2.7),
+        of("heads=8", 2.0, 2.1, 2.2),
+        rows("seconds", SECONDS),
+        rows(KERNEL, [1.0] * 3),
+        name="old",
+    )
 
 
 @pytest.fixture
 def b() -> Selection:
-    return selection(of("heads=1", 2.5, 2.6, 2.7), of("heads=8", 3.0, 3.1, 3.2001),
-                     rows("seconds", SECONDS), rows(KERNEL, [1.1] * 3), name="new")  # fmt: skip
+    return selection(
+        of("heads=1", 2.5, 2.6, 2.7),
+        of("heads=8", 3.0, 3.1, 3.2001),
+        rows("seconds", SECONDS),
+        rows(KERNEL, [1.1] * 3),
+        name="new",
+    )
 
 
 def markdown(a: Selection, b: Selection, folder: Path) -> str:
@@ -58,8 +68,12 @@ def test_it_writes_a_page_and_its_numbers_and_the_same_bytes_again(
 
 
 def test_the_source_is_compared_and_scores_stand_first(a: Selection, tmp_path: Path) -> None:
-    slower = selection(of("heads=1", 2.5, 2.6, 2.7), of("heads=8", 2.0, 2.1, 2.2),
-                       rows("seconds", [2 * s for s in SECONDS]), name="new")  # fmt: skip
+    slower = selection(
+        of("heads=1", 2.5, 2.6, 2.7),
+        of("heads=8", 2.0, 2.1, 2.2),
+        rows("seconds", [2 * s for s in SECONDS]),
+        name="new",
+    )
     one, two = (replace(each, source={"mine.py": f"{each.name}\n"}) for each in (a, slower))
     text = markdown(one, two, tmp_path)
     assert text.index("## Scores, none of which moved") < text.index("## What moved")
@@ -133,15 +147,26 @@ def test_the_csv_holds_exact_numbers_and_what_changed_first(tmp_path: Path) -> N
 
 def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
     variants = (EVIL, f"=cmd()|{EVIL}")
-    about = replace(ABOUT, question=EVIL, variants=variants, baseline=EVIL, claim=None,
-                    settings={EVIL: EVIL}, ablation=f"../{EVIL}")  # fmt: skip
+    about = replace(
+        ABOUT,
+        question=EVIL,
+        variants=variants,
+        baseline=EVIL,
+        claim=None,
+        settings={EVIL: EVIL},
+        ablation=f"../{EVIL}",
+    )
     named = {"ablation": about.ablation}
-    first = [row("bits", None, 0, variant=EVIL, status="error", reason=EVIL, **named),
-             *rows("num_parameters", [1.0], variant=variants[1], **named)]  # fmt: skip
+    first = [
+        row("bits", None, 0, variant=EVIL, status="error", reason=EVIL, **named),
+        *rows("num_parameters", [1.0], variant=variants[1], **named),
+    ]
     elsewhere = replace(THERE, device=EVIL)
-    second = [row("bits", 1.0, 0, variant=EVIL, **named),
-              *rows("num_parameters", [2.0], variant=variants[1], **named),
-              *rows("seconds", SECONDS, variant=EVIL, made=elsewhere, **named)]  # fmt: skip
+    second = [
+        row("bits", 1.0, 0, variant=EVIL, **named),
+        *rows("num_parameters", [2.0], variant=variants[1], **named),
+        *rows("seconds", SECONDS, variant=EVIL, made=elsewhere, **named),
+    ]
     a = replace(selection(first, about=about), name=f"../../{EVIL}")
     b = replace(selection(second, about=replace(about, settings={})), name="$(touch x)")
     _, page = render_comparison(a, b, tmp_path)
@@ -172,14 +197,20 @@ def test_each_difference_is_named_with_both_values_and_what_agrees_is_not() -> N
     a = selection(rows("bits", BITS))
     assert recorded_differences(a, selection(rows("bits", [9.0]))) == {}
     newer = replace(
-        HERE, commit="bbbb00000000", versions={"torch": "2.14.0"}, num_threads=2,
+        HERE,
+        commit="bbbb00000000",
+        versions={"torch": "2.14.0"},
+        num_threads=2,
         conditions={"governor": "powersave"},
-    )  # fmt: skip
+    )
     assert ABOUT.claim is not None
     about = replace(
-        ABOUT, provenances={newer.environment_id: newer}, num_seeds=5,
-        settings={"dim": 64, "steps": 600}, claim=replace(ABOUT.claim, by=0.1),
-    )  # fmt: skip
+        ABOUT,
+        provenances={newer.environment_id: newer},
+        num_seeds=5,
+        settings={"dim": 64, "steps": 600},
+        claim=replace(ABOUT.claim, by=0.1),
+    )
     b = selection(rows("bits", BITS, made=newer), about=about)
     assert recorded_differences(a, b) == {
         "commit": ("aaaa00000000", "bbbb00000000"),

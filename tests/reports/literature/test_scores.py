@@ -24,8 +24,17 @@ from tests.reports import mixers_alone
 from tests.reports.conftest import ends, known, series_of, t_interval
 
 FOLDER = Path(reports.__file__).parent / "literature" / "published"
-FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv", "lra_speed.csv",
-         "linformer.csv", "fnet.csv", "reformer.csv", "decisions.csv")  # fmt: skip
+FILES = (
+    "transformer.csv",
+    "lra_accuracy.csv",
+    "scaling.csv",
+    "recall.csv",
+    "lra_speed.csv",
+    "linformer.csv",
+    "fnet.csv",
+    "reformer.csv",
+    "decisions.csv",
+)
 SOURCES = ("arXiv:", "github.com/")
 LINFORMER = "mixer=linformer against baseline: accuracy"
 ROW = "heads=1 against heads=8: "  # as a page names the baseline of its ablation
@@ -124,9 +133,10 @@ def test_accuracy_is_in_points() -> None:
     rows = sweep.results.query("task == 'fashion_mnist_patches' and metric == 'accuracy'")
     by = {v: some.sort_values("seed")["value"].to_numpy() for v, some in rows.groupby("variant")}
     about = mixers_alone.about(
-        ablation="linear_attention", tasks=("listops",),
+        ablation="linear_attention",
+        tasks=("listops",),
         metrics={"listops": {"quality": (synthetic.ACCURACY,)}},
-    )  # fmt: skip
+    )
     frame = rows.assign(ablation="linear_attention", task="listops")
     texts = _texts(_exhibit(Sweep(about, frame, sweep.curves)))
     points = 100 * np.mean(by["mixer=linformer"] - by["baseline"])

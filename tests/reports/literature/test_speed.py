@@ -62,11 +62,14 @@ def test_what_was_not_checked_is_not_quoted() -> None:
 def test_only_what_has_a_counterpart_is_shown() -> None:
     names = [row.name for row in _table().rows]
     assert names == [
-        *(f"{system}, {n}, training" for system in ("Linformer", "Performer")
-          for n in ("1,024 tokens", "2,048 tokens", "4,096 tokens")),
+        *(
+            f"{system}, {n}, training"
+            for system in ("Linformer", "Performer")
+            for n in ("1,024 tokens", "2,048 tokens", "4,096 tokens")
+        ),
         *(f"Linformer, {n} tokens, k=128, inference" for n in ("512", "1,024", "2,048", "4,096")),
         "FNet, 512 tokens, training",
-    ]  # fmt: skip
+    ]
 
 
 def test_ours_are_the_median_ratios_to_each_kernel() -> None:
@@ -85,8 +88,10 @@ def test_inference_is_held_against_the_forward_pass() -> None:
     theirs = _seconds("baseline", "forward_seconds", "length=512")
     ratio = statistics.geometric_mean(theirs[seed] / mine[seed] for seed in mine)
     assert _number(row, "ours_speed_against_fused_attention") == pytest.approx(ratio)
-    peaks = [_seconds(v, "forward_peak_bytes", "length=512")[0] for v in
-             ("kernel=materialised", "mixer=linformer")]  # fmt: skip
+    peaks = [
+        _seconds(v, "forward_peak_bytes", "length=512")[0]
+        for v in ("kernel=materialised", "mixer=linformer")
+    ]
     found = _number(row, "ours_memory_against_written_out_attention")
     assert found == pytest.approx(peaks[0] / peaks[1])
 
@@ -103,9 +108,13 @@ def test_why_nothing_compares_is_read_off_both_sides() -> None:
 
 def test_the_same_hardware_is_no_difference() -> None:
     place = Provenance(
-        commit="c", device="slice of a 4x4 TPU v3", num_threads=2, num_cpus=2, num_gpus=0,
+        commit="c",
+        device="slice of a 4x4 TPU v3",
+        num_threads=2,
+        num_cpus=2,
+        num_gpus=0,
         versions={},
-    )  # fmt: skip
+    )
     about = mixers_alone.about(provenances={mixers_alone.PLACE.environment_id: place})
     made = known(_made(about))
     assert made.rows[0].entries[-1].text == "no: whole model, batch 32"

@@ -34,9 +34,15 @@ def _answer(sweep: Sweep) -> Answer:
 
 def test_the_figure_is_of_the_claims_metric_at_its_coordinate() -> None:
     claim = ClaimSpec(
-        statement="FNet is faster", metric="forward_seconds", a="mixer=fnet", b="baseline", by=0.0,
-        source="", task=MIXER_ALONE, at="length=4096",
-    )  # fmt: skip
+        statement="FNet is faster",
+        metric="forward_seconds",
+        a="mixer=fnet",
+        b="baseline",
+        by=0.0,
+        source="",
+        task=MIXER_ALONE,
+        at="length=4096",
+    )
     made = _answer(replace(mixers_alone.whole(), about=mixers_alone.about(claim=claim)))
     drawing = known(made.drawing)
     assert drawing.title == "Forward seconds on mixers alone, at length 4096"

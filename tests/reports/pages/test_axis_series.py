@@ -35,8 +35,10 @@ def _exhibits(name: str) -> tuple[Exhibit, ...]:
 
 
 def test_each_question_has_its_exhibit() -> None:
-    assert {name: [e.title for e in _exhibits(name)] for name in
-            ("positions", "recall", "gradients", "scaling")} == {
+    assert {
+        name: [e.title for e in _exhibits(name)]
+        for name in ("positions", "recall", "gradients", "scaling")
+    } == {
         "positions": ["Bits per character by test length"],
         "recall": ["Accuracy by width, for each mixer", "Accuracy by pairs to recall"],
         "gradients": ["Gradient by distance"],
@@ -44,7 +46,7 @@ def test_each_question_has_its_exhibit() -> None:
             f"{what} by d_k, for each scale, score and temperature"
             for what in ("Bits per character", "Attention entropy", "Score gradient")
         ],
-    }  # fmt: skip
+    }
 
 
 def test_before_and_after_training_are_two_views() -> None:
@@ -93,8 +95,10 @@ def test_tables_have_the_numbers_of_the_rows() -> None:
     table = _exhibits("scaling")[2].folded[0]
     assert (table.row_title, table.has_coverage) == ("scale, score, temperature", False)
     assert [column.title for column in table.columns] == [
-        "d_k 8", "d_k 64", "d_k 512",
-    ]  # fmt: skip
+        "d_k 8",
+        "d_k 64",
+        "d_k 512",
+    ]
     plain, unscaled = table.rows[:2]
     assert (plain.name, plain.is_baseline) == ("as the baseline", True)
     assert plain.note == "scale 1/sqrt(d), score dot, temperature 1.0; holds the baseline"
@@ -142,9 +146,14 @@ def test_so_many_rows_of_dots_are_left_to_the_lines() -> None:
     """The same scores by width, with a line a group, are a better picture."""
     labels = [f"mixer=m{m}, dim={d}" for m in range(11) for d in (16, 32, 64)]
     said = synthetic.about(
-        variants=tuple(labels), baseline=labels[0], tasks=("t",), probes=("quality",), claim=None,
-        metrics={"t": {"quality": (made_along.BITS,)}}, num_seeds=1,
-    )  # fmt: skip
+        variants=tuple(labels),
+        baseline=labels[0],
+        tasks=("t",),
+        probes=("quality",),
+        claim=None,
+        metrics={"t": {"quality": (made_along.BITS,)}},
+        num_seeds=1,
+    )
     rows = [synthetic.row(said, v, "t", "quality", made_along.BITS, value=2.0) for v in labels]
     few = [row for row in rows if "m10" not in row["variant"]]
     for some, is_dotted in ((rows, False), (few, True)):

@@ -28,10 +28,12 @@ def told(seed: int = 0, looks: bool = True) -> list[Specimen]:
     for number in range(1, 5):
         found.append(
             Specimen(
-                kind="caption", title=f"picture {number}", text=f"a cat of <b>{seed}</b>",
+                kind="caption",
+                title=f"picture {number}",
+                text=f"a cat of <b>{seed}</b>",
                 reference=ASKED[number - 1],
             )
-        )  # fmt: skip
+        )
     maps = np.full((len(WORDS), 3, 3, 1), 0.05)
     maps[1, 0, 1] = 0.6
     made = specimen("word_attention", "picture 1", maps, row_words=WORDS)
@@ -84,10 +86,14 @@ def test_the_opening_picture_is_not_shown_again_nor_by_the_section_on_images() -
 @pytest.mark.parametrize(
     "changes",
     [
-        {"levels": "%"}, {"row_words": ("a",)}, {"title": "picture 0"}, {"title": "picture 9"},
-        {"title": "elsewhere"}, {"low": -3.0},
+        {"levels": "%"},
+        {"row_words": ("a",)},
+        {"title": "picture 0"},
+        {"title": "picture 9"},
+        {"title": "elsewhere"},
+        {"low": -3.0},
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_left_out(changes: dict[str, Any]) -> None:
     *others, looks = told()
     harmed = about({"heads=8": [*others, replace(looks, **changes)]})

@@ -55,9 +55,10 @@ def test_each_model_has_a_row_for_what_came_back_and_one_for_what_it_drew() -> N
     asked, *models = in_words(drawing).partition(". ")[0].split("; ")
     assert asked == "Four pictures each: asked for"
     assert models == [
-        "heads=8 (baseline), given back, below drawn", "heads=1, given back, below drawn",
+        "heads=8 (baseline), given back, below drawn",
+        "heads=1, given back, below drawn",
         "heads=2, drawn",
-    ]  # fmt: skip
+    ]
     assert drawing.name == f"{TASK}-drawings"
 
 

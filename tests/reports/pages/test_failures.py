@@ -68,10 +68,11 @@ def test_what_failed_stays_with_its_probe() -> None:
     rows = [
         synthetic.row(said, "heads=1", "majority", probe, spec, status=status, reason="why")
         for probe, spec, status in (
-            ("quality", synthetic.ACCURACY, "error"), ("flops", synthetic.FLOPS, "error"),
+            ("quality", synthetic.ACCURACY, "error"),
+            ("flops", synthetic.FLOPS, "error"),
             ("step_time", synthetic.SECONDS, "skipped"),
         )
-    ]  # fmt: skip
+    ]
     told = failure_groups(said, all_series(said, results_frame(rows)))
     found = [(g.probe, g.fate) for g in told if g.fate != "missing"]
     assert found == [("quality", "error"), ("flops", "error"), ("step_time", "skipped")]

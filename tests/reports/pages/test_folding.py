@@ -65,9 +65,12 @@ def _exhibit(num_words: int, *, title: str = "") -> Exhibit:
     entries = tuple(Entry(text="word") for _ in range(num_words))
     column = Column(key="c", title="", entries={})
     table = Table(
-        name="t", title="T", task="", columns=(column,),
+        name="t",
+        title="T",
+        task="",
+        columns=(column,),
         rows=tuple(Row(name="", entries=(entry,)) for entry in entries),
-    )  # fmt: skip
+    )
     return Exhibit(title=title, tables=(table,))
 
 
@@ -79,9 +82,11 @@ def test_what_finds_no_room_is_folded_and_what_is_small_may_still_follow() -> No
 
 def test_a_folded_section_takes_no_room() -> None:
     whole = _exhibit(MOST_WORDS)
-    first, second = folded([
-        Section(title="a", exhibits=(whole,), is_folded=True),
-        Section(title="b", exhibits=(whole,)),
-    ])  # fmt: skip
+    first, second = folded(
+        [
+            Section(title="a", exhibits=(whole,), is_folded=True),
+            Section(title="b", exhibits=(whole,)),
+        ]
+    )
     assert (first.is_folded, first.exhibits[0].is_folded) == (True, False)
     assert not second.exhibits[0].is_folded

@@ -33,10 +33,15 @@ def specimen(kind: str, title: str, values: np.ndarray, **changes: Any) -> Speci
     low, high = float(values.min()), float(values.max())
     levels = np.round((values - low) / max(high - low, 1e-9) * 255).astype(np.uint8)
     made = Specimen(
-        kind=kind, title=title, num_rows=len(values), num_columns=values[0].size,  # type: ignore[arg-type]
-        levels=base64.b64encode(levels.tobytes()).decode(), low=low, high=high,
+        kind=kind,
+        title=title,
+        num_rows=len(values),
+        num_columns=values[0].size,  # type: ignore[arg-type]
+        levels=base64.b64encode(levels.tobytes()).decode(),
+        low=low,
+        high=high,
         picture=values.shape[1:],
-    )  # fmt: skip
+    )
     return replace(made, **changes)
 
 
@@ -118,8 +123,9 @@ def test_the_more_weight_the_more_colour_and_none_below_the_average() -> None:
     drawing = drawings(about({"heads=8": own}))["looks"]
     over = [
         np.asarray(one.convert("RGBA"))[..., 3]
-        for one in decoded(drawing) if "transparency" in one.info
-    ]  # fmt: skip
+        for one in decoded(drawing)
+        if "transparency" in one.info
+    ]
     assert len(over) == 3
     for alpha in over:
         assert alpha[0, 0] == alpha[1, 0] == 0
@@ -245,10 +251,19 @@ def test_what_is_kept_of_an_ablation_from_before_stays_as_it_was() -> None:
 
 
 WRONG: tuple[dict[str, Any], ...] = (
-    {"levels": "no base64!"}, {"levels": "AAAA"}, {"num_rows": 0}, {"num_rows": 10**9},
-    {"picture": ()}, {"picture": (4, 4)}, {"picture": (4, 4, 2)}, {"picture": (-4, -4, 1)},
-    {"picture": (10**6, 10**6, 1)}, {"high": 7.0}, {"low": float("nan")}, {"low": -9.0},
-)  # fmt: skip
+    {"levels": "no base64!"},
+    {"levels": "AAAA"},
+    {"num_rows": 0},
+    {"num_rows": 10**9},
+    {"picture": ()},
+    {"picture": (4, 4)},
+    {"picture": (4, 4, 2)},
+    {"picture": (-4, -4, 1)},
+    {"picture": (10**6, 10**6, 1)},
+    {"high": 7.0},
+    {"low": float("nan")},
+    {"low": -9.0},
+)
 
 
 @pytest.mark.parametrize("changes", WRONG)

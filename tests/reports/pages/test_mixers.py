@@ -23,9 +23,13 @@ from tests.reports.conftest import known
 from tests.reports.mixers_alone import whole
 
 OTHER = Provenance(
-    commit="c", device="NVIDIA H100", num_threads=8, num_cpus=8, num_gpus=1,
+    commit="c",
+    device="NVIDIA H100",
+    num_threads=8,
+    num_cpus=8,
+    num_gpus=1,
     versions={"torch": "2.13.0"},
-)  # fmt: skip
+)
 
 
 @cache
@@ -47,10 +51,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
     section = _alone()
     assert [shown.title for shown in section.exhibits] == [
-        "Table 1, measured", "Faster from which length?", "Time and memory against length",
-        "Times by length", "Use made of the machine", "Can these times be trusted?",
+        "Table 1, measured",
+        "Faster from which length?",
+        "Time and memory against length",
+        "Times by length",
+        "Use made of the machine",
+        "Can these times be trusted?",
         "Published beside ours",
-    ]  # fmt: skip
+    ]
 
     (shown,) = (one for one in section.exhibits if one.title == "Faster from which length?")
     assert [view.title for view in shown.views] == ["forward and backward", "forward"]
@@ -89,12 +97,19 @@ def test_page_and_markdown_say_the_same(report: Path) -> None:
     words = " ".join(re.sub(r"<[^>]+>", " ", text).replace("&#39;", "'").split())
     markdown = (report / "report.md").read_text().replace("\\", "")
     for fact in (
-        "Where measurement and theory disagree, and why", "attention, kernel=fused",
-        "Forward and backward, ratio to the baseline", "Decoding one token",
-        "not below 4,096", "Not theory’s power", "Pre-asymptotic", "the machine's matrix peak",
-        "no: whole model, 4x4 TPU v3, batch 32", "multiplies large matrices at 118 GFLOP/s",
-        "measured on AMD EPYC 7B13, 2 threads, torch 2.13.0", "0 of 13 pairs",
-    ):  # fmt: skip
+        "Where measurement and theory disagree, and why",
+        "attention, kernel=fused",
+        "Forward and backward, ratio to the baseline",
+        "Decoding one token",
+        "not below 4,096",
+        "Not theory’s power",
+        "Pre-asymptotic",
+        "the machine's matrix peak",
+        "no: whole model, 4x4 TPU v3, batch 32",
+        "multiplies large matrices at 118 GFLOP/s",
+        "measured on AMD EPYC 7B13, 2 threads, torch 2.13.0",
+        "0 of 13 pairs",
+    ):
         assert fact in words
         assert fact in markdown
 

@@ -55,20 +55,41 @@ def _sweep(rng: random.Random, name: str) -> Sweep:
     spec = synthetic.MetricSpec(name="score", unit="1", better=better)
     num, floor = rng.choice((1, 3, 3, 4, 6)), "guess"
     claim = ClaimSpec(
-        statement=STATEMENT, metric="score", a="v=1", b="v=2", by=rng.choice((0.0, 0.05, 0.2)),
-        source="", task="t", is_check=rng.random() < 0.2,
-    )  # fmt: skip
+        statement=STATEMENT,
+        metric="score",
+        a="v=1",
+        b="v=2",
+        by=rng.choice((0.0, 0.05, 0.2)),
+        source="",
+        task="t",
+        is_check=rng.random() < 0.2,
+    )
     about = synthetic.about(
-        ablation=name, variants=("v=1", "v=2"), baseline="v=2", tasks=("t",), num_seeds=num,
-        probes=("quality", "floors"), claim=claim, floors={"t": (floor,)}, data_sets={},
+        ablation=name,
+        variants=("v=1", "v=2"),
+        baseline="v=2",
+        tasks=("t",),
+        num_seeds=num,
+        probes=("quality", "floors"),
+        claim=claim,
+        floors={"t": (floor,)},
+        data_sets={},
         metrics={"t": {"quality": (spec,), "floors": (spec,)}},
-    )  # fmt: skip
+    )
     gain = rng.choice((-0.3, -0.1, 0.0, 0.0, 0.1, 0.3)) * (1 if better == "higher" else -1)
     rows = [
-        synthetic.row(about, variant, "t", "quality", spec, seed=seed,
-                      value=1.0 + gain * (variant == "v=1") + rng.gauss(0, 0.03))
-        for variant in about.variants for seed in range(num)
-    ]  # fmt: skip
+        synthetic.row(
+            about,
+            variant,
+            "t",
+            "quality",
+            spec,
+            seed=seed,
+            value=1.0 + gain * (variant == "v=1") + rng.gauss(0, 0.03),
+        )
+        for variant in about.variants
+        for seed in range(num)
+    ]
     is_below = rng.random() < 0.2
     value = 2.0 if is_below == (better == "higher") else 0.1
     rows.append(synthetic.row(about, floor, "t", "floors", spec, value=value, trial_id="f"))
@@ -136,10 +157,11 @@ def _check(shown: Shown, claim: ClaimSpec, level: float) -> str:
     at, low, high = ends
     assert at == pytest.approx(level, abs=0.005)
     holds = {
-        "supported": low >= 0, "refuted": low <= 0 and (high <= 0 or high <= claim.by),
+        "supported": low >= 0,
+        "refuted": low <= 0 and (high <= 0 or high <= claim.by),
         "equivalent": -claim.by <= low and high <= claim.by,
         "inconclusive": low <= 0 and high >= claim.by,
-    }  # fmt: skip
+    }
     assert holds[word], shown
     assert ("is better than" in shown.finding) == (word == "supported" and low > 0) or low == 0
     return word

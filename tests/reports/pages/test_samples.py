@@ -30,9 +30,15 @@ def matrix(title: str, values: np.ndarray, kind: str = "attention", text: str = 
     high = float(values.max())
     levels = np.round((values - low) / (high - low) * 255).astype(np.uint8).tobytes()
     return Specimen(
-        kind=kind, title=title, text=text, num_rows=len(values), num_columns=len(values),  # type: ignore[arg-type]
-        levels=base64.b64encode(levels).decode(), low=low, high=high,
-    )  # fmt: skip
+        kind=kind,
+        title=title,
+        text=text,
+        num_rows=len(values),
+        num_columns=len(values),  # type: ignore[arg-type]
+        levels=base64.b64encode(levels).decode(),
+        low=low,
+        high=high,
+    )
 
 
 def maps(seed: int, layers: int = 2, heads: int = 4) -> list[Specimen]:
@@ -80,10 +86,13 @@ def about(of_variants: dict[str, list[Specimen]], **changes: Any) -> About:
 @pytest.fixture(scope="module")
 def full() -> About:
     variants = ("heads=1", "heads=2", "heads=4", "heads=8", "heads=16")
-    return about({
-        v: [*maps(i), cosines(0.05), *biases(0.1 * (i + 1)), *texts(f"{v} writes\nverses")]
-        for i, v in enumerate(variants)
-    }, variants=variants)  # fmt: skip
+    return about(
+        {
+            v: [*maps(i), cosines(0.05), *biases(0.1 * (i + 1)), *texts(f"{v} writes\nverses")]
+            for i, v in enumerate(variants)
+        },
+        variants=variants,
+    )
 
 
 _MADE: dict[int, tuple[About, Section]] = {}  # held, so that no other gets its id
@@ -110,16 +119,21 @@ def test_without_specimens_there_is_no_section() -> None:
 def test_every_kind_has_its_exhibit_and_its_task_is_named(full: About) -> None:
     titles = [found.title for found in section(full).exhibits]
     assert titles == [
-        f"Attention maps on {TASK}", f"The position matrix on {TASK}",
-        f"What distance adds to scores on {TASK}", f"What they write on {TASK}",
-    ]  # fmt: skip
+        f"Attention maps on {TASK}",
+        f"The position matrix on {TASK}",
+        f"What distance adds to scores on {TASK}",
+        f"What they write on {TASK}",
+    ]
 
 
 def test_the_baseline_comes_first_and_a_few_others_follow(full: About) -> None:
     views = exhibit(full, "Attention").views
     assert [view.title for view in views] == [
-        "heads=8 (baseline)", "heads=1", "heads=4", "heads=16",
-    ]  # fmt: skip
+        "heads=8 (baseline)",
+        "heads=1",
+        "heads=4",
+        "heads=16",
+    ]
     assert all(len(view.drawings) == len(view.tables) == 1 for view in views)
 
 
@@ -192,8 +206,9 @@ def test_what_is_written_is_quoted_on_one_line(full: About) -> None:
     assert found.sentences[-1] == "The prompt: “ROMEO / What”"
     (table,) = found.tables
     assert [row.entries[0].text for row in table.rows][:2] == [
-        "heads=8 writes / verses", "heads=1 writes / verses",
-    ]  # fmt: skip
+        "heads=8 writes / verses",
+        "heads=1 writes / verses",
+    ]
     assert table.rows[0].is_baseline
 
 
@@ -208,9 +223,9 @@ HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e$\\end{x}|`=1+1'
 def test_hostile_names_and_texts_are_harmless() -> None:
     some = [*maps(1, 1, 1), cosines(0.1), *biases(0.1), *texts(HOSTILE, HOSTILE)]
     strange = matrix("layer 1, head 1", np.eye(SIZE), text=(HOSTILE * 2)[:SIZE])
-    made = section(about(
-        {HOSTILE: [strange, *some[1:]], "heads=8": some}, variants=(HOSTILE, "heads=8")
-    ))  # fmt: skip
+    made = section(
+        about({HOSTILE: [strange, *some[1:]], "heads=8": some}, variants=(HOSTILE, "heads=8"))
+    )
     for drawing in made.drawings:
         ET.fromstring(drawing.svg)
         assert "<script" not in drawing.svg
@@ -234,7 +249,8 @@ def test_what_cannot_be_drawn_is_left_out() -> None:
 def test_thousands_of_maps_make_a_figure_of_a_few() -> None:
     many = [
         matrix(f"layer {layer}, head {head}", np.eye(SIZE))
-        for layer in range(1, 41) for head in range(1, 41)
-    ]  # fmt: skip
+        for layer in range(1, 41)
+        for head in range(1, 41)
+    ]
     (drawing,) = section(about({"heads=8": many})).drawings
     assert drawing.svg.count("<image") == 4 * 4 + 1

@@ -73,9 +73,12 @@ def test_the_section_comes_first_and_has_all_tables(held: Page) -> None:
     first = held.findings[0]
     assert first.title == "Scaling laws on shakespeare characters"
     assert [table.title for table in first.tables] == [
-        "The held-out trainings", "The fitted laws", "Differences between exponents",
-        "Points of the fits", "Best sizes by training FLOPs",
-    ]  # fmt: skip
+        "The held-out trainings",
+        "The fitted laws",
+        "Differences between exponents",
+        "Points of the fits",
+        "Best sizes by training FLOPs",
+    ]
     assert len(first.drawings) == 2  # a view a mixer; the law itself is on the first screen
 
 

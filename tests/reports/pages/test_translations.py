@@ -95,8 +95,11 @@ def test_scores_by_length_name_ranges_and_count_sentences() -> None:
     assert shown.title == "Written BLEU by words of the source"
     (table,) = shown.folded
     assert [column.title.removeprefix("words of the source ") for column in table.columns] == [
-        "1 to 10", "11 to 20", "21 to 30", "over 30",
-    ]  # fmt: skip
+        "1 to 10",
+        "11 to 20",
+        "21 to 30",
+        "over 30",
+    ]
     assert table.columns[1].note == "412 sentences"
     entry = table.rows[0].entries[1]
     assert re.fullmatch(r"sentences \[18\.\d, 22\.\d\]", entry.note)

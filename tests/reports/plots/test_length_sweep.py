@@ -69,13 +69,17 @@ def test_two_figures_share_no_id() -> None:
 
 def test_guides_have_the_slopes_that_they_are_named_for() -> None:
     """Two grey paths from one corner, over the same width; one rises twice as far."""
-    grey = re.findall(r'<path d="M ([\d.]+) ([\d.]+) \nL ([\d.]+) ([\d.]+) \n"[^>]*style="([^"]*)"',
-                      _drawn(MEMORY).svg)  # fmt: skip
+    grey = re.findall(
+        r'<path d="M ([\d.]+) ([\d.]+) \nL ([\d.]+) ([\d.]+) \n"[^>]*style="([^"]*)"',
+        _drawn(MEMORY).svg,
+    )
     guides = [
-        tuple(map(float, points)) for *points, style in grey
-        if "#9aa0a6" in style and "stroke-dasharray" in style
+        tuple(map(float, points))
+        for *points, style in grey
+        if "#9aa0a6" in style
+        and "stroke-dasharray" in style
         and float(points[2]) - float(points[0]) > 100
-    ]  # fmt: skip
+    ]
     slow, steep = sorted(guides, key=lambda ends: ends[1] - ends[3])
     assert slow[:3] == steep[:3]
     assert abs((steep[1] - steep[3]) / (slow[1] - slow[3]) - 2) < 0.01

@@ -96,8 +96,10 @@ def _view(title: str) -> View:
 def test_each_cost_has_a_view_that_names_its_front() -> None:
     made = _exhibit()
     assert [view.title for view in made.views] == [
-        "training time", "training FLOPs", "peak memory",
-    ]  # fmt: skip
+        "training time",
+        "training FLOPs",
+        "peak memory",
+    ]
     assert "exploratory" in made.sentences[0]
     assert len({drawing.name for drawing in made.all_drawings}) == 3
     for view in made.views:
@@ -107,19 +109,23 @@ def test_each_cost_has_a_view_that_names_its_front() -> None:
 
 @pytest.mark.parametrize(
     ("title", "metric"),
-    [("training time", "training_step_seconds"), ("training FLOPs", "forward_flops"),
-     ("peak memory", "peak_memory_bytes")],
-)  # fmt: skip
+    [
+        ("training time", "training_step_seconds"),
+        ("training FLOPs", "forward_flops"),
+        ("peak memory", "peak_memory_bytes"),
+    ],
+)
 def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> None:
     """By comparing every pair; nothing here costs or scores the same but the two kernels."""
     rows = whole().results.query("task == @TASK")
     cost = rows[rows["metric"] == metric].groupby("variant")["value"].median()
     score = rows[rows["metric"] == "accuracy"].groupby("variant")["value"].mean()
     expected = {
-        a for a in score.index
+        a
+        for a in score.index
         if not any(cost[b] <= cost[a] and score[b] > score[a] for b in score.index)
         and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
-    }  # fmt: skip
+    }
     text = _view(title).sentences[0].partition(": ")[2].removesuffix(".")
     assert {name.partition(" (")[0] for name in text.split("; ")} == expected
 
@@ -145,12 +151,15 @@ def test_one_machine_only() -> None:
     """A second, slower one with fewer times changes nothing."""
     other = [
         replace(
-            s, environment_id="other",
-            readings={v: tuple(replace(r, value=9e9) for r in some[:1])
-                      for v, some in s.readings.items()},
+            s,
+            environment_id="other",
+            readings={
+                v: tuple(replace(r, value=9e9) for r in some[:1]) for v, some in s.readings.items()
+            },
         )
-        for s in _measured() if s.metric == "training_step_seconds"
-    ]  # fmt: skip
+        for s in _measured()
+        if s.metric == "training_step_seconds"
+    ]
     made = _against_time(whole().about, (*other, *_measured()), judged(whole(), TASK))
     assert known(made).svg == _drawn(whole().about).svg
 
@@ -211,10 +220,15 @@ def test_states_that_are_alike_or_unknown_are_not_drawn() -> None:
     measured = series_of(sweep)
     score = judged(sweep, "majority")
     alike = [
-        replace(s, readings={v: tuple(replace(r, value=64.0) for r in some)
-                             for v, some in s.readings.items()})
-        for s in measured if s.metric == "state_bytes"
-    ]  # fmt: skip
+        replace(
+            s,
+            readings={
+                v: tuple(replace(r, value=64.0) for r in some) for v, some in s.readings.items()
+            },
+        )
+        for s in measured
+        if s.metric == "state_bytes"
+    ]
     assert state_figure(sweep.about, (score, *alike), score) is None
     assert state_figure(sweep.about, (score,), score) is None
     assert state_figure(sweep.about, measured, judged(sweep, "shakespeare_characters")) is None

@@ -68,9 +68,12 @@ def test_times_of_two_machines_are_two_growths_and_counts_are_one() -> None:
         *(("a", AGAIN, "length=64", 1.0, {"environment_id": place}) for place in "xy"),
     )
     assert [(g.metric, g.environment_id) for g in found] == [
-        ("forward_seconds", "x"), ("forward_seconds", "y"), ("forward_flops", ""),
-        (BASELINE_AGAIN, "x"), (BASELINE_AGAIN, "y"),
-    ]  # fmt: skip
+        ("forward_seconds", "x"),
+        ("forward_seconds", "y"),
+        ("forward_flops", ""),
+        (BASELINE_AGAIN, "x"),
+        (BASELINE_AGAIN, "y"),
+    ]
     assert measured_in(found, "y") == (found[1], found[2], found[4])
     assert find(found, "forward_seconds") is found[0]
     assert find(found, "forward_seconds", environment_id="y") is found[1]
@@ -102,8 +105,10 @@ def test_times_rates_and_memory_depend_on_the_machine() -> None:
 def test_batches_and_threads_are_axes_of_their_own() -> None:
     found = grown(*(("a", SECONDS, at, 1.0) for at in ("batch=8", "threads=2", "length=64")))
     assert [(g.axis, g.places) for g in found] == [
-        ("batch", (8,)), ("threads", (2,)), ("length", (64,)),
-    ]  # fmt: skip
+        ("batch", (8,)),
+        ("threads", (2,)),
+        ("length", (64,)),
+    ]
     labels = [place_label(axis, 2) for axis in ("length", "dim", "batch", "threads")]
     assert labels == ["2 tokens", "width 2", "batch 2", "2 threads"]
     assert place_label("threads", 1) == "1 thread"
@@ -111,11 +116,14 @@ def test_batches_and_threads_are_axes_of_their_own() -> None:
 
 def test_times_know_what_the_baseline_shows_against_itself_at_each_place() -> None:
     found = grown(
-        ("a", SECONDS, "length=64", 1.0), ("b", SECONDS, "length=128", 1.0),
-        ("a", AGAIN, "length=64", 1.07), ("a", AGAIN, "length=64", 0.98, {"seed": 1}),
-        ("a", AGAIN, "dim=64", 2.0), ("a", AGAIN, "length=64", 3.0, {"environment_id": "y"}),
+        ("a", SECONDS, "length=64", 1.0),
+        ("b", SECONDS, "length=128", 1.0),
+        ("a", AGAIN, "length=64", 1.07),
+        ("a", AGAIN, "length=64", 0.98, {"seed": 1}),
+        ("a", AGAIN, "dim=64", 2.0),
+        ("a", AGAIN, "length=64", 3.0, {"environment_id": "y"}),
         ("a", FLOPS, "length=64", 7.0),
-    )  # fmt: skip
+    )
     times = find(found, "forward_seconds")
     assert times is not None
     assert times.resolution(64) == pytest.approx(math.log(1.07))

@@ -35,10 +35,14 @@ def specimen(values: np.ndarray, **changes: object) -> Specimen:
     high = float(values.max())
     levels = np.round(values / high * 255).astype(np.uint8).tobytes()
     made = Specimen(
-        kind="attention", title="layer 2, head 11", text="x" * values.shape[1],
-        num_rows=values.shape[0], num_columns=values.shape[1],
-        levels=base64.b64encode(levels).decode(), high=high,
-    )  # fmt: skip
+        kind="attention",
+        title="layer 2, head 11",
+        text="x" * values.shape[1],
+        num_rows=values.shape[0],
+        num_columns=values.shape[1],
+        levels=base64.b64encode(levels).decode(),
+        high=high,
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -103,11 +107,18 @@ def test_values_and_names_come_back() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"levels": "no base64!"}, {"levels": ""}, {"num_rows": 15}, {"num_rows": -16},
-        {"high": float("nan")}, {"high": float("inf")}, {"low": 2.0}, {"high": 7.0},
-        {"low": -1.0}, {"kind": "positions", "low": -1e308, "high": 1e308},
+        {"levels": "no base64!"},
+        {"levels": ""},
+        {"num_rows": 15},
+        {"num_rows": -16},
+        {"high": float("nan")},
+        {"high": float("inf")},
+        {"low": 2.0},
+        {"high": 7.0},
+        {"low": -1.0},
+        {"kind": "positions", "low": -1e308, "high": 1e308},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_matrix_is_left_out(changes: dict[str, object]) -> None:
     assert matrices([specimen(EVEN.values, **changes)], "attention") == []
     assert matrices([specimen(EVEN.values, **changes)], "positions") == []

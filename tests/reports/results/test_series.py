@@ -13,16 +13,28 @@ NEAR_ONE = (0.9965, 0.9985, 0.9945)
 
 def series(metric: str, unit: str) -> Series:
     return Series(
-        task="t", probe="quality", metric=metric, unit=unit, better="higher",
+        task="t",
+        probe="quality",
+        metric=metric,
+        unit=unit,
+        better="higher",
         readings={"a": readings(NEAR_ONE), "b": readings((0.001, 0.2, 0.9))},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     "metric",
-    ["accuracy", "validation_accuracy", "next_text_accuracy", "exact_match", "recall_at_5",
-     "written_exact_match", "pictures_right", "localisation"],
-)  # fmt: skip
+    [
+        "accuracy",
+        "validation_accuracy",
+        "next_text_accuracy",
+        "exact_match",
+        "recall_at_5",
+        "written_exact_match",
+        "pictures_right",
+        "localisation",
+    ],
+)
 def test_a_mean_of_shares_is_a_share(metric: str) -> None:
     whole = series(metric, "1")
     for variant in whole.readings:

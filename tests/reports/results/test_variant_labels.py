@@ -46,8 +46,10 @@ def test_a_cross_has_a_line_a_group() -> None:
     assert (axis.name, axis.others) == ("dim", ("mixer",))
     assert [group.name for group in axis.groups] == [f"mixer={m}" for m in made_along.MIXERS]
     assert axis.groups[1].variants == {
-        16.0: "mixer=conv, dim=16", 64.0: "mixer=conv, dim=64", 128.0: "mixer=conv, dim=128",
-    }  # fmt: skip
+        16.0: "mixer=conv, dim=16",
+        64.0: "mixer=conv, dim=64",
+        128.0: "mixer=conv, dim=128",
+    }
 
 
 def test_the_first_with_each_other_has_the_first_as_its_number() -> None:
@@ -73,8 +75,10 @@ def test_a_baseline_outside_a_cross_stands_where_its_model_is() -> None:
     model = {"mixer": "conv", "dim": 32}
     axis = known(label_axis(_about(*labels, model=model), "t"))
     assert axis.groups[0].variants == {
-        16.0: "mixer=conv, dim=16", 32.0: "baseline", 64.0: "mixer=conv, dim=64",
-    }  # fmt: skip
+        16.0: "mixer=conv, dim=16",
+        32.0: "baseline",
+        64.0: "mixer=conv, dim=64",
+    }
     unknown = known(label_axis(_about(*labels, model={}, settings={}), "t"))
     assert "baseline" not in unknown.groups[0].variants.values()
 

@@ -33,13 +33,21 @@ def test_signs() -> None:
 @pytest.mark.parametrize(
     ("unit", "value", "text"),
     [
-        ("s", 0.02205, "22.05 ms"), ("s", 3.2e-5, "32 µs"), ("s", 75.0, "75 s"),
-        ("FLOP", 29_360_128.0, "29.36 MFLOP"), ("bytes", 3 * 2.0**20, "3 MiB"),
-        ("B", 6_515_000.0, "6.213 MiB"), ("B", 12.0, "12 B"),
-        ("1", 107_264.0, "107.3 thousand"), ("1", 512.0, "512"), ("1", 0.25, "0.2500"),
-        ("bytes", 0.0, "0 bytes"), ("s", 0.0, "0 s"), ("furlong", 1.5, "1.500 furlong"),
+        ("s", 0.02205, "22.05 ms"),
+        ("s", 3.2e-5, "32 µs"),
+        ("s", 75.0, "75 s"),
+        ("FLOP", 29_360_128.0, "29.36 MFLOP"),
+        ("bytes", 3 * 2.0**20, "3 MiB"),
+        ("B", 6_515_000.0, "6.213 MiB"),
+        ("B", 12.0, "12 B"),
+        ("1", 107_264.0, "107.3 thousand"),
+        ("1", 512.0, "512"),
+        ("1", 0.25, "0.2500"),
+        ("bytes", 0.0, "0 bytes"),
+        ("s", 0.0, "0 s"),
+        ("furlong", 1.5, "1.500 furlong"),
     ],
-)  # fmt: skip
+)
 def test_prefixes(unit: str, value: float, text: str) -> None:
     written = for_quantities(unit, [value])
     assert written.with_unit(written.write(value)) == text

@@ -124,9 +124,11 @@ def _is_false(answer: Verdict, truth: float, by: float) -> bool:
 
 
 def _false_share(
-    num: int, draw: Draw = normal, judge: Judge = judged_together,
+    num: int,
+    draw: Draw = normal,
+    judge: Judge = judged_together,
     **given: Any,
-) -> float:  # fmt: skip
+) -> float:
     """Share of overviews with at least one false verdict.
 
     Args:

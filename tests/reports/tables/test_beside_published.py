@@ -60,10 +60,15 @@ def _rows(said: Any) -> Iterator[dict[str, Any]]:
 
 def _sweep(**changes: Any) -> Sweep:
     fields: dict[str, Any] = {
-        "ablation": "long_range", "variants": VARIANTS, "baseline": VARIANTS[0],
-        "tasks": tuple(TASKS), "probes": ("quality", "step_time", "peak_memory"), "claim": None,
-        "metrics": {task: {"quality": (synthetic.ACCURACY,)} for task in TASKS}, "data_sets": {},
-    }  # fmt: skip
+        "ablation": "long_range",
+        "variants": VARIANTS,
+        "baseline": VARIANTS[0],
+        "tasks": tuple(TASKS),
+        "probes": ("quality", "step_time", "peak_memory"),
+        "claim": None,
+        "metrics": {task: {"quality": (synthetic.ACCURACY,)} for task in TASKS},
+        "data_sets": {},
+    }
     said = synthetic.about(**(fields | changes))
     return Sweep(said, results_frame(list(_rows(said))), curves_frame([]))
 
@@ -82,12 +87,19 @@ def test_each_row_is_a_variant_with_the_name_that_papers_give_it() -> None:
     table = _table(_sweep())
     assert [row.name for row in table.rows] == list(VARIANTS)
     assert [row.note for row in table.rows] == [
-        "baseline, Transformer", "Reformer", "Performer", "",
-    ]  # fmt: skip
+        "baseline, Transformer",
+        "Reformer",
+        "Performer",
+        "",
+    ]
     assert [column.key for column in table.columns] == [
-        "listops_accuracy", "retrieval_accuracy", "pathfinder_small_accuracy", "average_accuracy",
-        "times_speed", "times_memory",
-    ]  # fmt: skip
+        "listops_accuracy",
+        "retrieval_accuracy",
+        "pathfinder_small_accuracy",
+        "average_accuracy",
+        "times_speed",
+        "times_memory",
+    ]
 
 
 def test_scores_are_means_over_seeds_beside_those_of_table_1() -> None:
@@ -148,11 +160,16 @@ def test_where_no_step_was_timed_the_mixer_alone_is() -> None:
             more = {"value": took} if took else {"status": "out_of_memory", "reason": "no room"}
             kept += [
                 synthetic.row(
-                    sweep.about, f"mixer={mixer}", MIXER_ALONE, "mixer_time", spec, seed=seed,
+                    sweep.about,
+                    f"mixer={mixer}",
+                    MIXER_ALONE,
+                    "mixer_time",
+                    spec,
+                    seed=seed,
                     **more,
                 )
                 for seed in range(3)
-            ]  # fmt: skip
+            ]
     table = _table(Sweep(sweep.about, results_frame(kept), sweep.curves))
     assert [column.key for column in table.columns][-1] == "times_speed"
     assert "one layer, 4,096 tokens" in table.columns[-1].note

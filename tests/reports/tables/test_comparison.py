@@ -90,9 +90,13 @@ def test_an_empty_sweep_has_every_row_and_no_result() -> None:
 
 def _small(spec: MetricSpec, probe: str, rows: list[Any]) -> Table:
     said: About = synthetic.about(
-        variants=("a", "b"), baseline="b", tasks=("t",), probes=(probe,),
-        metrics={"t": {probe: (spec,)}}, claim=None,
-    )  # fmt: skip
+        variants=("a", "b"),
+        baseline="b",
+        tasks=("t",),
+        probes=(probe,),
+        metrics={"t": {probe: (spec,)}},
+        claim=None,
+    )
     made = [synthetic.row(said, name, "t", probe, spec, **more) for name, more in rows]
     return comparison_table(said, all_series(said, results_frame(made)), "t")
 
@@ -175,9 +179,13 @@ def test_a_share_of_a_peak_is_a_median_without_a_verdict_and_not_shown_where_the
 ):
     share = MetricSpec(name="training_share_of_matrix_peak", unit="% of peak", better="higher")
     said = synthetic.about(
-        variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",),
-        metrics={"t": {"step_time": (synthetic.SECONDS,)}}, claim=None,
-    )  # fmt: skip
+        variants=("a", "b"),
+        baseline="b",
+        tasks=("t",),
+        probes=("step_time",),
+        metrics={"t": {"step_time": (synthetic.SECONDS,)}},
+        claim=None,
+    )
     times, shares = (
         [
             synthetic.row(said, variant, "t", "step_time", spec, seed=seed, value=value + seed)
@@ -192,8 +200,9 @@ def test_a_share_of_a_peak_is_a_median_without_a_verdict_and_not_shown_where_the
         assert len(table.columns) == columns
         assert whole_coverage(said, measured).num_total == 6 * columns
     assert (table.columns[1].title, table.columns[1].unit) == (
-        "training, of the matrix peak", "% of peak",
-    )  # fmt: skip
+        "training, of the matrix peak",
+        "% of peak",
+    )
     entry = table.rows[0].entries[1]
     assert (entry.text, entry.note) == ("41.25", "1.95 × baseline")
 
@@ -215,9 +224,13 @@ def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
     """A rate follows from a time, and bytes are counted: neither is a timing of its own."""
     rate = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
     said = synthetic.about(
-        variants=("a",), baseline="a", tasks=("t",), probes=("decode",),
-        metrics={"t": {"decode": (synthetic.SECONDS, rate)}}, claim=None,
-    )  # fmt: skip
+        variants=("a",),
+        baseline="a",
+        tasks=("t",),
+        probes=("decode",),
+        metrics={"t": {"decode": (synthetic.SECONDS, rate)}},
+        claim=None,
+    )
     rows = [
         synthetic.row(said, "a", "t", "decode", spec, seed=seed, value=1.0, status=status)
         for spec in (synthetic.SECONDS, rate)
@@ -235,12 +248,19 @@ def test_a_step_that_the_baseline_is_off_by_itself_is_no_verdict() -> None:
 
     def one(again: tuple[float, ...], at: str = "") -> Entry:
         said: About = synthetic.about(
-            variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",),
-            metrics={"t": {"step_time": (synthetic.SECONDS,)}}, claim=None,
-        )  # fmt: skip
+            variants=("a", "b"),
+            baseline="b",
+            tasks=("t",),
+            probes=("step_time",),
+            metrics={"t": {"step_time": (synthetic.SECONDS,)}},
+            claim=None,
+        )
         control = MetricSpec(name=BASELINE_AGAIN, unit="1", better="none", at=at)
-        numbers = [("a", synthetic.SECONDS, (0.0104, 0.0208, 0.0104)),
-                   ("b", synthetic.SECONDS, (0.01, 0.02, 0.01)), ("b", control, again)]  # fmt: skip
+        numbers = [
+            ("a", synthetic.SECONDS, (0.0104, 0.0208, 0.0104)),
+            ("b", synthetic.SECONDS, (0.01, 0.02, 0.01)),
+            ("b", control, again),
+        ]
         made = [
             synthetic.row(said, name, "t", "step_time", spec, seed=seed, value=value)
             for name, spec, values in numbers
@@ -263,8 +283,9 @@ def test_each_machine_has_a_column_of_its_own() -> None:
     ]
     table = _small(synthetic.SECONDS, "step_time", rows)
     assert [column.key for column in table.columns] == [
-        "training_step_seconds_length=128_x", "training_step_seconds_length=128_y",
-    ]  # fmt: skip
+        "training_step_seconds_length=128_x",
+        "training_step_seconds_length=128_y",
+    ]
     assert table.rows[0].entries[0].note == "0.50 × baseline"
     assert table.rows[0].entries[1].note == ""  # the baseline was not timed there
     assert table.rows[1].entries[1].text == "no result"
@@ -284,8 +305,10 @@ def test_machines_are_named_where_there_are_several() -> None:
 
 
 def test_a_trial_measured_twice_counts_once() -> None:
-    rows = [("a", {"seed": 0, "value": 2.0, "environment_id": "x", "status": "error"}),
-            ("a", {"seed": 0, "value": 3.0, "environment_id": "y"})]  # fmt: skip
+    rows = [
+        ("a", {"seed": 0, "value": 2.0, "environment_id": "x", "status": "error"}),
+        ("a", {"seed": 0, "value": 3.0, "environment_id": "y"}),
+    ]
     table = _small(synthetic.BITS, "quality", rows)
     assert table.rows[0].entries[0].estimate.n == 1
     assert table.rows[0].entries[0].estimate.point == 3.0
@@ -316,9 +339,11 @@ def test_unplanned_metrics_become_columns() -> None:
 def test_a_task_axis_puts_variants_in_their_own_table() -> None:
     labels = ("heads=8", "heads=8, task=majority", "task=shakespeare_characters")
     stored = synthetic.about(
-        variants=labels, baseline=labels[0], axis_values={label: {"heads": 8} for label in labels},
+        variants=labels,
+        baseline=labels[0],
+        axis_values={label: {"heads": 8} for label in labels},
         named_axes=dict.fromkeys(labels, ()),
-    )  # fmt: skip
+    )
     assert all(belongs(stored, label, "majority") for label in labels)  # labels are not read
     old = synthetic.about()
     assert [belongs(old, label, "majority") for label in labels] == [True, True, False]

@@ -46,8 +46,10 @@ def _changed(metric: str, at: str, **values: Any) -> pd.DataFrame:
 
 def test_one_column_an_instrument_the_mixers_alone_first() -> None:
     assert [column.title for column in _table(_rows()).columns] == [
-        "mixers alone", "step time on shakespeare characters", "step time on fashion mnist patches",
-    ]  # fmt: skip
+        "mixers alone",
+        "step time on shakespeare characters",
+        "step time on fashion mnist patches",
+    ]
     assert _instruments(_rows().iloc[:0]) == []
 
 

@@ -20,11 +20,17 @@ GPU = replace(PLACE, device="NVIDIA H100", num_gpus=1.0)
 TIME = MetricSpec(name="forward_backward_seconds", unit="s", better="lower")
 RATE = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
 ABOUT = synthetic.about(
-    variants=("a", "b", "c"), baseline="a", tasks=("t", MIXER_ALONE), claim=None,
-    probes=("mixer_time", "decode"), metrics={}, provenances={
-        PLACE.environment_id: PLACE, GPU.environment_id: GPU,
+    variants=("a", "b", "c"),
+    baseline="a",
+    tasks=("t", MIXER_ALONE),
+    claim=None,
+    probes=("mixer_time", "decode"),
+    metrics={},
+    provenances={
+        PLACE.environment_id: PLACE,
+        GPU.environment_id: GPU,
     },
-)  # fmt: skip
+)
 OUT = {"value": None, "status": "out_of_memory", "reason": "CUDA out of memory"}
 
 
@@ -32,29 +38,48 @@ def rows(place: Any, lost: dict[tuple[str, str], dict[str, Any]]) -> pd.DataFram
     """Three lengths, and three batches with two beams; `lost` says what became of some."""
     probes = {
         "mixer_time": (MIXER_ALONE, TIME, ["length=32", "length=512", "length=4096", "dim=64"]),
-        "decode": ("t", RATE, ["length=64", "length=64, batch=8", "length=64, batch=64",
-                               "length=64, batch=512, beam=2"]),
-    }  # fmt: skip
+        "decode": (
+            "t",
+            RATE,
+            [
+                "length=64",
+                "length=64, batch=8",
+                "length=64, batch=64",
+                "length=64, batch=512, beam=2",
+            ],
+        ),
+    }
     made = [
         synthetic.row(
-            ABOUT, variant, task, probe, spec, **{"value": 10.0 + seed, "seed": seed, "at": at,
-            "environment_id": place.environment_id, **lost.get((variant, at), {})},
+            ABOUT,
+            variant,
+            task,
+            probe,
+            spec,
+            **{
+                "value": 10.0 + seed,
+                "seed": seed,
+                "at": at,
+                "environment_id": place.environment_id,
+                **lost.get((variant, at), {}),
+            },
         )
         for probe, (task, spec, places) in probes.items()
         for at in places
         for variant in ABOUT.variants
         for seed in range(3)
-    ]  # fmt: skip
+    ]
     return results_frame(made)
 
 
 def test_the_last_that_fits_stands_beside_the_first_that_does_not() -> None:
     skipped = {"value": None, "status": "skipped", "reason": "it has no step form"}
     lost = {
-        ("b", "length=4096"): OUT, ("b", "length=64, batch=64"): OUT,
+        ("b", "length=4096"): OUT,
+        ("b", "length=64, batch=64"): OUT,
         **{("c", at): OUT for at in ("length=32", "length=512", "length=4096")},
         **{("c", f"length=64{at}"): skipped for at in ("", ", batch=8", ", batch=64")},
-    }  # fmt: skip
+    }
     table = known(largest_table(ABOUT, rows(PLACE, lost), PLACE.environment_id))
     said = {row.name: [(e.text, e.note) for e in row.entries] for row in table.rows}
     assert said == {
@@ -79,8 +104,9 @@ def test_that_all_fits_is_said_of_a_gpu_alone() -> None:
     assert largest_table(ABOUT, rows(PLACE, {}), PLACE.environment_id) is None
     table = known(largest_table(ABOUT, rows(GPU, {}), GPU.environment_id))
     assert [column.title for column in table.columns] == [
-        "longest sequence, forward and backward", "most sequences decoded at once, t",
-    ]  # fmt: skip
+        "longest sequence, forward and backward",
+        "most sequences decoded at once, t",
+    ]
     assert failures_in_words(ABOUT, rows(GPU, {}), GPU.environment_id) == ""
 
 

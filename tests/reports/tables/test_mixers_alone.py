@@ -103,8 +103,9 @@ def test_what_cannot_be_is_called_by_its_fate() -> None:
 def test_crossovers_stand_beside_both_rivals() -> None:
     table = known(crossover_table(ABOUT, {"forward and backward": _growth()}))
     assert [column.title for column in table.columns] == [
-        "than baseline (attention, kernel=fused)", "than kernel=materialised",
-    ]  # fmt: skip
+        "than baseline (attention, kernel=fused)",
+        "than kernel=materialised",
+    ]
     assert [row.name for row in table.rows] == list(ABOUT.variants[1:])
     for index, rival in enumerate(("baseline", "kernel=materialised")):
         for variant in ABOUT.variants[2:]:
@@ -120,16 +121,25 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     table = known(exponents_table(ABOUT, rows))
     titles = [column.title for column in table.columns]
     assert titles == [
-        "time, power of n", "time, power of d", "FLOPs, power of n", "FLOPs, power of d",
-        "memory, power of n", "memory, power of d", "sequential operations", "maximum path length",
-    ]  # fmt: skip
+        "time, power of n",
+        "time, power of d",
+        "FLOPs, power of n",
+        "FLOPs, power of d",
+        "memory, power of n",
+        "memory, power of d",
+        "sequential operations",
+        "maximum path length",
+    ]
     for row in rows:
         keys = itertools.product((TIME, FLOPS, MEMORY), ("length", "dim"))
         for column, key in enumerate(keys):
             found, entry = row.exponents[key], _entry(table, row.variant, column)
             assert entry.estimate == found.estimate
-            held = {"noisy": found.is_noisy, "not theory's": found.disagrees,
-                    "pre-asymptotic": found.is_pre_asymptotic}  # fmt: skip
+            held = {
+                "noisy": found.is_noisy,
+                "not theory's": found.disagrees,
+                "pre-asymptotic": found.is_pre_asymptotic,
+            }
             first = [name for name, is_so in held.items() if is_so][:1]
             assert [mark.name for mark in entry.marks] == first
             assert not entry.note

@@ -30,10 +30,14 @@ def _value(variant: str, task: str, seed: int) -> float:
 def _about(tasks: tuple[str, ...], **changes: Any) -> About:
     spec = synthetic.ACCURACY
     fields = {
-        "variants": tuple(SHIFTS), "baseline": "a", "tasks": tasks, "probes": ("quality",),
-        "num_seeds": len(SEEDS), "metrics": {task: {"quality": (spec,)} for task in tasks},
+        "variants": tuple(SHIFTS),
+        "baseline": "a",
+        "tasks": tasks,
+        "probes": ("quality",),
+        "num_seeds": len(SEEDS),
+        "metrics": {task: {"quality": (spec,)} for task in tasks},
         "claim": None,
-    }  # fmt: skip
+    }
     return synthetic.about(**(fields | changes))
 
 
@@ -49,8 +53,10 @@ def _exhibit(
     rows = [
         synthetic.row(said, v, task, "quality", spec, seed=s, value=_value(v, task, s))
         | mishaps.get(f"{v}_{task}_{s}", {})
-        for v in SHIFTS for task in tasks for s in seeds
-    ]  # fmt: skip
+        for v in SHIFTS
+        for task in tasks
+        for s in seeds
+    ]
     return _pooled(said, rows)
 
 
@@ -102,8 +108,10 @@ def test_a_variant_without_a_task_is_pooled_over_none() -> None:
 def test_two_tasks_have_no_interquartile_mean() -> None:
     table = _table(TASKS[:2])
     assert [column.key for column in table.columns] == [
-        "accuracy", "accuracy_difference", "probability_of_improvement",
-    ]  # fmt: skip
+        "accuracy",
+        "accuracy_difference",
+        "probability_of_improvement",
+    ]
 
 
 def test_one_task_or_two_metrics_are_not_pooled() -> None:

@@ -57,9 +57,11 @@ def head(environment: dict[str, str]) -> Iterator[str]:
     """A Ray head with one CPU, in a session of its own; yields its address."""
     port, client_port = free_ports(2)
     options = {
-        "port": port, "num-cpus": 1, "include-dashboard": "false",
+        "port": port,
+        "num-cpus": 1,
+        "include-dashboard": "false",
         "ray-client-server-port": client_port,
-    }  # fmt: skip
+    }
     with _started(options, environment):
         yield f"127.0.0.1:{port}"
 
@@ -98,11 +100,15 @@ def cluster(token_file: Path, environment: dict[str, str], num_cpus: int = 2) ->
     """A head with dashboard and token, on loopback, started without its Python on the PATH."""
     port, client, dashboard, agent, agent_grpc, metrics = free_ports(6)
     options = {
-        "port": port, "num-cpus": num_cpus, "dashboard-host": "127.0.0.1",
-        "dashboard-port": dashboard, "dashboard-agent-listen-port": agent,
-        "dashboard-agent-grpc-port": agent_grpc, "metrics-export-port": metrics,
+        "port": port,
+        "num-cpus": num_cpus,
+        "dashboard-host": "127.0.0.1",
+        "dashboard-port": dashboard,
+        "dashboard-agent-listen-port": agent,
+        "dashboard-agent-grpc-port": agent_grpc,
+        "metrics-export-port": metrics,
         "ray-client-server-port": client,
-    }  # fmt: skip
+    }
     of_token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file)}
     path = {"PATH": "/usr/bin:/bin"}
     with _started(options, {**path, **environment, **of_token}) as folder:
@@ -128,9 +134,12 @@ def _started(options: dict[str, object], environment: dict[str, str]) -> Iterato
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"]
     process = subprocess.Popen(
         [*command, *(f"--{name}={value}" for name, value in all_options.items())],
-        env={**plain(), "RAY_USAGE_STATS_ENABLED": "0", **environment}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+        env={**plain(), "RAY_USAGE_STATS_ENABLED": "0", **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     try:
         assert process.stdout is not None
         said = []

@@ -20,16 +20,43 @@ def _no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 BAD_HEADS = [
-    "garbage", "", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999",
-    "127.0.0.1:6379x", "127.0.0.1:٣", "127.0.0.1:6379\n", "file:///etc/passwd",
-    "ray://127.0.0.1:10001", "http://127.0.0.1:8265", "127.0.0.1:6379;touch x",
-    "user:pw@127.0.0.1:1", "[::1]", "[zz]:1", "Auto", " 127.0.0.1:6379",
-]  # fmt: skip
+    "garbage",
+    "",
+    "127.0.0.1",
+    "127.0.0.1:",
+    "127.0.0.1:0",
+    "127.0.0.1:99999",
+    "127.0.0.1:6379x",
+    "127.0.0.1:٣",
+    "127.0.0.1:6379\n",
+    "file:///etc/passwd",
+    "ray://127.0.0.1:10001",
+    "http://127.0.0.1:8265",
+    "127.0.0.1:6379;touch x",
+    "user:pw@127.0.0.1:1",
+    "[::1]",
+    "[zz]:1",
+    "Auto",
+    " 127.0.0.1:6379",
+]
 BAD_DASHBOARDS = [
-    "", " ", "ray://127.0.0.1:10001", "http://", "http://user:pw@127.0.0.1:8265", "auto/x", "auto",
-    "http://127.0.0.1:8265/path", "http://127.0.0.1:99999", "http://127.0.0.1:0", "ftp://h:1",
-    "http://127.0.0.1 :8265", "http://h?x=1", "http://127.0.0.1:8265\n", "[zz]:1", "a b",
-]  # fmt: skip
+    "",
+    " ",
+    "ray://127.0.0.1:10001",
+    "http://",
+    "http://user:pw@127.0.0.1:8265",
+    "auto/x",
+    "auto",
+    "http://127.0.0.1:8265/path",
+    "http://127.0.0.1:99999",
+    "http://127.0.0.1:0",
+    "ftp://h:1",
+    "http://127.0.0.1 :8265",
+    "http://h?x=1",
+    "http://127.0.0.1:8265\n",
+    "[zz]:1",
+    "a b",
+]
 
 
 @pytest.mark.parametrize(
@@ -49,10 +76,12 @@ def test_a_malformed_address_is_refused(
 @pytest.mark.parametrize(
     ("address", "url"),
     [
-        ("127.0.0.1", "http://127.0.0.1:8265"), ("localhost:1", "http://localhost:1"),
-        ("http://[::1]/", "http://[::1]:8265"), ("https://127.0.0.1", "https://127.0.0.1:443"),
+        ("127.0.0.1", "http://127.0.0.1:8265"),
+        ("localhost:1", "http://localhost:1"),
+        ("http://[::1]/", "http://[::1]:8265"),
+        ("https://127.0.0.1", "https://127.0.0.1:443"),
     ],
-)  # fmt: skip
+)
 def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", lambda self: None)
     assert check_url(address) == url

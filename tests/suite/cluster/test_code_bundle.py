@@ -29,10 +29,11 @@ class Mine(Mixer):
 def mixer(name: str) -> dict[str, str]:
     return {
         "baseline": f'Model(mixer="{name}:Mine", position="none")',
-        "axes": '[vary("learning_rate", [1e-3, 1e-2])]', "probes": '["quality"]',
+        "axes": '[vary("learning_rate", [1e-3, 1e-2])]',
+        "probes": '["quality"]',
         "tasks": '["fashion_mnist_patches"]',
         "scales": '{"quick": Scale(dim=8, depth=1, length=49, steps=4, batch=2)}',
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -71,15 +72,20 @@ def test_what_a_mixer_imports_and_the_whole_of_a_package(
     (package / ".env").write_text("PASSWORD=x")
     (package / "circle").symlink_to(package)
     (package / "__init__.py").touch()
-    (package / "parts.py").write_text("from importlib import import_module\nimport numpy\n"
-                                      "import_module('own_far')\n")  # fmt: skip
+    (package / "parts.py").write_text(
+        "from importlib import import_module\nimport numpy\nimport_module('own_far')\n"
+    )
     (package / "mixers.py").write_text(f"from own_package import parts\n{MIXER}")
     (path.parent / "own_far.py").touch()
     found = bundle_code([plan(str(path))], folder)
     assert set(found.sizes()) == {
-        "mine.py", "own_far.py", "own_package/__init__.py", "own_package/mixers.py",
-        "own_package/parts.py", "own_package/data/file",
-    }  # fmt: skip
+        "mine.py",
+        "own_far.py",
+        "own_package/__init__.py",
+        "own_package/mixers.py",
+        "own_package/parts.py",
+        "own_package/data/file",
+    }
 
 
 def test_a_folder_without_init_is_a_package_too(

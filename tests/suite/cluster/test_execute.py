@@ -69,10 +69,13 @@ def work_of(planned: Plan) -> list[tuple[object, Resources]]:
 def own(mixers: Workplace, *names: str, seeds: int = 1) -> Plan:
     return plan(
         mixers.ablation(
-            mixer="cluster_mixers:Good", axis="mixer", probes=["quality"], seeds=seeds,
+            mixer="cluster_mixers:Good",
+            axis="mixer",
+            probes=["quality"],
+            seeds=seeds,
             values=["cluster_mixers:Good", *(f"cluster_mixers:{name}" for name in names)],
         )
-    )  # fmt: skip
+    )
 
 
 def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) -> None:
@@ -119,8 +122,11 @@ def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: W
 
 @pytest.mark.cluster
 def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None:
-    planned = plan(mixers.ablation(values=[1e-3 * n for n in range(1, 31)], seeds=1, steps=1,
-                                   probes=["quality"]))  # fmt: skip
+    planned = plan(
+        mixers.ablation(
+            values=[1e-3 * n for n in range(1, 31)], seeds=1, steps=1, probes=["quality"]
+        )
+    )
     events = list(executor.execute(work_of(planned)))
     wanted = {trial.trial_id for trial in planned.trials}
     assert len(wanted) == 30
@@ -235,8 +241,11 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
     assert order == [
         (kind, trial.trial_id) for trial, _ in work for kind in ("Started", "Finished")
     ]
-    used = {event.place for event in executor.execute(work_of(own(mixers))) if
-            isinstance(event, Started)}  # fmt: skip
+    used = {
+        event.place
+        for event in executor.execute(work_of(own(mixers)))
+        if isinstance(event, Started)
+    }
     assert not used & set(places)  # a process that timed is not used again
 
 
@@ -244,10 +253,13 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
 def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     planned = plan(
         mixers.ablation(
-            mixer="cluster_mixers:Slow", values=[1e-3 * n for n in range(1, 7)],
-            probes=["quality"], seeds=1, steps=2000,
+            mixer="cluster_mixers:Slow",
+            values=[1e-3 * n for n in range(1, 7)],
+            probes=["quality"],
+            seeds=1,
+            steps=2000,
         )
-    )  # fmt: skip
+    )
     with closing(executor.execute(work_of(planned))) as events:
         started = next(event for event in events if isinstance(event, Started))
     process = int(started.place.rpartition(" ")[2])

@@ -102,8 +102,9 @@ def test_two_workers_train_keep_and_start_as_one(
     for place, found in zip(places, results_of(executor, trials), strict=True):
         wanted = here[task][place]
         for numbers, theirs in (
-            (found.points, wanted.points), (found.measurements, wanted.measurements),
-        ):  # fmt: skip
+            (found.points, wanted.points),
+            (found.measurements, wanted.measurements),
+        ):
             assert [each.metric for each in numbers] == [each.metric for each in theirs]
             assert [each.value for each in numbers] == pytest.approx(
                 [each.value for each in theirs], rel=RTOL, abs=RTOL

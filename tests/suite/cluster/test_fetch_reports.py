@@ -20,9 +20,15 @@ from suite.events import Unavailable
 from tests.suite.fake_server import http_server
 
 JOB = Job(
-    submission_id="bakeoff-mine-quick-0123456789ab", status="SUCCEEDED", message="",
-    names="mine.py", scale="quick", out="~/my out", start_seconds=1.0, exit_code=0,
-)  # fmt: skip
+    submission_id="bakeoff-mine-quick-0123456789ab",
+    status="SUCCEEDED",
+    message="",
+    names="mine.py",
+    scale="quick",
+    out="~/my out",
+    start_seconds=1.0,
+    exit_code=0,
+)
 
 
 @contextmanager
@@ -34,10 +40,16 @@ def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     def answer(request: BaseHTTPRequestHandler) -> None:
         if request.command == "POST":
             asked = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-            ran.append(subprocess.run(
-                asked["entrypoint"], shell=True, check=False, capture_output=True, text=True,
-                env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
-            ))  # fmt: skip
+            ran.append(
+                subprocess.run(
+                    asked["entrypoint"],
+                    shell=True,
+                    check=False,
+                    capture_output=True,
+                    text=True,
+                    env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+                )
+            )
         status = "FAILED" if ran[-1].returncode else "SUCCEEDED"
         answers = {"submission_id": "x", "status": status, "logs": f"It runs.\n{ran[-1].stdout}"}
         request.send_response(200)

@@ -28,19 +28,25 @@ from suite.tracking.location import BadUri, RefusedUri
 from tests.suite.small_ablation import make_ablation
 
 SWEEP = JobSpec(
-    names=("heads", "mine.py"), scale="quick", seeds=None, out=Path("out"), tracking_uri=None,
+    names=("heads", "mine.py"),
+    scale="quick",
+    seeds=None,
+    out=Path("out"),
+    tracking_uri=None,
     trial_ids=("a", "b"),
-)  # fmt: skip
+)
 
 
 def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
     assert SWEEP.first_id == replace(SWEEP, options=("--fail-fast",)).first_id
     assert SWEEP.first_id.startswith("bakeoff-heads-mine-quick-")
     others = [
-        replace(SWEEP, names=("heads",)), replace(SWEEP, scale="paper"),
-        replace(SWEEP, out=Path("/out")), replace(SWEEP, tracking_uri="http://h:5000"),
+        replace(SWEEP, names=("heads",)),
+        replace(SWEEP, scale="paper"),
+        replace(SWEEP, out=Path("/out")),
+        replace(SWEEP, tracking_uri="http://h:5000"),
         replace(SWEEP, trial_ids=("a", "c")),
-    ]  # fmt: skip
+    ]
     assert len({SWEEP.first_id, *(other.first_id for other in others)}) == 6
 
 
@@ -76,10 +82,27 @@ def test_the_command_says_all_of_it() -> None:
         options=("--fail-fast", "--trial-limit", "2h"),
     )
     assert shlex.split(sweep.command) == [
-        "exec", "sh", "start_bakeoff.sh", "run", "heads", "mine.py", "--scale", "quick",
-        "--seeds", "5", "--tracking-uri", "http://h:5000", "--fail-fast", "--trial-limit",
-        "2h", "--out", "/data/my out", "--address", "auto", "--wait",
-    ]  # fmt: skip
+        "exec",
+        "sh",
+        "start_bakeoff.sh",
+        "run",
+        "heads",
+        "mine.py",
+        "--scale",
+        "quick",
+        "--seeds",
+        "5",
+        "--tracking-uri",
+        "http://h:5000",
+        "--fail-fast",
+        "--trial-limit",
+        "2h",
+        "--out",
+        "/data/my out",
+        "--address",
+        "auto",
+        "--wait",
+    ]
 
 
 @pytest.mark.parametrize("out", ["out", "a b/$(touch x)", "it's"])
@@ -87,9 +110,13 @@ def test_a_relative_folder_is_in_the_home_of_whoever_runs_it(out: str, tmp_path:
     command = replace(SWEEP, out=Path(out)).command
     shown = command.replace("exec sh start_bakeoff.sh", "printf '%s\\n'")
     done = subprocess.run(
-        ["sh", "-c", shown], env={"HOME": "/home/me"}, cwd=tmp_path, capture_output=True, text=True,
+        ["sh", "-c", shown],
+        env={"HOME": "/home/me"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     lines = done.stdout.splitlines()
     assert lines[lines.index("--out") + 1] == f"/home/me/{out}"
     assert list(tmp_path.iterdir()) == []
@@ -138,9 +165,12 @@ def test_the_first_python_that_has_ray_is_taken(
         (tmp_path / tool).symlink_to(f"/bin/{tool}")
     (tmp_path / "start.sh").write_text(STARTER_SCRIPT)
     done = subprocess.run(
-        ["/bin/sh", str(tmp_path / "start.sh"), "run", "x"], env={"PATH": str(tmp_path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        ["/bin/sh", str(tmp_path / "start.sh"), "run", "x"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert told in done.stdout + done.stderr
     assert done.returncode == (4 if "no Python" in told else 0)
 
@@ -153,9 +183,12 @@ def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
     daemon = f"import subprocess as s, sys; s.run([sys.executable, '-c', {worker!r}])"
     option = f"--python_worker_command={sys.executable} setup_worker.py"
     done = subprocess.run(
-        [sys.executable, "-c", daemon, option], env={"PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", daemon, option],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "['-c', 'run', 'x']"
 
 
@@ -181,10 +214,18 @@ def test_what_earlier_jobs_have_done_does_not_count_as_submitted(
     logs = {SWEEP.first_id: f"{line_of(status)}\n", f"{SWEEP.first_id}-2": "killed\n"}
     monkeypatch.setattr(submit.jobs, "job_log", lambda url, key: logs[key])
     first, second, third = (
-        Job(submission_id=f"{SWEEP.first_id}{end}", status="FAILED", message="", names="heads",
-            scale="quick", out="~/out", start_seconds=1.0, exit_code=4)
+        Job(
+            submission_id=f"{SWEEP.first_id}{end}",
+            status="FAILED",
+            message="",
+            names="heads",
+            scale="quick",
+            out="~/out",
+            start_seconds=1.0,
+            exit_code=4,
+        )
         for end in ("", "-2", "-3")
-    )  # fmt: skip
+    )
     other = replace(first, submission_id=f"bakeoff-heads-quick-{'0' * 12}")
     elsewhere = replace(other, out="~/elsewhere")
     for there, to_run in (

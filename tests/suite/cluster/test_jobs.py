@@ -53,10 +53,13 @@ def work(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workpl
     home = tmp_path / "home"
     home.mkdir()
     environment = {
-        "HOME": str(home), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(place / "token"),
+        "HOME": str(home),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(place / "token"),
         "MLFLOW_TRACKING_PASSWORD": PASSWORD,
-        "RAY_ADDRESS": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1",  # not heeded
-    }  # fmt: skip
+        "RAY_ADDRESS": "http://127.0.0.1:1",
+        "http_proxy": "http://127.0.0.1:1",  # not heeded
+    }
     return Workplace(tmp_path, environment=environment)
 
 
@@ -81,9 +84,12 @@ def without_out(
 ) -> subprocess.CompletedProcess[str]:
     """Run `bakeoff` without the option `--out DIR` that `Workplace` adds."""
     done = subprocess.run(
-        work.command(*arguments)[:-2], env={**os.environ, **work.environment}, text=True,
-        capture_output=True, check=False,
-    )  # fmt: skip
+        work.command(*arguments)[:-2],
+        env={**os.environ, **work.environment},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     SAID.append(done.stdout + done.stderr)
     assert done.returncode == code, SAID[-1]
     return done
@@ -223,13 +229,16 @@ def test_what_does_not_fit_is_refused_quickly(case: str, work: Workplace, there:
         environment = {k: v for k, v in environment.items() if k not in AUTHENTICATION}
     why = {
         "wrong token": "does not know our token",
-        "wrong token to join": "does not know our token", "no token": "asks for a token",
-        "nobody": "nothing answers there", "the head's port": "no dashboard of a Ray cluster",
+        "wrong token to join": "does not know our token",
+        "no token": "asks for a token",
+        "nobody": "nothing answers there",
+        "the head's port": "no dashboard of a Ray cluster",
         "too large": "64 CPU",
-    }[case]  # fmt: skip
+    }[case]
     start = time.monotonic()
-    refused = said(replace(work, environment=environment), verb, file, "--address", url,
-                   code=UNAVAILABLE)  # fmt: skip
+    refused = said(
+        replace(work, environment=environment), verb, file, "--address", url, code=UNAVAILABLE
+    )
     assert time.monotonic() - start < 15
     assert why in refused
     assert "f00dcafe" not in refused

@@ -100,13 +100,25 @@ def _nothing_told(folder: Path) -> None:
 
 def trial_with(mixer: str) -> Trial:
     scale = Scale(
-        dim=8, depth=1, length=64, steps=STEPS, batch=8, learning_rate=1e-2, num_evaluations=8,
-        workers=2, zero=1, seeds=1,
-    )  # fmt: skip
+        dim=8,
+        depth=1,
+        length=64,
+        steps=STEPS,
+        batch=8,
+        learning_rate=1e-2,
+        num_evaluations=8,
+        workers=2,
+        zero=1,
+        seeds=1,
+    )
     ablation = Ablation(
-        question="?", baseline=Model(mixer=f"worker_mixers:{mixer}"), scales={"quick": scale},
-        tasks=["shakespeare_characters"], probes=["quality"], axes=[vary("batch", [8, 10])],
-    )  # fmt: skip
+        question="?",
+        baseline=Model(mixer=f"worker_mixers:{mixer}"),
+        scales={"quick": scale},
+        tasks=["shakespeare_characters"],
+        probes=["quality"],
+        axes=[vary("batch", [8, 10])],
+    )
     return plan(ablation).trials[0]
 
 
@@ -175,8 +187,9 @@ def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
     points = [p for event in told if isinstance(event, Progressed) for p in event.points]
     assert len({(p.metric, p.step) for p in points}) == len(points), "a point was told twice"
     assert [type(event) for event in told if isinstance(event, Started | Finished)] == [
-        Started, Finished,
-    ]  # fmt: skip
+        Started,
+        Finished,
+    ]
     remarks = [event.sentence for event in told if isinstance(event, Remarked)]
     assert len(remarks) == 1
     assert remarks[0].startswith("it resumes from step ")

@@ -145,8 +145,9 @@ def test_the_types_that_an_autoscaler_may_start_are_what_is_possible(
     ]
     monkeypatch.setattr(nodes.ray_private, "node_groups", lambda: groups)
     assert nodes.possible_nodes() == [
-        NodeShape("cpu", {"CPU": 8}, 4), NodeShape("gpu", {"CPU": 8, "GPU": 1}, MANY),
-    ]  # fmt: skip
+        NodeShape("cpu", {"CPU": 8}, 4),
+        NodeShape("gpu", {"CPU": 8, "GPU": 1}, MANY),
+    ]
 
 
 def test_nodes_of_a_moment_ago_are_asked_for_again_a_moment_later(

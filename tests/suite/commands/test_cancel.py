@@ -12,9 +12,15 @@ from suite.commands.cancel import cancel
 from suite.spec import SpecError
 
 HEADS = Job(
-    submission_id="bakeoff-heads-quick-0123456789ab-2", status="RUNNING", message="",
-    names="heads", scale="quick", out="~/out", start_seconds=2.0, exit_code=None,
-)  # fmt: skip
+    submission_id="bakeoff-heads-quick-0123456789ab-2",
+    status="RUNNING",
+    message="",
+    names="heads",
+    scale="quick",
+    out="~/out",
+    start_seconds=2.0,
+    exit_code=None,
+)
 MINE = replace(
     HEADS, submission_id="bakeoff-mine-quick-0123456789ac", names="mine.py", status="PENDING"
 )
@@ -52,9 +58,12 @@ def has(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
     ids=["the only live one", "ablation", "id", "first id", "file"],
 )
 def test_a_sweep_is_named_by_ablation_file_or_id(
-    names: list[str], jobs: list[Job], chosen: Job, stopped: list[str],
+    names: list[str],
+    jobs: list[Job],
+    chosen: Job,
+    stopped: list[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     has(monkeypatch, *jobs)
     assert cancel(names, "http://h:1") == 0
     assert stopped == [chosen.submission_id]
@@ -70,11 +79,14 @@ def test_a_sweep_is_named_by_ablation_file_or_id(
         (["heads", "haeds"], [HEADS], "'haeds': no such sweep was submitted to .*; there is: "),
         (["haeds"], [], "'haeds': no such sweep was submitted to http://h:1; there is: nothing"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_told_stops_nothing(
-    names: list[str], jobs: list[Job], why: str, stopped: list[str],
+    names: list[str],
+    jobs: list[Job],
+    why: str,
+    stopped: list[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     has(monkeypatch, *jobs)
     with pytest.raises(SpecError, match=why):
         cancel(names, "http://h:1")

@@ -13,14 +13,23 @@ from suite.commands.cluster_status import as_objects, lines_of, show_cluster_sta
 from suite.journal.status_message import SweepStatus, line_of
 
 JOB = Job(
-    submission_id="bakeoff-heads-quick-0123456789ab", status="RUNNING", message="It runs.",
-    names="heads", scale="quick", out="~/out", start_seconds=100.0, exit_code=None,
-)  # fmt: skip
+    submission_id="bakeoff-heads-quick-0123456789ab",
+    status="RUNNING",
+    message="It runs.",
+    names="heads",
+    scale="quick",
+    out="~/out",
+    start_seconds=100.0,
+    exit_code=None,
+)
 STANDING = SweepStatus(
-    counts={"missing": 2, "ok": 3, "running": 1, "error": 1}, running={"a": "node 1"},
-    waiting={"num_trials": 2, "reason": "no node is free"}, failed={"b": "error: [bold]x"},
-    labels={"a": "heads=4, seed 0"}, eta_seconds=90.0,
-)  # fmt: skip
+    counts={"missing": 2, "ok": 3, "running": 1, "error": 1},
+    running={"a": "node 1"},
+    waiting={"num_trials": 2, "reason": "no node is free"},
+    failed={"b": "error: [bold]x"},
+    labels={"a": "heads=4, seed 0"},
+    eta_seconds=90.0,
+)
 LOG = f"9 trials to run\n{line_of(STANDING)}\nbakeoff: it ends here\n"
 
 
@@ -52,8 +61,9 @@ def test_a_program_reads_the_live_one_at_the_top(cluster, capsys) -> None:  # ty
     assert found["failed"] == {"b": "error: [bold]x"}
     assert found["eta_seconds"] == 90.0
     assert [each["submission"] for each in found["submissions"]] == [
-        JOB.submission_id, "bakeoff-x-2",
-    ]  # fmt: skip
+        JOB.submission_id,
+        "bakeoff-x-2",
+    ]
 
 
 def test_an_empty_cluster_has_the_same_keys(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
@@ -106,8 +116,9 @@ def test_the_editions_of_a_file_are_told_apart_by_number(cluster, capsys) -> Non
     show_cluster_status("http://h:1", as_json=False)
     found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("bakeoff")]
     assert [line.partition("(")[2].partition(", submitted")[0] for line in found] == [
-        "heads edition 2", "heads edition 1"
-    ]  # fmt: skip
+        "heads edition 2",
+        "heads edition 1",
+    ]
 
 
 def test_a_driver_that_could_not_begin_is_quoted(cluster) -> None:  # type: ignore[no-untyped-def]

@@ -29,9 +29,14 @@ def test_a_machine_that_runs_the_tests_is_fit(
     ],
 )
 def test_a_missing_package_is_named_with_its_remedy(
-    name: str, packages: object, code: int, line: str,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    name: str,
+    packages: object,
+    code: int,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setattr(doctor, name, packages)
     assert doctor.show(tmp_path) == code
     assert line in capsys.readouterr().out
@@ -48,8 +53,10 @@ def test_without_a_home_commands_get_one(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program, "doctor", "--out", str(tmp_path / "out")],
-        env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stderr) == (DONE, "")
     (home,) = tmp_path.glob("bakeoff-home-*")
     assert home.stat().st_mode & 0o077 == 0

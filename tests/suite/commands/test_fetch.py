@@ -14,9 +14,15 @@ from suite.journal.journal import Journal
 from tests.suite.finished_sweep import FinishedSweep
 
 JOB = Job(
-    submission_id="bakeoff-own-quick-0123456789ab", status="STOPPED", message="", names="own.py",
-    scale="quick", out="~/out", start_seconds=1.0, exit_code=None,
-)  # fmt: skip
+    submission_id="bakeoff-own-quick-0123456789ab",
+    status="STOPPED",
+    message="",
+    names="own.py",
+    scale="quick",
+    out="~/out",
+    start_seconds=1.0,
+    exit_code=None,
+)
 
 
 def test_what_a_cancelled_sweep_has_done_becomes_a_report_here(

@@ -19,8 +19,17 @@ from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 FIELDS = [
-    "trial_id", "ablation", "scale", "variant", "seed", "task", "probe", "state", "reason", "at",
-]  # fmt: skip
+    "trial_id",
+    "ablation",
+    "scale",
+    "variant",
+    "seed",
+    "task",
+    "probe",
+    "state",
+    "reason",
+    "at",
+]
 
 
 @pytest.fixture
@@ -60,9 +69,13 @@ def test_for_people_seeds_and_variants_share_a_line(
 
 @pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
 def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
-    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], num: int,
+    own: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    settings: list[str],
+    num: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(plan_command, "num_cpus", lambda: 2)
     monkeypatch.setattr(plan_command, "_seconds", lambda *_: 1800.0)
     show(Asked([own], "quick", 3, settings), tmp_path / "out", card="h100", price="2.50 USD")
@@ -84,8 +97,11 @@ def test_the_places_of_a_sweep_share_a_line(
     show(Asked([path], "quick", 3), tmp_path / "out", as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert {entry["at"] for entry in found} == {
-        "length=8", "length=16 | dim=16", "length=32", "dim=8",
-    }  # fmt: skip
+        "length=8",
+        "length=16 | dim=16",
+        "length=32",
+        "dim=8",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +114,13 @@ def _commit(
     out: Path, plan: Plan, trial: Trial, status: Status, reason: str = "", **more: Any
 ) -> None:
     result = Result(
-        trial_id=trial.trial_id, status=status, provenance=provenance(plan.resources),
-        seconds=1.0, reason=reason, **more,
-    )  # fmt: skip
+        trial_id=trial.trial_id,
+        status=status,
+        provenance=provenance(plan.resources),
+        seconds=1.0,
+        reason=reason,
+        **more,
+    )
     with Journal(out / "journal.db") as journal:
         journal.commit(result, journal.begin(trial.trial_id, "here"))
 

@@ -64,9 +64,13 @@ def plainly(text: str) -> str:
 def result(trial_id: str, status: Status = Status.OK, reason: str = "") -> Result:
     number = Measurement(metric="accuracy", value=0.123456789, unit="1", better="higher")
     return Result(
-        trial_id=trial_id, status=status, provenance=HEADS.place, seconds=1.25, reason=reason,
+        trial_id=trial_id,
+        status=status,
+        provenance=HEADS.place,
+        seconds=1.25,
+        reason=reason,
         measurements=(number,) if status is Status.OK else (),
-    )  # fmt: skip
+    )
 
 
 def tally(*names: str, **fields: Any) -> Tally:

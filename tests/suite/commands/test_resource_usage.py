@@ -17,17 +17,32 @@ NOW = 10_000.0
 
 def trial(name: str, **changes: Any) -> Listed:
     fields = {
-        "ablation": "heads", "scale": "quick", "trial_id": name, "probe": "quality", "label": name,
-        "num_workers": 1, "num_cpus": 1.0, "num_gpus": 0.0, "is_alone": False,
-    }  # fmt: skip
+        "ablation": "heads",
+        "scale": "quick",
+        "trial_id": name,
+        "probe": "quality",
+        "label": name,
+        "num_workers": 1,
+        "num_cpus": 1.0,
+        "num_gpus": 0.0,
+        "is_alone": False,
+    }
     return Listed(**(fields | changes))
 
 
 def end(name: str, seconds: float = 60.0, at: float | None = NOW, **changes: Any) -> End:
     fields = {
-        "trial_id": name, "environment_id": "e", "attempt": 1, "status": "ok", "seconds": seconds,
-        "num_cpus": 1.0, "num_gpus": 0.0, "ended_seconds": at, "reason": "", "is_kept": True,
-    }  # fmt: skip
+        "trial_id": name,
+        "environment_id": "e",
+        "attempt": 1,
+        "status": "ok",
+        "seconds": seconds,
+        "num_cpus": 1.0,
+        "num_gpus": 0.0,
+        "ended_seconds": at,
+        "reason": "",
+        "is_kept": True,
+    }
     return End(**(fields | changes))
 
 
@@ -44,8 +59,12 @@ def history(trials: list[Listed], ends: list[End] = [], **changes: Any) -> Histo
     fields = {
         "trials": {each.trial_id: each for each in trials},
         "done": frozenset(e.trial_id for e in ends if e.is_kept) - set(running),
-        "running": running, "starts": starts, "ends": ends, "now": NOW, "driver_started": 0.0,
-    }  # fmt: skip
+        "running": running,
+        "starts": starts,
+        "ends": ends,
+        "now": NOW,
+        "driver_started": 0.0,
+    }
     return History(**(fields | changes))
 
 
@@ -156,9 +175,14 @@ def seconds_left(found: History) -> dict[str, float]:
 
 def test_each_kind_of_trial_takes_as_long_as_its_finished_ones() -> None:
     trials = [
-        trial("a"), trial("b"), trial("p", probe="parameters"), trial("q", probe="parameters"),
-        trial("x", ablation="other"), trial("y", ablation="other"), trial("f", probe="flops"),
-    ]  # fmt: skip
+        trial("a"),
+        trial("b"),
+        trial("p", probe="parameters"),
+        trial("q", probe="parameters"),
+        trial("x", ablation="other"),
+        trial("y", ablation="other"),
+        trial("f", probe="flops"),
+    ]
     ends = [end("a", 100.0), end("p", 1.0), end("x", 10.0)]
     left = seconds_left(history(trials, ends))
     assert left == {"b": 100.0, "q": 1.0, "y": 10.0}

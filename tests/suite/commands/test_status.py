@@ -37,10 +37,13 @@ from tests.workplace import Workplace
 def result(trial: Trial, status: Status = Status.OK, seconds: float = 2.0) -> Result:
     number = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
     return Result(
-        trial_id=trial.trial_id, status=status, provenance=HEADS.place, seconds=seconds,
+        trial_id=trial.trial_id,
+        status=status,
+        provenance=HEADS.place,
+        seconds=seconds,
         measurements=(number,) if status is Status.OK else (),
         reason="" if status is Status.OK else "[bold]it[/bold] went wrong",
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -219,8 +222,9 @@ def test_a_program_reads_json(out: Path, capsys: pytest.CaptureFixture[str]) -> 
     show_status(out, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert {"counts", "running", "waiting", "failed", "eta_seconds"} <= set(found)
-    assert {f"{kind}_hours_{what}" for kind in ("cpu", "gpu")
-            for what in ("spent", "wasted", "left")} <= set(found)  # fmt: skip
+    assert {
+        f"{kind}_hours_{what}" for kind in ("cpu", "gpu") for what in ("spent", "wasted", "left")
+    } <= set(found)
     assert found["throughput_per_minute"] > 0
     assert found["counts"]["missing"] == 2
 
@@ -293,20 +297,26 @@ def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
         )
     )
     assert said.splitlines() == [
-        "3 ok", "20 trials a minute when it last ran", "1,234.5 CPU-hours spent",
+        "3 ok",
+        "20 trials a minute when it last ran",
+        "1,234.5 CPU-hours spent",
         "less than 0.01 GPU-hours spent",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
     ("hours", "said"),
     [
-        ({"gpu_hours_spent": 12.0, "gpu_hours_left": 2.0, "cpu_hours_spent": 96.0},
-         "30.00 USD spent; 5.00 USD still to come"),
-        ({"cpu_hours_spent": 4.0, "gpu_hours_spent": 0.0, "gpu_hours_left": 0.0},
-         "10.00 USD spent"),
+        (
+            {"gpu_hours_spent": 12.0, "gpu_hours_left": 2.0, "cpu_hours_spent": 96.0},
+            "30.00 USD spent; 5.00 USD still to come",
+        ),
+        (
+            {"cpu_hours_spent": 4.0, "gpu_hours_spent": 0.0, "gpu_hours_left": 0.0},
+            "10.00 USD spent",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_price_is_of_gpus_or_of_cpus_where_there_are_none(
     hours: dict[str, float], said: str
 ) -> None:

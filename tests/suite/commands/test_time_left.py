@@ -33,14 +33,19 @@ Moment = tuple[float, Event]
 def mixed() -> list[Plan]:
     """Trainings of models of 16 to 128 numbers on two tasks, counts, and timings."""
     sizes = make_ablation(
-        axes=[vary("mixer", list(OF_A_MIXER)), vary("dim", [16, 32, 64, 128])], scale=SCALE,
-        combine="cross", baseline=Model(mixer="attention"), probes=["quality", "parameters"],
-    )  # fmt: skip
+        axes=[vary("mixer", list(OF_A_MIXER)), vary("dim", [16, 32, 64, 128])],
+        scale=SCALE,
+        combine="cross",
+        baseline=Model(mixer="attention"),
+        probes=["quality", "parameters"],
+    )
     times = make_ablation(
-        axes=[vary("mixer", list(OF_A_MIXER))], tasks=["shakespeare_characters", "mqar_small"],
-        baseline=Model(mixer="attention"), probes=["quality", "floors", "step_time", "mixer_time"],
+        axes=[vary("mixer", list(OF_A_MIXER))],
+        tasks=["shakespeare_characters", "mqar_small"],
+        baseline=Model(mixer="attention"),
+        probes=["quality", "floors", "step_time", "mixer_time"],
         scales={"quick": Scale(**SCALE, lengths=[64, 256, 1024])},
-    )  # fmt: skip
+    )
     return [plan(sizes, seeds=3), plan(times, seeds=5)]
 
 
@@ -48,10 +53,12 @@ def mixed() -> list[Plan]:
 def short(mixed: list[Plan]) -> list[Plan]:
     """Few trainings, and mostly timings."""
     about = make_ablation(
-        axes=[vary("mixer", ["attention", "linear_transformer"])], tasks=["mqar_small"],
-        baseline=Model(mixer="attention"), probes=["quality", "floors", "mixer_time"],
+        axes=[vary("mixer", ["attention", "linear_transformer"])],
+        tasks=["mqar_small"],
+        baseline=Model(mixer="attention"),
+        probes=["quality", "floors", "mixer_time"],
         scales={"quick": Scale(**SCALE, lengths=[64, 128, 256, 512, 1024])},
-    )  # fmt: skip
+    )
     return [plan(about, seeds=3)]
 
 
@@ -106,9 +113,13 @@ def happens(trial: Trial, begin: float, seconds: float) -> Iterator[Moment]:
         steps = trial.training.steps
         for k in range(1, 9):
             point = Point(
-                metric="loss", step=k * steps // 8, flops=None, value=1.0, unit="nat",
+                metric="loss",
+                step=k * steps // 8,
+                flops=None,
+                value=1.0,
+                unit="nat",
                 better="lower",
-            )  # fmt: skip
+            )
             yield begin + k * seconds / 9, Progressed(trial.trial_id, (point,))
     found = Result(
         trial_id=trial.trial_id, status=Status.OK, provenance=HEADS.place, seconds=seconds
@@ -189,9 +200,7 @@ def test_before_anything_has_run_the_times_of_an_earlier_run_count(
 def test_the_few_that_come_first_hardly_delay_the_rest(mixed: list[Plan], places: int) -> None:
     missing = pending_work(mixed, {})
     longest_first = sorted(missing.packed, key=lambda work: -seconds_of(*work))
-    ends = [
-        max(loads(works, places)) for works in (missing.packed, longest_first)
-    ]  # fmt: skip
+    ends = [max(loads(works, places)) for works in (missing.packed, longest_first)]
     assert ends[0] < 1.1 * ends[1]
     begun = {kinds_of(trial)[1] for trial, _ in missing.packed[:20]}
     assert begun == {kinds_of(trial)[1] for trial, _ in missing.packed}

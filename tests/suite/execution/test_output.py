@@ -24,6 +24,9 @@ def test_the_workers_that_died_share_the_room_of_one(tmp_path: Path) -> None:
         kept.write_text("x" * MOST_BYTES + f"last words of {worker}")
     output = with_left_output(found, checkpoints).output
     assert [line[-15:] for line in output.splitlines()] == [
-        "worker 0:", "last words of 0", "worker 1:", "last words of 1"
-    ]  # fmt: skip
+        "worker 0:",
+        "last words of 0",
+        "worker 1:",
+        "last words of 1",
+    ]
     assert len(output) < MOST_BYTES + 50

@@ -53,8 +53,9 @@ def run(module: nn.Module, **changes: object) -> object:
 
 
 def test_a_linear_map_learns_the_clothes() -> None:
-    found = suite.run_task(Linear(), task="fashion_mnist_patches", steps=60, batch=100,
-                           learning_rate=1e-2)  # fmt: skip
+    found = suite.run_task(
+        Linear(), task="fashion_mnist_patches", steps=60, batch=100, learning_rate=1e-2
+    )
     assert (found.metric, found.unit) == ("accuracy", "1")
     assert 0.7 < found.value < 0.9
     assert found.num_parameters == 10 * 785
@@ -103,8 +104,9 @@ def test_a_language_model_takes_the_length_that_is_asked_for() -> None:
             logits: Tensor = self.table(inputs)
             return logits
 
-    found = suite.run_task(Bigram(), task="shakespeare_characters", steps=30, length=256, batch=64,
-                           learning_rate=0.3)  # fmt: skip
+    found = suite.run_task(
+        Bigram(), task="shakespeare_characters", steps=30, length=256, batch=64, learning_rate=0.3
+    )
     assert lengths == {256}
     assert found.metric == "bits_per_character"
     assert found.value < 4.5  # a uniform guess is log2(81) = 6.3
@@ -279,33 +281,38 @@ class Recurrent(nn.Module):
     ("module", "task", "sentence"),
     [
         (
-            Symbols(256, 7), "mqar_small",
+            Symbols(256, 7),
+            "mqar_small",
             "the module Symbols returns torch.float32 of shape [16, 64, 7]; mqar_small needs logits"
             " of shape [16, 64, 256], [batch, time, symbols]",
         ),
         (
-            Symbols(128, 38), "shakespeare_plays",
+            Symbols(128, 38),
+            "shakespeare_plays",
             "the module Symbols returns torch.float32 of shape [16, 64, 38]; shakespeare_plays"
             " needs logits of shape [16, 38], [batch, classes]",
         ),
         (
-            Recurrent(), "fashion_mnist_patches",
+            Recurrent(),
+            "fashion_mnist_patches",
             "the module Recurrent returns torch.float32 of shape [16, 49, 10];"
             " fashion_mnist_patches needs logits of shape [16, 10], [batch, classes]",
         ),
         (
-            Symbols(100), "mqar_small",
+            Symbols(100),
+            "mqar_small",
             "the module Symbols cannot be called with a batch of mqar_small, integers of 0 to 255,"
             " shape [16, 64]: IndexError: index out of range in self",
         ),
         (
-            Pooled(16, 10), "listops",
+            Pooled(16, 10),
+            "listops",
             "the module Pooled must take mask=, [batch, time], True where a real token stands: the"
             " sequences of listops differ in length and are padded",
         ),
     ],
     ids=["width", "sequence", "tuple", "symbols", "mask"],
-)  # fmt: skip
+)
 def test_a_module_that_does_not_suit_is_one_sentence(
     module: nn.Module, task: str, sentence: str
 ) -> None:
@@ -315,8 +322,9 @@ def test_a_module_that_does_not_suit_is_one_sentence(
 
 
 def test_a_module_with_a_source_writes_by_itself() -> None:
-    found = suite.run_task(GruPair(64), task="reversal", length=3, steps=200, batch=64,
-                           learning_rate=1e-2)  # fmt: skip
+    found = suite.run_task(
+        GruPair(64), task="reversal", length=3, steps=200, batch=64, learning_rate=1e-2
+    )
     assert (found.metric, found.unit) == ("exact_match", "1")
     assert list(found.parts) == ["digits=1", "digits=2"]
     assert found.value > 0.95
@@ -466,8 +474,10 @@ class Towers(nn.Module):
         texts = self.words(inputs.masked_fill(~mask, 0)).mean(dim=2)
         image = self.pixels(context.flatten(1))
         vectors = {
-            "image_vector": image, "text_vector": texts, "scale": image.new_ones(len(image)),
-        }  # fmt: skip
+            "image_vector": image,
+            "text_vector": texts,
+            "scale": image.new_ones(len(image)),
+        }
         return Outputs(torch.einsum("bd,bcd->bc", image, texts), vectors)
 
 
@@ -485,9 +495,15 @@ class SameFirst(GeneratedTask):
 
 
 RECIPES: list[dict[str, Any]] = [
-    {"optimizer": "sgd"}, {"schedule": "linear"}, {"clip_norm": 1e-3}, {"ema": 0.9},
-    {"label_smoothing": 0.2}, {"precision": "bf16"}, {"weight_decay": 5.0}, {"learning_rate": 0.1},
-]  # fmt: skip
+    {"optimizer": "sgd"},
+    {"schedule": "linear"},
+    {"clip_norm": 1e-3},
+    {"ema": 0.9},
+    {"label_smoothing": 0.2},
+    {"precision": "bf16"},
+    {"weight_decay": 5.0},
+    {"learning_rate": 0.1},
+]
 
 
 def test_any_recipe_trains_a_module_and_the_default_is_that_of_an_ablation() -> None:

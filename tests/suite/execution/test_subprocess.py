@@ -197,9 +197,13 @@ def test_the_death_of_the_process_is_a_result_and_the_program_is_not_run_again(
     (tmp_path / "script.py").write_text(SCRIPT)
     paths = os.pathsep.join([str(work.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, "script.py"], env={**os.environ, "PYTHONPATH": paths}, cwd=tmp_path,
-        capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "script.py"],
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "imported").read_text() == "once\n"
     result = ended([EVENT.validate_json(done.stdout)])
@@ -290,8 +294,9 @@ def test_it_dies_with_its_input_in_the_middle_of_its_work(slow: tuple[Trial, str
     with subprocess.Popen(
         [sys.executable, "-m", "suite.execution.subprocess_main"],
         env={**os.environ, "PYTHONPATH": paths},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(
@@ -315,9 +320,12 @@ def test_ctrl_c_ends_a_sweep_and_the_process_of_its_timing(
     work = Workplace(tmp_path)
     (tmp_path / "fresh_mixers.py").write_text(MIXERS)
     file = work.ablation(
-        mixer="fresh_mixers:Prints", axis="mixer",
-        values=["fresh_mixers:Parent", "fresh_mixers:Prints"], probes=["step_time"], seeds=1,
-    )  # fmt: skip
+        mixer="fresh_mixers:Prints",
+        axis="mixer",
+        values=["fresh_mixers:Parent", "fresh_mixers:Prints"],
+        probes=["step_time"],
+        seeds=1,
+    )
     driver = work.start("run", file, "--executor", "inline")
     pids, until = tmp_path / "pids", time.monotonic() + 120
     while not (pids.exists() and pids.read_text()):

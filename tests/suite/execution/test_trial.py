@@ -121,12 +121,14 @@ ENDS = {
         "OutOfMemoryError: CUDA out of memory. Tried to allocate",
     ),
     "other": (
-        ValueError("first line\nsecond line"), Status.ERROR, "ValueError: first line",
+        ValueError("first line\nsecond line"),
+        Status.ERROR,
+        "ValueError: first line",
     ),
     "empty": (KeyError(), Status.ERROR, "KeyError"),
     "exit": (SystemExit("gone"), Status.ERROR, "SystemExit: gone"),
     "panic": (PanicException("unwrap on None"), Status.ERROR, "PanicException: unwrap on None"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -140,9 +142,12 @@ ENDS = {
     ],
 )
 def test_a_trial_is_given_its_share_of_the_cards_joules(
-    changes: dict[str, Any], num_gpus: float, joules: float | None, quality: Trial,
+    changes: dict[str, Any],
+    num_gpus: float,
+    joules: float | None,
+    quality: Trial,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     library = with_library(monkeypatch, Library())
 
     def measure() -> Iterator[Measurement]:

@@ -62,8 +62,9 @@ class _ThreeIsBest(_Line):
 
 class _OneIsBest(_ThreeIsBest):
     splits: ClassVar[dict[Split, Points]] = {
-        **_ThreeIsBest.splits, "validation": [(5.1, 0), (4.9, 0), (0.4, 0)]
-    }  # fmt: skip
+        **_ThreeIsBest.splits,
+        "validation": [(5.1, 0), (4.9, 0), (0.4, 0)],
+    }
 
 
 def test_the_mean_of_a_class_decides() -> None:

@@ -31,11 +31,17 @@ class Captions(TinyCaptions):
     """[3] is the commonest caption, and right once; nearest pictures are right three times."""
 
     training: ClassVar[list[Row]] = [
-        ([0, 0], [3]), ([1, 1], [3]), ([0, 9], [4, 5]), ([9, 0], [5, 4, 6])
-    ]  # fmt: skip
+        ([0, 0], [3]),
+        ([1, 1], [3]),
+        ([0, 9], [4, 5]),
+        ([9, 0], [5, 4, 6]),
+    ]
     test: ClassVar[list[Row]] = [
-        ([2, 1], [3]), ([1, 6], [4, 5]), ([8, 8.5], [4, 5]), ([7, 3], [5, 4])
-    ]  # fmt: skip
+        ([2, 1], [3]),
+        ([1, 6], [4, 5]),
+        ([8, 8.5], [4, 5]),
+        ([7, 3], [5, 4]),
+    ]
 
 
 def test_the_nearest_picture_has_the_caption() -> None:

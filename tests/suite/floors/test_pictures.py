@@ -30,8 +30,11 @@ class Drawings(Task):
     metric = PixelError(is_drawn=True)
     input_size, output_size, lengths = 10, 1, (6, 6)
     training: ClassVar[list[Row]] = [
-        ([1, 0], [1, 3, 4, 5]), ([2, 0], [1, 5, 4, 3]), ([3, 0], [1, 3]), ([4, 0], [1, 6, 7, 8, 9])
-    ]  # fmt: skip
+        ([1, 0], [1, 3, 4, 5]),
+        ([2, 0], [1, 5, 4, 3]),
+        ([3, 0], [1, 3]),
+        ([4, 0], [1, 6, 7, 8, 9]),
+    ]
     test: ClassVar[list[Row]] = [
         ([1, 0], [1, 3, 4, 5, 2]),  # a word more than the first
         ([2, 0], [1, 5, 4, 3]),  # the words of the first, in the order of the second

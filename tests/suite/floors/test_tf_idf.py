@@ -60,8 +60,9 @@ def test_the_penalty_is_chosen_on_the_validation_split_and_the_test_split_read_o
     monkeypatch.setattr(tf_idf, "fitted", lambda *given: SimpleNamespace(strength=given[-1]))
     assert TfIdf().score(TinyReviews(2)) == 0.7
     assert asked == [
-        *(("validation", strength) for strength in tf_idf.STRENGTHS), ("test", tf_idf.STRENGTHS[1])
-    ]  # fmt: skip
+        *(("validation", strength) for strength in tf_idf.STRENGTHS),
+        ("test", tf_idf.STRENGTHS[1]),
+    ]
 
 
 def test_without_scikit_learn_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

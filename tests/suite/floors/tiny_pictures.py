@@ -82,7 +82,5 @@ class TinyQuestions(_Pictured):
     @staticmethod
     def batch_of(rows: Sequence[Row]) -> Batch:
         questions = filled([symbols[:-1] for _, symbols in rows], 3, FILLER)
-        named = {
-            "inputs": questions, "mask": questions != FILLER, "context": pictures_of(rows)
-        }  # fmt: skip
+        named = {"inputs": questions, "mask": questions != FILLER, "context": pictures_of(rows)}
         return Batch(inputs=named, targets=torch.tensor([symbols[-1] for _, symbols in rows]))

@@ -31,12 +31,17 @@ def result(
     trial_id: str = "a", status: Status = Status.OK, value: float = 1.0, place: Provenance = HERE
 ) -> Result:
     return Result(
-        trial_id=trial_id, status=status, provenance=place, seconds=1.5,
+        trial_id=trial_id,
+        status=status,
+        provenance=place,
+        seconds=1.5,
         measurements=(Measurement(metric="loss", value=value, unit="nat", better="lower"),),
-        points=(Point(metric="loss", step=3, flops=1e9, value=0.1 + 0.2, unit="nat",
-                      better="lower"),),
-        reason="" if status is Status.OK else "it went wrong", traceback="line 1\nline 2 \u2014",
-    )  # fmt: skip
+        points=(
+            Point(metric="loss", step=3, flops=1e9, value=0.1 + 0.2, unit="nat", better="lower"),
+        ),
+        reason="" if status is Status.OK else "it went wrong",
+        traceback="line 1\nline 2 \u2014",
+    )
 
 
 def held(journal: Journal, trial_id: str = "a") -> list[Result]:
@@ -101,8 +106,10 @@ def test_how_each_attempt_ended_is_kept_though_its_result_gives_way(journal: Jou
     assert not journal.commit(result(value=2.0), 3)  # told twice
     ends = {end.attempt: end for end in journal.ends()}
     assert {number: (end.status, end.is_kept) for number, end in ends.items()} == {
-        1: ("ok", False), 2: ("error", True), 3: ("ok", True),
-    }  # fmt: skip
+        1: ("ok", False),
+        2: ("error", True),
+        3: ("ok", True),
+    }
     assert (ends[2].reason, ends[2].seconds, ends[2].num_cpus) == ("it went wrong", 1.5, 1.0)
     started = {start.attempt: start.started_seconds for start in journal.starts()}
     assert list(started) == [1, 2, 3]
@@ -238,8 +245,13 @@ class AgainstAModel(RuleBasedStateMachine):
         self.attempts[trial_id] = self.attempts.get(trial_id, 0) + 1
         assert self.journal.begin(trial_id, "place") == self.attempts[trial_id]
 
-    @rule(trial_id=trials, place=places, status=st.sampled_from(Status), late=st.integers(0, 2),
-          value=st.floats(allow_nan=False, allow_infinity=False))  # fmt: skip
+    @rule(
+        trial_id=trials,
+        place=places,
+        status=st.sampled_from(Status),
+        late=st.integers(0, 2),
+        value=st.floats(allow_nan=False, allow_infinity=False),
+    )
     def commit(
         self, trial_id: str, place: Provenance, status: Status, late: int, value: float
     ) -> None:
@@ -312,8 +324,10 @@ def writer(path: Path, first: int, limit: str = "none") -> subprocess.Popen[str]
     """A process that writes results until it is killed, or finds no room."""
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path), str(first), limit],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_kill_9_loses_nothing_that_was_acknowledged(path: Path) -> None:

@@ -213,9 +213,13 @@ def test_a_claim_stated_first_is_confirmatory_and_stays_so(journal: Journal) -> 
     ],
 )
 def test_an_edit_says_what_changed_and_what_was_seen(
-    journal: Journal, edit: dict[str, Any], num_before: int, changes: tuple[str, ...],
-    *, is_late: bool,
-) -> None:  # fmt: skip
+    journal: Journal,
+    edit: dict[str, Any],
+    num_before: int,
+    changes: tuple[str, ...],
+    *,
+    is_late: bool,
+) -> None:
     journal.keep_plan(make())
     if is_late:
         commit_all(journal, make())
@@ -246,8 +250,9 @@ def test_words_with_spaces_are_quoted_and_nothing_is_none() -> None:
     found = registration_of(swept, stated)
     assert found is not None
     assert found.changes == (
-        "at none -> length=8", 'statement "four beat one" -> "all beat one"',
-    )  # fmt: skip
+        "at none -> length=8",
+        'statement "four beat one" -> "all beat one"',
+    )
 
 
 # --- where it travels ----------------------------------------------------------------------------

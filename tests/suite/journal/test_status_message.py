@@ -10,10 +10,14 @@ from suite.journal.status_message import (
 )
 
 STANDING = SweepStatus(
-    counts={"ok": 2, "running": 1}, running={"a": "node 1"}, failed={"b": "error: x"},
-    waiting={"num_trials": 3, "reason": "no node is free"}, eta_seconds=4.5, out="/out",
+    counts={"ok": 2, "running": 1},
+    running={"a": "node 1"},
+    failed={"b": "error: x"},
+    waiting={"num_trials": 3, "reason": "no node is free"},
+    eta_seconds=4.5,
+    out="/out",
     labels={"a": "heads=4", "b": "heads=1", "c": "heads=2"},
-)  # fmt: skip
+)
 
 
 def test_there_and_back() -> None:

@@ -15,9 +15,11 @@ from tests.suite.small_ablation import make_ablation
 
 def planned(*, scale: dict[str, Any] | None = None, seeds: int = 2, **changes: Any) -> Plan:
     fields: dict[str, Any] = {
-        "baseline": Model("seq2seq"), "tasks": ["bible_en_de"],
-        "axes": [vary("beam", [1, 2, 4])], "probes": ["quality", "written_scores"],
-    }  # fmt: skip
+        "baseline": Model("seq2seq"),
+        "tasks": ["bible_en_de"],
+        "axes": [vary("beam", [1, 2, 4])],
+        "probes": ["quality", "written_scores"],
+    }
     return plan(
         make_ablation(**(fields | changes), scale={"length": 16, **(scale or {})}), seeds=seeds
     )
@@ -52,8 +54,11 @@ def test_a_penalty_counts_where_several_hypotheses_are_open() -> None:
     axes = [vary("beam", [1, 4]), vary("length_penalty", [0.0, 0.6, 1.0])]
     found = planned(axes=axes, combine="cross", seeds=1)
     assert sorted((t.beam, t.length_penalty) for t in of("written_scores", found)) == [
-        (1, 0.6), (4, 0.0), (4, 0.6), (4, 1.0),
-    ]  # fmt: skip
+        (1, 0.6),
+        (4, 0.0),
+        (4, 0.6),
+        (4, 1.0),
+    ]
     assert len(of("quality", found)) == 1
 
 

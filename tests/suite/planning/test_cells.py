@@ -48,9 +48,14 @@ def test_an_impossible_variant_has_a_cell_a_seed_and_no_trial(mixers: Ablation) 
     found = plan(mixers, seeds=3)
     skipped = [cell for cell in found.cells if cell.variant == "mixer=fnet"]
     assert [(cell.probe, cell.seed) for cell in skipped] == [
-        ("quality", 0), ("quality", 1), ("quality", 2), ("parameters", 0),
-        ("step_time", 0), ("step_time", 1), ("step_time", 2),
-    ]  # fmt: skip
+        ("quality", 0),
+        ("quality", 1),
+        ("quality", 2),
+        ("parameters", 0),
+        ("step_time", 0),
+        ("step_time", 1),
+        ("step_time", 2),
+    ]
     assert {cell.reason for cell in skipped} == {
         "fnet cannot be causal, and a language_model must be"
     }
@@ -75,8 +80,9 @@ def test_variants_that_train_differently_share_one_timing() -> None:
     found = plan(ablation, seeds=1)
     assert [len(trial.subjects) for trial in found.trials] == [1]
     assert {(cell.variant, cell.subject) for cell in found.cells} == {
-        ("learning_rate=0.001", 0), ("learning_rate=0.01", 0),
-    }  # fmt: skip
+        ("learning_rate=0.001", 0),
+        ("learning_rate=0.01", 0),
+    }
 
 
 @pytest.mark.parametrize(("axis", "values"), [("length", [8, 16]), ("batch", [2, 4])])
@@ -88,8 +94,9 @@ def test_only_variants_on_one_footing_are_compared(axis: str, values: list[int])
 def test_a_metric_is_at_the_length_of_its_variant() -> None:
     found = plan(make_ablation(axes=[vary("length", [8, 16])], probes=["flops"]))
     assert {cell.variant: cell.metrics[0].at for cell in found.cells} == {
-        "length=8": "length=8", "length=16": "length=16",
-    }  # fmt: skip
+        "length=8": "length=8",
+        "length=16": "length=16",
+    }
 
 
 def test_a_trial_holds_no_training_where_none_is_done() -> None:
@@ -99,21 +106,30 @@ def test_a_trial_holds_no_training_where_none_is_done() -> None:
         for trial in plan(ablation, seeds=1).trials
     }
     assert settings == {
-        "quality": (True, 2), "parameters": (False, 1), "flops": (False, 1),
+        "quality": (True, 2),
+        "parameters": (False, 1),
+        "flops": (False, 1),
         "step_time": (False, 2),
-    }  # fmt: skip
+    }
 
 
 def test_versions_name_every_definition_that_moves_the_number(mixers: Ablation) -> None:
     named = {trial.probe: set(trial.versions) for trial in plan(mixers, seeds=1).trials}
     common = {
-        "task shakespeare_characters", "skeleton language_model", "position sinusoidal",
-    }  # fmt: skip
+        "task shakespeare_characters",
+        "skeleton language_model",
+        "position sinusoidal",
+    }
     assert named["step_time"] == common | {
-        "probe step_time", "mixer attention", "mixer conv", "mixer lstm",
-    }  # fmt: skip
+        "probe step_time",
+        "mixer attention",
+        "mixer conv",
+        "mixer lstm",
+    }
     assert "training" not in named["parameters"]
     quality = plan(mixers.model_copy(update={"axes": (vary("mixer", ["attention"]),)}), seeds=1)
     assert set(quality.trials[0].versions) == common | {
-        "probe quality", "mixer attention", "training",
-    }  # fmt: skip
+        "probe quality",
+        "mixer attention",
+        "training",
+    }

@@ -23,9 +23,10 @@ ONE = Resources()
 @pytest.fixture(scope="module")
 def planned() -> Plan:
     ablation = make_ablation(
-        axes=[vary("depth", [1, 2])], probes=["quality", "parameters", "step_time"],
+        axes=[vary("depth", [1, 2])],
+        probes=["quality", "parameters", "step_time"],
         scale={"steps": 1000, "batch": 64},
-    )  # fmt: skip
+    )
     return plan(ablation, seeds=2)
 
 
@@ -162,9 +163,10 @@ def test_playing_counts_by_the_length_of_an_episode_and_the_number_of_evaluation
     ablation = make_ablation(
         baseline=Model("decision_transformer", mixer="attention", position="none"),
         axes=[vary("depth", [1, 2])],
-        tasks=["windy_grid_mixed", "cart_pole_mixed"], probes=["quality"],
+        tasks=["windy_grid_mixed", "cart_pole_mixed"],
+        probes=["quality"],
         scale={"length": 20, "steps": 6, "batch": 32, "num_evaluations": 2},
-    )  # fmt: skip
+    )
     last = {trial.task: trial for trial in plan(ablation, seeds=1).trials}
     grid, pole = last["windy_grid_mixed"], last["cart_pole_mixed"]
     ratio = seconds_of(pole, on) / seconds_of(grid, on)
@@ -177,9 +179,12 @@ def test_playing_counts_by_the_length_of_an_episode_and_the_number_of_evaluation
 def test_tokens_of_a_recurrent_architecture_wait_for_one_another_on_a_gpu() -> None:
     """A loop over tokens more than a layer of torch, and that more than convolutions."""
     models = [
-        Model("conv_seq2seq"), Model("seq2seq"), Model("seq2seq", cell="cho_gru"),
-        Model("attentive_seq2seq", form="luong", score="dot"), Model("attentive_seq2seq"),
-    ]  # fmt: skip
+        Model("conv_seq2seq"),
+        Model("seq2seq"),
+        Model("seq2seq", cell="cho_gru"),
+        Model("attentive_seq2seq", form="luong", score="dot"),
+        Model("attentive_seq2seq"),
+    ]
     ablation = make_ablation(
         baseline=models[0], axes=[vary("model", models)], tasks=["reversal"], scale={"length": 65}
     )

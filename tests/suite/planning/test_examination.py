@@ -50,10 +50,17 @@ FAULTS = {
 
 def spec(mixer: str, *, is_causal: bool) -> ModelSpec:
     return ModelSpec(
-        architecture="language_model" if is_causal else "classifier", mixer=mixer, position="none",
-        knobs=vars(mixer_class(mixer).Config()), dim=8, depth=2, length=40, input_kind="tokens",
-        input_size=5, output_size=5,
-    )  # fmt: skip
+        architecture="language_model" if is_causal else "classifier",
+        mixer=mixer,
+        position="none",
+        knobs=vars(mixer_class(mixer).Config()),
+        dim=8,
+        depth=2,
+        length=40,
+        input_kind="tokens",
+        input_size=5,
+        output_size=5,
+    )
 
 
 def tried(kind: type[Mixer], monkeypatch: pytest.MonkeyPatch, *, is_causal: bool) -> None:

@@ -183,9 +183,10 @@ def test_it_is_tried_with_room_for_a_class_token(
     knobs = 'mixer="own_long:Average", pooling='
     for pooling, is_refused in (("class_token", False), ("mean", True)):
         path = write_ablation(
-            baseline=f'Model({knobs}"{pooling}")', axes='[vary("strength", [1.0, 2.0])]',
+            baseline=f'Model({knobs}"{pooling}")',
+            axes='[vary("strength", [1.0, 2.0])]',
             tasks='["fashion_mnist_patches"]',
-        )  # fmt: skip
+        )
         if is_refused:
             with pytest.raises(SpecError, match="AssertionError: 49"):
                 plan(str(path), seeds=1)

@@ -16,9 +16,11 @@ BROKEN = {
     "raises in a function": ("def f():\n    1 / 0\nf()\n", ":2", "ZeroDivisionError"),
     "ends it silently": ("raise SystemExit\n", "", "ends the program"),
     "misspelt field": (
-        "from suite import Scale\n\nScale(\n    dmi=1,\n)\n", ":3", "did you mean 'dim'",
+        "from suite import Scale\n\nScale(\n    dmi=1,\n)\n",
+        ":3",
+        "did you mean 'dim'",
     ),
-}  # fmt: skip
+}
 
 
 def _refusal(path: Path | str) -> str:
@@ -93,9 +95,13 @@ def test_a_file_may_not_stand_in_for_a_module(name: str, write_ablation: WriteAb
 
 def test_the_path_of_a_shipped_file_is_the_shipped_ablation() -> None:
     file = shipped()["heads"]
-    assert find(str(file)) == find("heads") == LoadedAblation(
-        name="heads", ablation=find("heads").ablation, note=find("heads").note, file=file
-    )  # fmt: skip
+    assert (
+        find(str(file))
+        == find("heads")
+        == LoadedAblation(
+            name="heads", ablation=find("heads").ablation, note=find("heads").note, file=file
+        )
+    )
 
 
 def test_a_users_file_is_found_by_path_and_leaves_nothing_beside_it(
@@ -122,8 +128,9 @@ def test_a_file_named_twice_counts_once(write_ablation: WriteAblation) -> None:
 
 def test_all_names_every_shipped_ablation_once() -> None:
     assert [entry.name for entry in find_all(["heads", "all"])] == [
-        "heads", *(name for name in shipped() if name != "heads")
-    ]  # fmt: skip
+        "heads",
+        *(name for name in shipped() if name != "heads"),
+    ]
 
 
 def test_two_files_of_one_name_are_refused(write_ablation: WriteAblation, tmp_path: Path) -> None:

@@ -21,8 +21,12 @@ def swept(*, probes: list[str], **fields: object) -> Plan:
 def test_the_coordinates_of_a_scale() -> None:
     found = coordinates(Scale(**{**SCALE, **SWEEP}))
     assert [each.at for each in found] == [
-        "length=8", "length=16", "length=32", "dim=8", "dim=16",
-    ]  # fmt: skip
+        "length=8",
+        "length=16",
+        "length=32",
+        "dim=8",
+        "dim=16",
+    ]
     assert [each.changes["length"] for each in found] == [8, 16, 32, 16, 16]
     assert ["dim" in each.changes for each in found] == [False] * 3 + [True] * 2
 
@@ -87,12 +91,14 @@ def test_probes_of_models_and_of_mixers_stand_side_by_side() -> None:
 
 def test_a_relative_position_acts_inside_a_mixer_alone() -> None:
     found = swept(
-        probes=["mixer_flops"], axes=[vary("position", ["sinusoidal", "rope"])],
+        probes=["mixer_flops"],
+        axes=[vary("position", ["sinusoidal", "rope"])],
         baseline=Model(mixer="attention", heads=4),
-    )  # fmt: skip
+    )
     assert {model.position for trial in found.trials for model in trial.subjects} == {
-        "none", "rope",
-    }  # fmt: skip
+        "none",
+        "rope",
+    }
 
 
 def test_what_a_mixer_cannot_take_is_a_skipped_cell_at_that_coordinate() -> None:
@@ -137,9 +143,11 @@ class TestRefused:
         axes = [vary("projected_length", [100, 200])]
         with pytest.raises(SpecError, match=r"no mixer can stand alone at length=8"):
             swept(
-                probes=["mixer_flops"], axes=axes, tasks=["fashion_mnist_pixels"],
+                probes=["mixer_flops"],
+                axes=axes,
+                tasks=["fashion_mnist_pixels"],
                 baseline=Model(mixer="linformer", projected_length=300),
-            )  # fmt: skip
+            )
 
     def test_a_sweep_that_is_too_large_is_counted_with_its_places(self) -> None:
         axes = [vary("learning_rate", [1e-5 * step for step in range(1, 5_001)])]

@@ -62,10 +62,13 @@ def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text + NET.format(files=repr(files)) if ":Net" in text else text)
         path = write_ablation(
-            question=question, baseline=f'Model("{names[0]}:Net", width=8)',
-            axes='[vary("width", [8, 16])]', tasks='["fashion_mnist_patches"]',
-            probes='["quality"]', scales='{"quick": Scale(length=49, steps=1, batch=2, seeds=1)}',
-        )  # fmt: skip
+            question=question,
+            baseline=f'Model("{names[0]}:Net", width=8)',
+            axes='[vary("width", [8, 16])]',
+            tasks='["fashion_mnist_patches"]',
+            probes='["quality"]',
+            scales='{"quick": Scale(length=49, steps=1, batch=2, seeds=1)}',
+        )
         trials = plan(str(path)).trials
         return sorted({str(trial.versions[f"skeleton {names[0]}:Net"]) for trial in trials})
 
@@ -73,37 +76,55 @@ def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
 
 
 HELPER = {
-    "beside": ("own_net", {
-        "own_net": "from own_blocks import scale_by  # :Net\n",
-        "own_blocks": "def scale_by(x): return x\n",
-    }),
-    "through another": ("own_net", {
-        "own_net": "import own_far\nscale_by = own_far.scale_by  # :Net\n",
-        "own_far": "from own_blocks import scale_by\n",
-        "own_blocks": "def scale_by(x): return x\n",
-    }),
-    "relative, in a package whose __init__ imports it too": ("own_pkg.inner.net", {
-        "own_pkg/__init__": "from . import own_blocks\n",
-        "own_pkg/inner/__init__": "",
-        "own_pkg/inner/net": "from ..own_blocks import scale_by  # :Net\n",
-        "own_pkg/own_blocks": "def scale_by(x): return x\n",
-    }),
-    "imported by the __init__ alone": ("own_pkg.net", {
-        "own_pkg/__init__": "from . import own_blocks\n",
-        "own_pkg/net": "def scale_by(x): return x  # :Net\n",
-        "own_pkg/own_blocks": "import torch\n",
-    }),
-    "in a folder without __init__": ("own_folder.net", {
-        "own_folder/net": "from own_folder.own_blocks import scale_by  # :Net\n",
-        "own_folder/own_blocks": "def scale_by(x): return x\n",
-    }),
-    "by a name that is computed": ("own_pkg.net", {
-        "own_pkg/__init__": "",
-        "own_pkg/net": "from importlib import import_module\n"
-                       "scale_by = import_module('own_pkg.own_' + 'blocks').scale_by  # :Net\n",
-        "own_pkg/own_blocks": "def scale_by(x): return x\n",
-    }),
-}  # fmt: skip
+    "beside": (
+        "own_net",
+        {
+            "own_net": "from own_blocks import scale_by  # :Net\n",
+            "own_blocks": "def scale_by(x): return x\n",
+        },
+    ),
+    "through another": (
+        "own_net",
+        {
+            "own_net": "import own_far\nscale_by = own_far.scale_by  # :Net\n",
+            "own_far": "from own_blocks import scale_by\n",
+            "own_blocks": "def scale_by(x): return x\n",
+        },
+    ),
+    "relative, in a package whose __init__ imports it too": (
+        "own_pkg.inner.net",
+        {
+            "own_pkg/__init__": "from . import own_blocks\n",
+            "own_pkg/inner/__init__": "",
+            "own_pkg/inner/net": "from ..own_blocks import scale_by  # :Net\n",
+            "own_pkg/own_blocks": "def scale_by(x): return x\n",
+        },
+    ),
+    "imported by the __init__ alone": (
+        "own_pkg.net",
+        {
+            "own_pkg/__init__": "from . import own_blocks\n",
+            "own_pkg/net": "def scale_by(x): return x  # :Net\n",
+            "own_pkg/own_blocks": "import torch\n",
+        },
+    ),
+    "in a folder without __init__": (
+        "own_folder.net",
+        {
+            "own_folder/net": "from own_folder.own_blocks import scale_by  # :Net\n",
+            "own_folder/own_blocks": "def scale_by(x): return x\n",
+        },
+    ),
+    "by a name that is computed": (
+        "own_pkg.net",
+        {
+            "own_pkg/__init__": "",
+            "own_pkg/net": "from importlib import import_module\n"
+            "scale_by = import_module('own_pkg.own_' + 'blocks').scale_by  # :Net\n",
+            "own_pkg/own_blocks": "def scale_by(x): return x\n",
+        },
+    ),
+}
 
 
 @pytest.mark.parametrize("case", HELPER)

@@ -44,8 +44,10 @@ def _ids_elsewhere(names: Iterable[str], hash_seed: str) -> dict[str, list[str]]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PRINT_IDS, *names],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found: dict[str, list[str]] = json.loads(done.stdout)
     return found
 
@@ -106,11 +108,13 @@ def test_ids_know_neither_names_nor_questions_nor_order(write_ablation: WriteAbl
             str(
                 write_ablation(
                     axes='[vary("heads", [2, 1, 4]), vary("position", ["none"])]',
-                    tasks=repr(fields["tasks"]), probes=repr(EVERY_PROBE), name="renamed.py",
+                    tasks=repr(fields["tasks"]),
+                    probes=repr(EVERY_PROBE),
+                    name="renamed.py",
                 )
             )
         ),
-    ):  # fmt: skip
+    ):
         assert _ids(other) == _ids(one)
         assert len(_ids(one)) == len(one.trials)
 
@@ -252,9 +256,11 @@ def test_only_the_same_models_and_settings_share_an_id(
 ) -> None:
     def first(scale: dict[str, Any], mixer: str) -> str:
         ablation = make_ablation(
-            baseline=Model(mixer=mixer), tasks=[IMAGES], axes=[vary("position", ["none"])],
+            baseline=Model(mixer=mixer),
+            tasks=[IMAGES],
+            axes=[vary("position", ["none"])],
             scale=scale,
-        )  # fmt: skip
+        )
         return plan(ablation, seeds=1).trials[0].trial_id
 
     a_counts = {**a, "length": 0}  # the images dictate the length
@@ -284,16 +290,17 @@ def _claim(**changes: Any) -> Claim:
         ),
         (
             {
-                "claim": _claim(metric="accuracy", **{
-                    side: f"heads={n}, task={IMAGES}" for side, n in (("a", 1), ("b", 4))
-                }),
+                "claim": _claim(
+                    metric="accuracy",
+                    **{side: f"heads={n}, task={IMAGES}" for side, n in (("a", 1), ("b", 4))},
+                ),
                 "axes": [vary("heads", [1, 4]), vary("task", [TEXT, IMAGES])],
                 "combine": "cross",
             },
             True,
         ),
     ],
-)  # fmt: skip
+)
 def test_a_claim_on_a_score_always_has_floors(fields: dict[str, Any], has_floors: bool) -> None:
     """A gate that is evaded by leaving out a probe is none."""
     about = plan(make_ablation(**fields)).about
@@ -307,14 +314,17 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["baseline is impossible", f"{TEXT} asks for next_symbols, and classifier gives class or"],
     ),
     "baseline longer than the data": (
-        {"scale": {"length": 2_000_000}}, ["baseline is impossible", "1048576", "2000000"],
+        {"scale": {"length": 2_000_000}},
+        ["baseline is impossible", "1048576", "2000000"],
     ),
     "axis that changes nothing": ({"axes": [vary("cpus", [1, 2])]}, ["'cpus' changes nothing"]),
     "axis that the data overrule": (
-        {"axes": [vary("length", [8, 16])], "tasks": [IMAGES]}, ["'length' changes nothing"],
+        {"axes": [vary("length", [8, 16])], "tasks": [IMAGES]},
+        ["'length' changes nothing"],
     ),
     "claim about no task": (
-        {"claim": _claim(task="shakespeare")}, ["the claim", "'shakespeare'", f"'{TEXT}'"],
+        {"claim": _claim(task="shakespeare")},
+        ["the claim", "'shakespeare'", f"'{TEXT}'"],
     ),
     "claim about a side that cannot run": (
         {
@@ -324,14 +334,15 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["the claim: 'mixer=fnet' cannot be measured on", TEXT, "fnet cannot be causal"],
     ),
     "check of a score": (
-        {"claim": _claim(is_check=True)}, ["is_check=True", "bits_per_character is of trained"],
+        {"claim": _claim(is_check=True)},
+        ["is_check=True", "bits_per_character is of trained"],
     ),
     "claim about one variant twice": ({"claim": _claim(a="heads=4")}, ["both 'heads=4'"]),
     "too many trials": (
         {"axes": [vary("steps", range(10, 5009))], "scale": {"seeds": 100}},
         ["5000 variants x 1 tasks x 100 seeds", "500000", "100000"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -405,8 +416,9 @@ def test_an_axis_may_hold_whole_models() -> None:
     found = plan(make_ablation(baseline=attention, axes=[vary("model", [attention, *windows])]))
     assert found.about.variants == (
         "model=attention (heads 4)",
-        "model=local_attention (window 2)", "model=local_attention (window 4)",
-    )  # fmt: skip
+        "model=local_attention (window 2)",
+        "model=local_attention (window 4)",
+    )
     assert found.about.subjects["model=local_attention (window 2)"].mixer == "local_attention"
     alone = [
         plan(make_ablation(baseline=model, axes=[vary("position", ["sinusoidal"])]))
@@ -431,9 +443,10 @@ def test_whole_models_stand_on_the_axis_model_alone(name: str, value: Any) -> No
 
 def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell() -> None:
     ablation = make_ablation(
-        axes=[vary("mixer", ["attention", "fnet", "lstm"])], tasks=[TEXT, IMAGES],
+        axes=[vary("mixer", ["attention", "fnet", "lstm"])],
+        tasks=[TEXT, IMAGES],
         probes=EVERY_PROBE,
-    )  # fmt: skip
+    )
     found = plan(ablation)
     assert {cell.trial_id for cell in found.cells if not cell.reason} == _ids(found)
     assert len(_ids(found)) == len(found.trials)
@@ -443,13 +456,28 @@ def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell() -> None:
 
 # Of a training; were a default to change, so would the ids of all that was ever trained.
 IDLE = {
-    "label_smoothing": 0.0, "optimizer": "adamw", "momentum": 0.9, "schedule": "cosine",
-    "clip_norm": 1.0, "precision": "float32", "accumulation": 1, "ema": 0.0,
-    "distillation": "none", "distillation_weight": 0.5, "distillation_temperature": 3.0,
-    "scheduled_sampling": 0.0, "flip": False, "crop": 0, "randaugment": 0.0, "erasing": 0.0,
-    "mixup": 0.0, "cutmix": 0.0, "repeated_augmentation": 1, "adversarial_steps": 0,
+    "label_smoothing": 0.0,
+    "optimizer": "adamw",
+    "momentum": 0.9,
+    "schedule": "cosine",
+    "clip_norm": 1.0,
+    "precision": "float32",
+    "accumulation": 1,
+    "ema": 0.0,
+    "distillation": "none",
+    "distillation_weight": 0.5,
+    "distillation_temperature": 3.0,
+    "scheduled_sampling": 0.0,
+    "flip": False,
+    "crop": 0,
+    "randaugment": 0.0,
+    "erasing": 0.0,
+    "mixup": 0.0,
+    "cutmix": 0.0,
+    "repeated_augmentation": 1,
+    "adversarial_steps": 0,
     "is_start_frozen": False,
-}  # fmt: skip
+}
 
 
 def test_an_id_is_the_hash_of_the_content() -> None:

@@ -27,9 +27,16 @@ def _images(baseline: Model, **fields: Any) -> Ablation:
 
 def test_a_preset_is_what_it_stands_for_but_for_what_stands_beside_it() -> None:
     written = Model(
-        "vit", mixer="attention", position="learned", dim=48, depth=12, heads=3, bias=True, patch=7,
+        "vit",
+        mixer="attention",
+        position="learned",
+        dim=48,
+        depth=12,
+        heads=3,
+        bias=True,
+        patch=7,
         norm_eps=1e-6,
-    )  # fmt: skip
+    )
     (found,) = _of(_images(SMALL_VIT)).values()
     assert found == next(iter(_of(_images(written)).values()))
     assert (found.architecture, found.dim, found.depth) == ("vit", 48, 12)

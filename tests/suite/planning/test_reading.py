@@ -54,10 +54,11 @@ def test_the_rate_is_searched_for_once() -> None:
 def test_a_teacher_that_is_read_otherwise_is_impossible() -> None:
     found = plan(
         make_ablation(
-            baseline=BASELINE, axes=[vary("distillation", ["none", "soft"])],
+            baseline=BASELINE,
+            axes=[vary("distillation", ["none", "soft"])],
             teacher=Model(mixer="lsh_attention", heads=2, read_rounds=0),
         )
-    )  # fmt: skip
+    )
     (reason,) = {cell.reason for cell in found.cells if cell.reason}
     assert "its teacher has knobs of reading alone" in reason
 

@@ -23,10 +23,16 @@ def _ids(**changes: Any) -> set[str]:
 
 
 CHANGES: list[tuple[str, Any]] = [
-    ("optimizer", "sgd"), ("schedule", "linear"), ("clip_norm", 0.5), ("clip_norm", None),
-    ("precision", "bf16"), ("accumulation", 2), ("ema", 0.99), ("label_smoothing", 0.1),
+    ("optimizer", "sgd"),
+    ("schedule", "linear"),
+    ("clip_norm", 0.5),
+    ("clip_norm", None),
+    ("precision", "bf16"),
+    ("accumulation", 2),
+    ("ema", 0.99),
+    ("label_smoothing", 0.1),
     ("weight_decay", 0.5),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "value"), CHANGES)
@@ -97,8 +103,9 @@ def test_the_search_of_a_trained_model_begins_at_a_tenth(optimizer: str, rate: f
     found = plan(make_ablation(axes=[vary("start", ["none", "parity"])], scale=scale), seeds=1)
     first = {bool(t.start): t.search.training for t in found.trials if t.search}
     assert {of: training and training.learning_rate for of, training in first.items()} == {
-        False: rate, True: rate / 10,
-    }  # fmt: skip
+        False: rate,
+        True: rate / 10,
+    }
     drawn = plan("image_tokens", seeds=1)
     searches = [t.search for t in drawn.trials if t.search and t.start]
     assert {t.training.learning_rate for t in searches if t.training} == {5e-3}

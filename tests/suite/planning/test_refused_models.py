@@ -41,7 +41,7 @@ def test_an_impossible_baseline_is_refused_by_name(case: str) -> None:
         ({"residual": "reversible"}, {"zero": 2, "workers": 2}, ""),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_cannot_be_trained_in_parts_is_a_row(
     knob: dict[str, str], scale: dict[str, int], reason: str
 ) -> None:
@@ -63,17 +63,20 @@ def test_what_cannot_be_trained_in_parts_is_a_row(
         ({"zero": 3}, ""),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_a_choice_cannot_learn_from_is_a_row(scale: dict[str, int | str], reason: str) -> None:
     """Of the estimators that choose, only the one that reads costs is refused."""
     values = ["soft", "straight_through", "reinforce"]
     found = plan(
         make_ablation(
-            tasks=[IMAGES], baseline=Model(mixer="hard_attention", estimator="soft"), scale=scale,
-            axes=[vary("estimator", values)], probes=["quality"],
+            tasks=[IMAGES],
+            baseline=Model(mixer="hard_attention", estimator="soft"),
+            scale=scale,
+            axes=[vary("estimator", values)],
+            probes=["quality"],
             teacher=Model(mixer="attention") if "distillation" in scale else None,
         )
-    )  # fmt: skip
+    )
     reasons = {cell.variant: cell.reason for cell in found.cells}
     assert reason in reasons.pop("estimator=reinforce")
     assert not any(reasons.values())
@@ -83,20 +86,24 @@ def test_what_draws_anew_is_no_cuda_graph() -> None:
     with pytest.raises(SpecError, match="hard_attention draws anew as it trains"):
         plan(
             make_ablation(
-                baseline=Model(mixer="hard_attention", runtime="cuda_graph"), tasks=[IMAGES],
-                axes=[vary("depth", [1, 2])], scale={"gpus": 1.0},
+                baseline=Model(mixer="hard_attention", runtime="cuda_graph"),
+                tasks=[IMAGES],
+                axes=[vary("depth", [1, 2])],
+                scale={"gpus": 1.0},
             )
-        )  # fmt: skip
+        )
 
 
 def test_a_captioner_that_chooses_where_to_look_is_no_cuda_graph() -> None:
     found = plan(
         make_ablation(
             baseline=Model("show_attend_tell", attention="soft", runtime="cuda_graph"),
-            tasks=["emoji_scenes"], axes=[vary("attention", ["soft", "hard"])],
-            probes=["quality"], scale={"gpus": 1.0, "length": 19},
+            tasks=["emoji_scenes"],
+            axes=[vary("attention", ["soft", "hard"])],
+            probes=["quality"],
+            scale={"gpus": 1.0, "length": 19},
         )
-    )  # fmt: skip
+    )
     reasons = {cell.variant: cell.reason for cell in found.cells}
     assert reasons["attention=soft"] == ""
     assert "show_attend_tell draws anew as it trains" in reasons["attention=hard"]
@@ -112,15 +119,18 @@ def _reason(task: str, mixer: str, position: str, pooling: str) -> str:
 
 def test_impossible_cells_of_a_cross_are_skipped_rows_with_their_reason() -> None:
     values = {
-        "mixer": ["attention", "fnet"], "position": ["sinusoidal", "rope"],
+        "mixer": ["attention", "fnet"],
+        "position": ["sinusoidal", "rope"],
         "pooling": ["mean", "class_token"],
-    }  # fmt: skip
+    }
     found = plan(
         make_ablation(
-            tasks=[TEXT, IMAGES], axes=[vary(*axis) for axis in values.items()], combine="cross",
+            tasks=[TEXT, IMAGES],
+            axes=[vary(*axis) for axis in values.items()],
+            combine="cross",
             probes=["parameters"],
         )
-    )  # fmt: skip
+    )
     assert {(cell.task, cell.variant): cell.reason for cell in found.cells} == {
         (task, f"mixer={mixer}, position={position}, pooling={pooling}"): _reason(
             task, mixer, position, pooling

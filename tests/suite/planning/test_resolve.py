@@ -18,9 +18,7 @@ SHAKESPEARE, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 
 def _baseline(ablation: Ablation) -> Baseline:
     scale = ablation.scales["quick"]
-    return Baseline(
-        ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale)
-    )  # fmt: skip
+    return Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
 
 
 def _subjects(ablation: Ablation, task: str = SHAKESPEARE) -> dict[str, Subject | str]:
@@ -81,10 +79,14 @@ def test_a_mixer_takes_the_knobs_that_it_has() -> None:
         ("dim", 16, 18, "attention: heads=4 does not divide dim=18$"),
         ("mixer", "attention", "fnet", "fnet cannot be causal, and a language_model must be$"),
         ("length", 8, 2_000_000, ".*length must be 1 to 1048576 tokens, not 2000000"),
-        ("architecture", "language_model", "classifier",
-         "shakespeare_characters asks for next_symbols, and classifier gives class or number, not"),
+        (
+            "architecture",
+            "language_model",
+            "classifier",
+            "shakespeare_characters asks for next_symbols, and classifier gives class or number,",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_does_not_fit_is_a_row(axis: str, good: Any, bad: Any, reason: str) -> None:
     found = _subjects(make_ablation(axes=[vary(axis, [good, bad])]))
     assert re.match(reason, str(found[f"{axis}={bad}"]))
@@ -231,7 +233,8 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["the baseline is impossible", "dropout=1.0"],
     ),
     "bool for a whole number": (
-        {"axes": [vary("heads", [True])]}, ["heads=True", "a whole number"],
+        {"axes": [vary("heads", [True])]},
+        ["heads=True", "a whole number"],
     ),
     "string for a whole number": ({"axes": [vary("heads", ["8"])]}, ["heads='8'", "whole"]),
     "position": (
@@ -246,7 +249,9 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "axis of another mixer": (
         {"axes": [vary("mixer", ["attention", "conv"]), vary("kernel_size", [3, 5])]},
         [
-            "the axis 'kernel_size'", "attention alone", "it is a knob of conv, dilated_conv",
+            "the axis 'kernel_size'",
+            "attention alone",
+            "it is a knob of conv, dilated_conv",
             'vary("model", [Model(mixer="attention"), Model(mixer="conv", kernel_size=...)])',
         ],
     ),
@@ -259,10 +264,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["'shakespeare_charactrs'", "did you mean 'shakespeare_characters'"],
     ),
     "string for a number": (
-        {"axes": [vary("learning_rate", ["1e-3"])]}, ["learning_rate='1e-3'", "number"],
+        {"axes": [vary("learning_rate", ["1e-3"])]},
+        ["learning_rate='1e-3'", "number"],
     ),
     "too much of it": ({"axes": [vary("dim", [2**53])]}, ["dim=9007199254740992", "65536"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -40,10 +40,11 @@ def test_a_baseline_says_how_it_is_run_where_it_is_not_eager() -> None:
 def test_a_mixer_alone_is_run_as_declared() -> None:
     found = plan(
         make_ablation(
-            axes=[vary("runtime", ["eager", "compiled"])], probes=["path_length"],
+            axes=[vary("runtime", ["eager", "compiled"])],
+            probes=["path_length"],
             scale={"lengths": [8, 16]},
         )
-    )  # fmt: skip
+    )
     assert [trial.subjects[0].runtime for trial in found.trials] == ["eager", "compiled"] * 2
 
 
@@ -65,7 +66,7 @@ def test_an_unknown_runtime_is_refused_with_the_nearest(where: str) -> None:
         ("attention", "compiled", {"workers": 2, "zero": 1}, "DeepSpeed runs eagerly"),
         ("performer", "cuda_graph", GPU, "performer draws anew as it trains"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_run_so_is_an_impossible_cell(
     mixer: str, runtime: str, scale: dict[str, float], reason: str
 ) -> None:
@@ -101,8 +102,10 @@ def test_memory_is_not_measured_where_it_would_be_missed() -> None:
     reasons = {(cell.probe, cell.variant): cell.reason for cell in found.cells if cell.reason}
     eagerly = "memory of a mixer alone is measured eagerly, not by runtime="
     assert reasons == {
-        ("peak_memory", "runtime=cuda_graph"):
-            "a CUDA graph holds memory of its own, of which torch counts no peak",
+        (
+            "peak_memory",
+            "runtime=cuda_graph",
+        ): "a CUDA graph holds memory of its own, of which torch counts no peak",
         ("mixer_memory", "runtime=compiled"): f"{eagerly}'compiled'",
         ("mixer_memory", "runtime=cuda_graph"): f"{eagerly}'cuda_graph'",
-    }  # fmt: skip
+    }

@@ -17,19 +17,26 @@ from tests.suite.small_ablation import SCALE
 LAW = ScalingLaw(held_out={"dim": 32, "steps": 16})
 PROBES = ["quality", "parameters", "flops"]
 AXES = [
-    vary("mixer", ["attention", "lstm"]), vary("dim", [4, 8, 16]), vary("steps", [2, 4, 8]),
-]  # fmt: skip
+    vary("mixer", ["attention", "lstm"]),
+    vary("dim", [4, 8, 16]),
+    vary("steps", [2, 4, 8]),
+]
 
 
 def asked(**changes: Any) -> Ablation:
     return Ablation(
         **{
-            "question": "Does it scale?", "baseline": Model(mixer="attention", heads=2),
-            "axes": AXES, "combine": "cross", "tasks": ["shakespeare_characters"],
-            "probes": PROBES, "scaling_law": LAW,
-            "scales": {"quick": Scale(**{**SCALE, "warmup_steps": 1})}, **changes,
+            "question": "Does it scale?",
+            "baseline": Model(mixer="attention", heads=2),
+            "axes": AXES,
+            "combine": "cross",
+            "tasks": ["shakespeare_characters"],
+            "probes": PROBES,
+            "scaling_law": LAW,
+            "scales": {"quick": Scale(**{**SCALE, "warmup_steps": 1})},
+            **changes,
         }
-    )  # fmt: skip
+    )
 
 
 def labels(found: Plan) -> set[str]:
@@ -53,9 +60,12 @@ def test_a_plan_without_a_law_is_as_it_was() -> None:
 
 def test_a_side_of_the_claim_may_be_held_out() -> None:
     claim = Claim(
-        "it is better", metric="bits_per_character", a="mixer=lstm, held out",
-        b="mixer=attention, dim=4, steps=2", by=0.1,
-    )  # fmt: skip
+        "it is better",
+        metric="bits_per_character",
+        a="mixer=lstm, held out",
+        b="mixer=attention, dim=4, steps=2",
+        by=0.1,
+    )
     found = plan(asked(claim=claim), seeds=1).about.claim
     assert found is not None
     assert (found.a, found.b) == ("mixer=lstm, dim=32, steps=16", claim.b)
@@ -65,8 +75,10 @@ def test_a_side_of_the_claim_may_be_held_out() -> None:
 
 def test_quick_may_hold_out_others_and_smoke_as_much_less_as_its_axes() -> None:
     law = ScalingLaw(held_out={"dim": 64, "steps": 32}, quick={"dim": 32, "steps": 16})
-    both = {"quick": Scale(**{**SCALE, "warmup_steps": 1}),
-            "standard": Scale(**{**SCALE, "warmup_steps": 1})}  # fmt: skip
+    both = {
+        "quick": Scale(**{**SCALE, "warmup_steps": 1}),
+        "standard": Scale(**{**SCALE, "warmup_steps": 1}),
+    }
     ablation = asked(scaling_law=law, scales=both)
     assert plan(ablation, seeds=1).about.held_out == {"dim": 32, "steps": 16}
     assert plan(ablation, scale="standard", seeds=1).about.held_out == {"dim": 64, "steps": 32}
@@ -86,21 +98,27 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"axes": [AXES[0], vary("dim", [4, 8]), AXES[2]]}, "at least 3 values is needed; dim has 2"),
     ({"axes": [AXES[0], AXES[1], vary("steps", [2, 4])]}, "steps has 2"),
     (
-        {"axes": [*AXES, vary("length", [4, 8, 12])],
-         "scaling_law": ScalingLaw(held_out={"dim": 32, "steps": 16, "length": 16})},
+        {
+            "axes": [*AXES, vary("length", [4, 8, 12])],
+            "scaling_law": ScalingLaw(held_out={"dim": 32, "steps": 16, "length": 16}),
+        },
         "'length' is no size of the model",
     ),
     (
-        {"axes": [*AXES, vary("weight_decay", [0.1, 0.2])],
-         "scaling_law": ScalingLaw(held_out={"dim": 32, "steps": 16, "weight_decay": 1})},
+        {
+            "axes": [*AXES, vary("weight_decay", [0.1, 0.2])],
+            "scaling_law": ScalingLaw(held_out={"dim": 32, "steps": 16, "weight_decay": 1}),
+        },
         "'weight_decay' is no size of the model",
     ),
     (
-        {"axes": [vary("mixer", ["attention", "lstm"]), AXES[1], AXES[2]],
-         "scaling_law": ScalingLaw(held_out={"mixer": 2, "dim": 32, "steps": 16})},
+        {
+            "axes": [vary("mixer", ["attention", "lstm"]), AXES[1], AXES[2]],
+            "scaling_law": ScalingLaw(held_out={"mixer": 2, "dim": 32, "steps": 16}),
+        },
         "the values of the axis .mixer. must be whole numbers",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("changes", "why"), REFUSED)

@@ -35,8 +35,11 @@ def test_a_parent_is_the_same_model_and_seed_on_the_other_task() -> None:
         assert (parent.training.steps, parent.training.learning_rate) == (3, 0.5)
         own, other = child.subjects[0], parent.subjects[0]
         assert (own.mixer, own.dim, own.depth, own.knobs) == (
-            other.mixer, other.dim, other.depth, other.knobs,
-        )  # fmt: skip
+            other.mixer,
+            other.dim,
+            other.depth,
+            other.knobs,
+        )
     assert len(planned.trials) == 6
     assert {cell.variant for cell in planned.cells} == {"start=none", f"start={ON}"}
     assert set(planned.about.data_sets) == {"shakespeare_characters", ON}
@@ -123,11 +126,12 @@ DRAWING = {
 def test_a_parent_may_be_the_tasks_own_architecture_with_the_knobs_of_both() -> None:
     planned = plan(
         make_ablation(
-            **DRAWING, axes=[vary("codes", [32, 16])],
+            **DRAWING,
+            axes=[vary("codes", [32, 16])],
             scale={"start": "emoji_pictures", "length": 19, "pretraining_steps": 3},
         ),
         seeds=1,
-    )  # fmt: skip
+    )
     children = [t for t in planned.trials if t.start]
     assert [t.subjects[0].settings["codes"] for t in children] == [32, 16]
     for child in children:

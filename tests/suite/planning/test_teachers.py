@@ -31,20 +31,29 @@ def _students(planned: Plan) -> list[Trial]:
 
 
 def test_a_teacher_is_an_ordinary_trial_of_its_model_on_the_same_task_and_seed() -> None:
-    scale = {"teacher_dim": 32, "teacher_depth": 2, "teacher_steps": 3,
-             "teacher_learning_rate": 0.5}  # fmt: skip
+    scale = {
+        "teacher_dim": 32,
+        "teacher_depth": 2,
+        "teacher_steps": 3,
+        "teacher_learning_rate": 0.5,
+    }
     planned = _planned(seeds=2, scale=scale)
     assert len(planned.trials) == 8
     assert {cell.variant for cell in planned.cells} == {
-        "distillation=none", "distillation=soft", "distillation=hard",
-    }  # fmt: skip
+        "distillation=none",
+        "distillation=soft",
+        "distillation=hard",
+    }
     for student in _students(planned):
         teacher = student.teacher
         assert teacher is not None
         assert teacher in planned.trials
         assert (teacher.probe, teacher.task, teacher.seed, teacher.batch) == (
-            "quality", student.task, student.seed, student.batch,
-        )  # fmt: skip
+            "quality",
+            student.task,
+            student.seed,
+            student.batch,
+        )
         (model,) = teacher.subjects
         assert (model.mixer, model.dim, model.depth, model.knobs["heads"]) == (
             "attention",
@@ -81,11 +90,16 @@ def test_the_id_holds_the_teachers_and_without_one_nothing() -> None:
 
 
 CHANGES: list[tuple[str, list[Any], int]] = [
-    ("distillation_weight", [0.1, 0.5], 1), ("distillation_temperature", [1.0, 3.0], 1),
-    ("learning_rate", [1e-3, 1e-2], 1), ("window", [2, 4], 1), ("dim", [16, 32], 1),
-    ("teacher_dim", [16, 32], 2), ("teacher_steps", [3, 4], 2), ("length", [8, 16], 2),
+    ("distillation_weight", [0.1, 0.5], 1),
+    ("distillation_temperature", [1.0, 3.0], 1),
+    ("learning_rate", [1e-3, 1e-2], 1),
+    ("window", [2, 4], 1),
+    ("dim", [16, 32], 1),
+    ("teacher_dim", [16, 32], 2),
+    ("teacher_steps", [3, 4], 2),
+    ("length", [8, 16], 2),
     ("teacher", [TEACHER, Model(mixer="attention", heads=4)], 2),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "values", "num_teachers"), CHANGES, ids=lambda v: str(v)[:20])
@@ -104,8 +118,9 @@ def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(SpecError, match="nothing learns from the teacher"):
         _planned(axes=[vary("window", [2, 4])])
     with pytest.raises(SpecError, match="'distillation_temperature' changes nothing"):
-        _planned(axes=[vary("distillation_temperature", [1.0, 2.0])],
-                 scale={"distillation": "hard"})  # fmt: skip
+        _planned(
+            axes=[vary("distillation_temperature", [1.0, 2.0])], scale={"distillation": "hard"}
+        )
     with pytest.raises(SpecError, match=r"no knob of .* is called 'head'"):
         _planned(teacher=Model(mixer="attention", head=2))
     with pytest.raises(SpecError, match=r"the teacher is impossible: .*heads=3 does not divide"):
@@ -127,9 +142,7 @@ def test_a_teacher_that_cannot_serve_the_task_is_a_reason() -> None:
         in (reasons["distillation=soft"])
     )
     model = Model("contrastive", mixer="attention")
-    choices = _planned(
-        tasks=["emoji_pairs"], baseline=model, teacher=model, scale={"length": 19}
-    )  # fmt: skip
+    choices = _planned(tasks=["emoji_pairs"], baseline=model, teacher=model, scale={"length": 19})
     for asked, planned in (("number", _planned(tasks=["kernel_regression"])), ("choice", choices)):
         (task,) = planned.about.tasks
         assert {c.reason for c in planned.cells if c.reason} == {
@@ -151,9 +164,10 @@ def test_a_journal_reads_it_back_and_the_estimate_counts_its_passes() -> None:
     assert [t.trial_id for t in read.trials] == [t.trial_id for t in planned.trials]
     assert _students(read) == _students(planned)
     plain, taught, *_ = (
-        seconds_of(t, planned.resources) for t in planned.trials
+        seconds_of(t, planned.resources)
+        for t in planned.trials
         if t.subjects[0].mixer == "local_attention"
-    )  # fmt: skip
+    )
     assert taught > plain
 
 
@@ -165,13 +179,16 @@ def test_what_has_a_head_for_a_teacher_is_trained_without_one_too() -> None:
     """Both of its heads then learn the targets."""
     planned = _planned(**ON_IMAGES, scale={"distillation": "hard"})
     assert {cell.variant for cell in planned.cells if not cell.reason} == {
-        "distillation=none", "distillation=soft", "distillation=hard",
-    }  # fmt: skip
+        "distillation=none",
+        "distillation=soft",
+        "distillation=hard",
+    }
     assert len(_students(planned)) == 2
 
 
 def test_it_may_be_a_teacher_itself() -> None:
     taught = _planned(**{**ON_IMAGES, "baseline": Model("vit", mixer="attention")}, teacher=DEIT)
-    teachers = {student.teacher.subjects[0].architecture for student in _students(taught)
-                if student.teacher}  # fmt: skip
+    teachers = {
+        student.teacher.subjects[0].architecture for student in _students(taught) if student.teacher
+    }
     assert teachers == {"deit"}

@@ -200,9 +200,18 @@ MIXED: Mapping[str, type[Net]] = {
 
 def spec() -> ModelSpec:
     return ModelSpec(
-        architecture=f"{__name__}:Own", mixer="", knobs={}, position="", dim=0, depth=0, length=6,
-        input_kind="vectors", input_size=3, output_size=2, settings={"width": 4},
-    )  # fmt: skip
+        architecture=f"{__name__}:Own",
+        mixer="",
+        knobs={},
+        position="",
+        dim=0,
+        depth=0,
+        length=6,
+        input_kind="vectors",
+        input_size=3,
+        output_size=2,
+        settings={"width": 4},
+    )
 
 
 @pytest.fixture
@@ -285,9 +294,11 @@ def test_an_own_mixer_is_examined_beside_shipped_ones() -> None:
 def test_nothing_is_found_of_shipped_mixers(mixer: str) -> None:
     assert mixer in MIXERS
     subject = _Subject(
-        spec=mixer_spec(mixer, is_causal=False), asks_for="class", name=mixer,
+        spec=mixer_spec(mixer, is_causal=False),
+        asks_for="class",
+        name=mixer,
         kind=mixer_class(mixer),
-    )  # fmt: skip
+    )
     assert [subject.finding(each) for each in ("unsaved", "rows_mixed", "unshared")] == [""] * 3
 
 
@@ -327,10 +338,12 @@ def written(write_ablation: WriteAblation, tmp_path: Path) -> Callable[..., Path
 
     def write(kind: str) -> Path:
         return write_ablation(
-            baseline=f'Model("unsaved_net:Net", kind="{kind}")', axes='[vary("width", [8, 16])]',
-            tasks='["fashion_mnist_patches"]', probes='["quality", "parameters"]',
+            baseline=f'Model("unsaved_net:Net", kind="{kind}")',
+            axes='[vary("width", [8, 16])]',
+            tasks='["fashion_mnist_patches"]',
+            probes='["quality", "parameters"]',
             scales='{"quick": Scale(length=49, steps=3, batch=8)}',
-        )  # fmt: skip
+        )
 
     return write
 

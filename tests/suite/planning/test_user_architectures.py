@@ -97,33 +97,40 @@ FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], dict[str, str], str]] = {
     "raises on import": ((("import torch\n", "1 / 0\n"),), {}, "ZeroDivision"),
     "unknown knob": ((), {"model": '"own_net:Net", witdh=4'}, "did you mean 'width'"),
     "taken name": (
-        (("width: int", "depth: int"), ("config.width", "config.depth")), {},
+        (("width: int", "depth: int"), ("config.width", "config.depth")),
+        {},
         "architecture 'own_net:Net': an ablation has a 'depth' already",
     ),
     "raises when built": ((("self.embed = nn", "self.embed = nm"),), {}, "NameError"),
     "shape": ((("spec.output_size, 3", "7, 3"),), {}, "must return the shape (2, 8, 81), not"),
     "a tuple": ((("self.conv(x).mT", "self.conv(x).mT, 1"),), {}, "not tuple"),
-    "sees the future": ((("(2, 0))\n        return self.conv(x)", "(1, 1))\n        return "
-                          "self.conv(x)"),), {}, "sees the future"),
+    "sees the future": (
+        (("(2, 0))\n        return self.conv(x)", "(1, 1))\n        return self.conv(x)"),),
+        {},
+        "sees the future",
+    ),
     "draws": (((FORWARD, FORWARD + "; x = x * torch.rand(())"),), {}, "draws random numbers"),
     "rows": (((FORWARD, FORWARD + "; x = x - x.mean(0)"),), {}, "mixes the rows of a batch"),
     "no mask": ((("inputs, mask=None", "inputs"), ("if mask", "if inputs")), POOLED, "take mask="),
     "reads padding": ((("if mask is not None", "if False"),), POOLED, "reads padding"),
     "no parameters": (
-        (("output_size, 3)", "output_size, 3); self.requires_grad_(False)"),), {},
+        (("output_size, 3)", "output_size, 3); self.requires_grad_(False)"),),
+        {},
         "has no parameter to train",
     ),
     "another task": (
-        (('"""Causal by its padding."""', 'answers = ("class",)'),), {},
+        (('"""Causal by its padding."""', 'answers = ("class",)'),),
+        {},
         "gives class, not next_symbols",
     ),
     "another input": (
-        (('"""Causal by its padding."""', 'reads = {"inputs": ("vectors",)}'),), {},
+        (('"""Causal by its padding."""', 'reads = {"inputs": ("vectors",)}'),),
+        {},
         "takes vectors as inputs, not tokens",
     ),
     "a mixer": ((), {"model": '"own_net:Net", mixer="lstm"'}, "no hole for a mixer; leave mixer='"),
     "a position": ((), {"model": '"own_net:Net", position="none"'}, "no place for a position"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FAULTS)
@@ -166,9 +173,12 @@ def test_one_that_takes_no_sizes_needs_none(planned: Planned) -> None:
 
 TWO_INPUTS = (
     ('"""Causal by its padding."""', 'reads = {"inputs": ("tokens",), "context": ("tokens",)}'),
-    ("def forward(self, inputs):", "def step(self, tokens, state): ...\n\n    "
-     "def forward(self, inputs, context, mask=None, context_mask=None):"),
-)  # fmt: skip
+    (
+        "def forward(self, inputs):",
+        "def step(self, tokens, state): ...\n\n    "
+        "def forward(self, inputs, context, mask=None, context_mask=None):",
+    ),
+)
 
 
 def test_one_with_two_inputs_and_no_formula_is_planned_and_estimated(planned: Planned) -> None:
@@ -242,8 +252,9 @@ def test_any_architecture_that_answers_serves_a_task() -> None:
     """Not only the one that the task takes where none is named."""
     found = plan(
         make_ablation(
-            baseline=Model("tagger", mixer="lstm"), tasks=["shakespeare_masked"],
+            baseline=Model("tagger", mixer="lstm"),
+            tasks=["shakespeare_masked"],
             axes=[vary("depth", [1, 2])],
         )
-    )  # fmt: skip
+    )
     assert {trial.subjects[0].architecture for trial in found.trials} == {"tagger"}

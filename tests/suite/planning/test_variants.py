@@ -20,30 +20,41 @@ def _expanded(ablation: Ablation, knobs: Mapping[str, Knob]) -> tuple[str, dict[
 
 EXPANDED: dict[str, tuple[str, dict[str, Any], str, dict[str, dict[str, Any]]]] = {
     "one axis that holds the baseline has its value as baseline": (
-        "one_at_a_time", {"heads": [1, 4, 16]},
-        "heads=4", {"heads=1": {"heads": 1}, "heads=4": {}, "heads=16": {"heads": 16}},
+        "one_at_a_time",
+        {"heads": [1, 4, 16]},
+        "heads=4",
+        {"heads=1": {"heads": 1}, "heads=4": {}, "heads=16": {"heads": 16}},
     ),
     "one axis without the baseline is compared with it": (
-        "one_at_a_time", {"heads": [1]}, "baseline", {"baseline": {}, "heads=1": {"heads": 1}},
+        "one_at_a_time",
+        {"heads": [1]},
+        "baseline",
+        {"baseline": {}, "heads=1": {"heads": 1}},
     ),
     "several axes are set one at a time": (
-        "one_at_a_time", {"heads": [1, 4], "depth": [1, 2]},
-        "baseline", {"baseline": {}, "heads=1": {"heads": 1}, "depth=2": {"depth": 2}},
+        "one_at_a_time",
+        {"heads": [1, 4], "depth": [1, 2]},
+        "baseline",
+        {"baseline": {}, "heads=1": {"heads": 1}, "depth=2": {"depth": 2}},
     ),
     "a cross holds every combination and only what changes": (
-        "cross", {"heads": [1, 4], "depth": [1, 2]},
+        "cross",
+        {"heads": [1, 4], "depth": [1, 2]},
         "heads=4, depth=1",
         {
-            "heads=1, depth=1": {"heads": 1}, "heads=1, depth=2": {"heads": 1, "depth": 2},
-            "heads=4, depth=1": {}, "heads=4, depth=2": {"depth": 2},
+            "heads=1, depth=1": {"heads": 1},
+            "heads=1, depth=2": {"heads": 1, "depth": 2},
+            "heads=4, depth=1": {},
+            "heads=4, depth=2": {"depth": 2},
         },
     ),
     "an architecture's knob is labelled with the value of the baseline": (
-        "one_at_a_time", {"has_residual": [False, True]},
+        "one_at_a_time",
+        {"has_residual": [False, True]},
         "has_residual=true",
         {"has_residual=false": {"has_residual": False}, "has_residual=true": {}},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", EXPANDED)
@@ -99,14 +110,17 @@ def test_a_model_is_called_by_its_label() -> None:
         make_ablation(
             baseline=Model(mixer="attention"),
             axes=[
-                vary("model", [
-                    Model(mixer="attention"),
-                    Model(mixer="local_attention", position="none", window=8, label=label),
-                ]),
+                vary(
+                    "model",
+                    [
+                        Model(mixer="attention"),
+                        Model(mixer="local_attention", position="none", window=8, label=label),
+                    ],
+                ),
             ],
         )
         for label in (None, "near ones")
-    )  # fmt: skip
+    )
     assert [*_expanded(called, {"heads": 4})[1]] == ["model=attention", "model=near ones"]
     plans = plan(own), plan(called)
     first, second = ({trial.trial_id for trial in found.trials} for found in plans)
@@ -165,20 +179,25 @@ def test_a_value_of_the_baselines_is_set_in_another_whole_model() -> None:
     """Whose own may be another one; what belongs to the scale is not a model's."""
     theirs = Model(mixer="conv")
     axes = [
-        vary("model", [Model(mixer="attention"), theirs]), vary("feed_forward", ["gelu", "none"]),
+        vary("model", [Model(mixer="attention"), theirs]),
+        vary("feed_forward", ["gelu", "none"]),
         vary("depth", [1, 2]),
-    ]  # fmt: skip
+    ]
     ablation = make_ablation(baseline=Model(mixer="attention"), axes=axes, combine="cross")
     _, found = _expanded(ablation, {"feed_forward": "gelu"})
     assert found["model=attention, feed_forward=gelu, depth=1"] == {}
     assert found["model=conv, feed_forward=gelu, depth=1"] == {
-        "model": theirs, "feed_forward": "gelu",
-    }  # fmt: skip
+        "model": theirs,
+        "feed_forward": "gelu",
+    }
     one_each = make_ablation(
         baseline=Model(mixer="attention"), axes=axes[:2], combine="first_with_each"
     )
     _, found = _expanded(one_each, {"feed_forward": "gelu"})
     assert [*found] == [
-        "model=attention", "model=attention, feed_forward=none",
-        "model=conv", "model=conv, feed_forward=gelu", "model=conv, feed_forward=none",
-    ]  # fmt: skip
+        "model=attention",
+        "model=attention, feed_forward=none",
+        "model=conv",
+        "model=conv, feed_forward=gelu",
+        "model=conv, feed_forward=none",
+    ]

@@ -22,9 +22,17 @@ from suite.training.checkpoint import Checkpointer
 
 TWO_WORKERS = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
 BRIEF = Limits(
-    seconds=0.1, patience=10.0, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
-    half_width=100.0, most_half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
-)  # fmt: skip
+    seconds=0.1,
+    patience=10.0,
+    stretch=0.02,
+    warm_up_seconds=0.0,
+    most_warm_up_seconds=0.05,
+    half_width=100.0,
+    most_half_width=100.0,
+    least_rounds=6,
+    least_seconds=0.0,
+    least_sample=0.0,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,18 +59,28 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -> ModelSpec:
     """Of Shakespeare's characters."""
     fields: dict[str, Any] = {
-        "architecture": "language_model", "mixer": mixer, "knobs": {}, "position": "none",
-        "dim": 16, "depth": 1, "length": length, "input_kind": "tokens", "input_size": 81,
+        "architecture": "language_model",
+        "mixer": mixer,
+        "knobs": {},
+        "position": "none",
+        "dim": 16,
+        "depth": 1,
+        "length": length,
+        "input_kind": "tokens",
+        "input_size": 81,
         "output_size": 81,
-    }  # fmt: skip
+    }
     return ModelSpec(**(fields | changes))
 
 
 def trial_on_text(name: str, spec: ModelSpec, batch: int, **changes: Any) -> Trial:
     fields: dict[str, Any] = {
-        "training": None, "seed": 0, "versions": {}, "task_digest": "",
+        "training": None,
+        "seed": 0,
+        "versions": {},
+        "task_digest": "",
         "task": "shakespeare_characters",
-    }  # fmt: skip
+    }
     return Trial(
         probe=name, length=spec.length, batch=batch, subjects=(spec,), **(fields | changes)
     )

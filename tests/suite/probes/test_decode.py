@@ -94,9 +94,10 @@ def test_a_batch_without_memory_costs_one_variant_that_batch(
 
     monkeypatch.setattr(GRU, "step", hungry)
     ablation = make_ablation(
-        axes=[vary("mixer", ["attention", "gru"])], probes=["decode"],
+        axes=[vary("mixer", ["attention", "gru"])],
+        probes=["decode"],
         scale={"decode_batches": [2, 4, 8]},
-    )  # fmt: skip
+    )
     (trial,) = plan(ablation, seeds=1).trials
     rows = [m for m in Decode().measure(trial, "cpu") if isinstance(m, Measurement)]
     names = {spec.name for spec in Decode().specs}
@@ -111,10 +112,12 @@ def test_a_batch_without_memory_costs_one_variant_that_batch(
 @pytest.mark.usefixtures("brief")
 def test_a_translator_decodes_at_each_batch_and_beam() -> None:
     ablation = make_ablation(
-        baseline=Model(mixer="attention"), axes=[vary("mixer", ["attention", "conv"])],
-        tasks=[SOURCES], probes=["decode"],
+        baseline=Model(mixer="attention"),
+        axes=[vary("mixer", ["attention", "conv"])],
+        tasks=[SOURCES],
+        probes=["decode"],
         scale={"length": LENGTH, "decode_batches": [1, 3], "beams": [2]},
-    )  # fmt: skip
+    )
     found = plan(ablation, seeds=1)
     (trial,) = found.trials
     places = ["length=8", "length=8, beam=2", "length=8, batch=3", "length=8, batch=3, beam=2"]
@@ -142,9 +145,11 @@ def by_formula(spec: ModelSpec, length: int, source: int | None) -> int:
 @pytest.mark.parametrize("task", [TEXT, SOURCES])
 def test_bytes_of_the_state_are_those_of_the_formulas(task: str, mixer: str) -> None:
     ablation = make_ablation(
-        baseline=Model(mixer=mixer), axes=[vary("heads", [4])] * (mixer != "gru")
-        or [vary("depth", [1])], tasks=[task], probes=["decode"],
-    )  # fmt: skip
+        baseline=Model(mixer=mixer),
+        axes=[vary("heads", [4])] * (mixer != "gru") or [vary("depth", [1])],
+        tasks=[task],
+        probes=["decode"],
+    )
     spec = plan(ablation).trials[0].subjects[0]
     inputs = task_class(task).interface(LENGTH).inputs
     source = inputs["context"].length if "context" in inputs else None
@@ -223,10 +228,12 @@ def test_what_cannot_decode_says_why(
 def test_a_task_without_next_tokens_is_a_skipped_row() -> None:
     found = plan(
         make_ablation(
-            baseline=Model(mixer="attention"), axes=[vary("mixer", ["attention", "conv"])],
-            tasks=[TEXT, IMAGES], probes=["decode"],
+            baseline=Model(mixer="attention"),
+            axes=[vary("mixer", ["attention", "conv"])],
+            tasks=[TEXT, IMAGES],
+            probes=["decode"],
         )
-    )  # fmt: skip
+    )
     assert {trial.task for trial in found.trials} == {TEXT}
     reasons = {cell.reason for cell in found.cells if cell.task == IMAGES}
     assert reasons == {"a classifier does not write its own next token"}

@@ -22,13 +22,25 @@ from tests.suite.probes.conftest import said_after_training
 ROOT = Path(__file__).parents[3]
 # What the tables of scores show, and what compares alignments, of a task with words.
 SCORING = {
-    "quality", "floors", "score_by_position", "written_scores", "alignment_error", "localisation",
-}  # fmt: skip
+    "quality",
+    "floors",
+    "score_by_position",
+    "written_scores",
+    "alignment_error",
+    "localisation",
+}
 STEPS = 3
 QUICK = Scale(
-    dim=8, depth=1, length=32, steps=STEPS, batch=250, test_lengths=[64], lengths=[16],
-    num_evaluations=2, seeds=1,
-)  # fmt: skip
+    dim=8,
+    depth=1,
+    length=32,
+    steps=STEPS,
+    batch=250,
+    test_lengths=[64],
+    lengths=[16],
+    num_evaluations=2,
+    seeds=1,
+)
 
 
 class Spied(MqarSmall):
@@ -56,11 +68,14 @@ def _spied(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(name: str) -> Plan:
     return plan(
         Ablation(
-            question="What does it read?", baseline=Model(mixer="attention"),
-            axes=[vary("heads", [2, 4])], tasks=[Spied.name], probes=[name],
+            question="What does it read?",
+            baseline=Model(mixer="attention"),
+            axes=[vary("heads", [2, 4])],
+            tasks=[Spied.name],
+            probes=[name],
             scales={"quick": QUICK},
         )
-    )  # fmt: skip
+    )
 
 
 def trial_of(name: str) -> Trial:

@@ -43,16 +43,19 @@ def test_one_trial_a_task_without_subjects_fills_a_cell_a_floor() -> None:
     found = _planned(tasks=["shakespeare_characters", "parity"])
     trials, cells = _floors(found)
     assert [(trial.task, trial.subjects, trial.seed) for trial in trials] == [
-        ("shakespeare_characters", (), 0), ("parity", (), 0),
-    ]  # fmt: skip
+        ("shakespeare_characters", (), 0),
+        ("parity", (), 0),
+    ]
     assert [(cell.task, cell.variant, cell.subject) for cell in cells] == [
         *(("shakespeare_characters", label, index) for index, label in enumerate(LABELS)),
-        ("parity", "uniform", 0), ("parity", "majority", 1),
-    ]  # fmt: skip
+        ("parity", "uniform", 0),
+        ("parity", "majority", 1),
+    ]
     assert {cell.metrics[0].name for cell in cells} == {"bits_per_character", "accuracy"}
     assert found.about.floors == {
-        "shakespeare_characters": LABELS, "parity": ("uniform", "majority"),
-    }  # fmt: skip
+        "shakespeare_characters": LABELS,
+        "parity": ("uniform", "majority"),
+    }
     assert not set(found.about.variants) & set(LABELS)
     assert found.about.labels == (*found.about.variants, *LABELS, "majority")
 
@@ -129,10 +132,13 @@ def _floors_of(task: str) -> tuple[list[Trial], list[Cell]]:
     from suite.spec import Model, Scale
 
     ablation = Ablation(
-        question="?", baseline=Model(mixer="conv"), axes=[vary("depth", [1, 2])], tasks=[task],
+        question="?",
+        baseline=Model(mixer="conv"),
+        axes=[vary("depth", [1, 2])],
+        tasks=[task],
         probes=["quality", "floors"],
         scales={"quick": Scale(dim=8, depth=1, length=8, steps=1, batch=2)},
-    )  # fmt: skip
+    )
     return _floors(plan(ablation))
 
 
@@ -141,16 +147,22 @@ def finished() -> tuple[Plan, Trial, list[Cell], Result]:
     (trial,), cells = _floors(found)
     measured = [
         Measurement(
-            metric="bits_per_character", value=4.0 - index, unit="bit", better="lower",
+            metric="bits_per_character",
+            value=4.0 - index,
+            unit="bit",
+            better="lower",
             subject=index,
         )
         for index in range(3)
-    ]  # fmt: skip
+    ]
     lacking = replace(measured[0], subject=3, value=None, status=Status.SKIPPED, reason="no such")
     result = Result(
-        trial_id=trial.trial_id, status=Status.OK, provenance=HEADS.place, seconds=1.0,
+        trial_id=trial.trial_id,
+        status=Status.OK,
+        provenance=HEADS.place,
+        seconds=1.0,
         measurements=(*measured, lacking),
-    )  # fmt: skip
+    )
     return found, trial, cells, result
 
 
@@ -158,9 +170,11 @@ def test_a_row_has_the_floors_label_for_its_variant() -> None:
     found, _, _, result = finished()
     rows = [row for row in rows_of(found, by_trial([result])) if row["probe"] == "floors"]
     assert [(row["variant"], row["value"], row["status"]) for row in rows] == [
-        ("uniform", 4.0, "ok"), ("unigram", 3.0, "ok"), ("3-gram", 2.0, "ok"),
+        ("uniform", 4.0, "ok"),
+        ("unigram", 3.0, "ok"),
+        ("3-gram", 2.0, "ok"),
         ("5-gram", None, "skipped"),
-    ]  # fmt: skip
+    ]
     assert {row["seed"] for row in rows} == {0}
 
 

@@ -162,8 +162,12 @@ def test_no_parameter_is_touched() -> None:
 
 def test_distances_are_powers_of_two_inside_a_window() -> None:
     assert [distances(n) for n in (1, 2, 3, 64, 65)] == [
-        [], [1], [1, 2], [1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32, 64],
-    ]  # fmt: skip
+        [],
+        [1],
+        [1, 2],
+        [1, 2, 4, 8, 16, 32],
+        [1, 2, 4, 8, 16, 32, 64],
+    ]
 
 
 def test_it_looks_back_in_language_models_only() -> None:

@@ -85,8 +85,10 @@ def test_a_rate_is_judged_by_the_mean_of_two_seeds(
     rate, *scores = searched(trial, tmp_path)
     assert (rate.metric, rate.value) == (LEARNING_RATE, 5e-3)
     assert {each.at: each.value for each in scores} == {
-        "learning_rate=0.002": 3.0, "learning_rate=0.005": 2.0, "learning_rate=0.01": 2.15,
-    }  # fmt: skip
+        "learning_rate=0.002": 3.0,
+        "learning_rate=0.005": 2.0,
+        "learning_rate=0.01": 2.15,
+    }
 
 
 def test_what_diverged_is_a_row_and_all_of_it_a_divergence(
@@ -137,9 +139,15 @@ def tuned(**scale: object) -> Plan:
         Ablation(
             question="How many heads?",
             baseline=Model("language_model", mixer="attention", heads=4),
-            axes=[vary("heads", [1, 4])], tasks=["shakespeare_characters"], probes=["quality"],
+            axes=[vary("heads", [1, 4])],
+            tasks=["shakespeare_characters"],
+            probes=["quality"],
             claim=Claim(
-                "four beat one", metric="bits_per_character", a="heads=4", b="heads=1", by=0.0,
+                "four beat one",
+                metric="bits_per_character",
+                a="heads=4",
+                b="heads=1",
+                by=0.0,
                 source="Vaswani et al. 2017",
             ),
             recipe=Recipe(learning_rate="tuned"),
@@ -147,7 +155,7 @@ def tuned(**scale: object) -> Plan:
                 "quick": Scale(dim=8, depth=1, length=16, steps=30, batch=4, seeds=3, **scale),
             },
         )
-    )  # fmt: skip
+    )
 
 
 def test_every_variant_waits_for_a_search_of_its_own() -> None:

@@ -109,7 +109,7 @@ class Does(nn.Module):
         (lambda x: (x.softmax(-1) * x).sum(1).sort().values.cumsum(0).tril(), 0),
         (lambda x: torch.nn.functional.layer_norm(x, (D,)).masked_fill_(x > 0, 0.0), 0),
     ],
-)  # fmt: skip
+)
 def test_counts_are_those_made_by_hand(work: Callable[[Tensor], object], flops: int) -> None:
     assert counted_flops(Does(work), (1, N, D)) == flops
 

@@ -194,8 +194,9 @@ def second_version(limit: int | str, used: int, droppable: int = 0) -> dict[str,
 
 
 FIRST_VERSION = {
-    "memory.limit_in_bytes": f"{40 * MIB}", "memory.usage_in_bytes": f"{15 * MIB}",
-}  # fmt: skip
+    "memory.limit_in_bytes": f"{40 * MIB}",
+    "memory.usage_in_bytes": f"{15 * MIB}",
+}
 
 
 @pytest.mark.parametrize(

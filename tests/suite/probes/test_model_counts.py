@@ -27,10 +27,13 @@ FORMLESS = "tests.suite.probes.no_formula:Formless"
 
 def trial(task: str, probe: str = "parameters", **model: str) -> Trial:
     ablation = Ablation(
-        question="?", baseline=Model(**{"mixer": "attention", **model}),
-        axes=[vary("depth", [DEPTH, 4])], tasks=[task], probes=[probe],
+        question="?",
+        baseline=Model(**{"mixer": "attention", **model}),
+        axes=[vary("depth", [DEPTH, 4])],
+        tasks=[task],
+        probes=[probe],
         scales={"quick": Scale(dim=DIM, depth=DEPTH, length=LENGTH, steps=1, batch=7)},
-    )  # fmt: skip
+    )
     return plan(ablation).trials[0]
 
 
@@ -143,10 +146,13 @@ def test_a_mixer_without_a_formula_is_no_zero() -> None:
 
 def test_a_mixer_without_a_formula_is_a_skipped_row_that_says_so() -> None:
     ablation = Ablation(
-        question="?", baseline=Model(mixer="conv"), axes=[vary("mixer", ["conv", SILENT])],
-        tasks=["fashion_mnist_patches"], probes=["flops", "parameters"],
+        question="?",
+        baseline=Model(mixer="conv"),
+        axes=[vary("mixer", ["conv", SILENT])],
+        tasks=["fashion_mnist_patches"],
+        probes=["flops", "parameters"],
         scales={"quick": Scale(dim=DIM, depth=1, length=49, steps=1, batch=7)},
-    )  # fmt: skip
+    )
     reasons = {(cell.probe, cell.variant): cell.reason for cell in plan(ablation).cells}
     assert reasons["flops", f"mixer={SILENT}"] == f"{SILENT} defines no flops(length, batch)"
     assert [reason for reason in reasons.values() if reason] == [
@@ -185,10 +191,13 @@ def test_a_hybrid_keeps_the_sum_of_its_layers() -> None:
 def test_what_keeps_no_state_is_a_skipped_row_that_says_why() -> None:
     mixers = ["attention", "lsh_attention", "fnet"]
     ablation = Ablation(
-        question="?", baseline=Model(mixer="attention"), axes=[vary("mixer", mixers)],
-        tasks=["shakespeare_characters", "listops"], probes=["state_bytes"],
+        question="?",
+        baseline=Model(mixer="attention"),
+        axes=[vary("mixer", mixers)],
+        tasks=["shakespeare_characters", "listops"],
+        probes=["state_bytes"],
         scales={"quick": Scale(dim=DIM, depth=1, length=32, steps=1, batch=7)},
-    )  # fmt: skip
+    )
     reasons = {(cell.task, cell.variant): cell.reason for cell in plan(ablation).cells}
     assert reasons["shakespeare_characters", "mixer=attention"] == ""
     assert reasons["shakespeare_characters", "mixer=lsh_attention"] == (
@@ -204,10 +213,13 @@ def test_what_keeps_no_state_is_a_skipped_row_that_says_why() -> None:
 def test_a_state_without_a_formula_is_a_skipped_row() -> None:
     """Of an architecture that steps by itself, and of a user's mixer."""
     ablation = Ablation(
-        question="?", baseline=Model("bytenet"), axes=[vary("depth", [1, 2])], tasks=["reversal"],
+        question="?",
+        baseline=Model("bytenet"),
+        axes=[vary("depth", [1, 2])],
+        tasks=["reversal"],
         probes=["state_bytes", "parameters"],
         scales={"quick": Scale(dim=DIM, depth=1, length=32, steps=1, batch=7)},
-    )  # fmt: skip
+    )
     found = plan(ablation)
     reasons = {cell.reason for cell in found.cells if cell.probe == "state_bytes"}
     assert reasons == {"bytenet defines no state_bytes(length)"}

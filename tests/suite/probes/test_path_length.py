@@ -77,9 +77,17 @@ def test_chains_grow_as_theory_says(name: str, knobs: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "path"),
-    [("attention", 1), ("lstm", 48), ("conv", 47), ("dilated_conv", 6), ("local_attention", 3),
-     ("linformer", 1), ("performer", 1), ("fnet", 1)],
-)  # fmt: skip
+    [
+        ("attention", 1),
+        ("lstm", 48),
+        ("conv", 47),
+        ("dilated_conv", 6),
+        ("local_attention", 3),
+        ("linformer", 1),
+        ("performer", 1),
+        ("fnet", 1),
+    ],
+)
 def test_paths_are_those_of_table_1(name: str, path: int) -> None:
     """A kernel of three reaches one token to either side; 1 + 2 + ... + 32 reach past 47."""
     found = measured(spec(name, LINFORMER.get(name, {}), 48))
@@ -171,8 +179,11 @@ def test_theory_that_says_nothing_or_nonsense_is_skipped_with_the_reason() -> No
 def test_measures_along_lengths_where_growth_shows() -> None:
     places = [(16, True), (LONGEST, True), (2 * LONGEST, True), (64, False)]
     assert [PathLength().measures_at(n, is_along_lengths=along) for n, along in places] == [
-        True, True, False, False,
-    ]  # fmt: skip
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_narrow_mixer_stands_for_a_wide_one() -> None:

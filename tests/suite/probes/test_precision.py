@@ -76,14 +76,18 @@ def test_float32_is_no_part_of_an_id_and_others_are(name: str) -> None:
 
 def test_precisions_as_an_axis_are_timed_apart() -> None:
     axes = [vary("precision", ["float32", "bf16"])]
-    found = plan(make_ablation(axes=axes, probes=["quality", "step_time", "mixer_time"],
-                               scale=SCALE))  # fmt: skip
+    found = plan(
+        make_ablation(axes=axes, probes=["quality", "step_time", "mixer_time"], scale=SCALE)
+    )
     of = [(t.probe, t.precision, t.settled_precision) for t in found.trials]
     assert sorted(of) == [
-        ("mixer_time", "bf16", "bf16"), ("mixer_time", "float32", "float32"),
-        ("quality", "float32", "bf16"), ("quality", "float32", "float32"),
-        ("step_time", "bf16", "bf16"), ("step_time", "float32", "float32"),
-    ]  # fmt: skip
+        ("mixer_time", "bf16", "bf16"),
+        ("mixer_time", "float32", "float32"),
+        ("quality", "float32", "bf16"),
+        ("quality", "float32", "float32"),
+        ("step_time", "bf16", "bf16"),
+        ("step_time", "float32", "float32"),
+    ]
 
 
 def test_tf32_needs_a_gpu_also_where_nothing_is_trained() -> None:

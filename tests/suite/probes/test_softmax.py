@@ -85,9 +85,10 @@ def test_two_keys_by_hand(difference: float) -> None:
 
 def test_one_key_that_takes_all_lets_nothing_through() -> None:
     found = Attended(
-        weights=torch.tensor([[0.0, 1.0, 0.0]]), gradient=torch.tensor([[1.0, 2.0, 4.0]]),
+        weights=torch.tensor([[0.0, 1.0, 0.0]]),
+        gradient=torch.tensor([[1.0, 2.0, 4.0]]),
         visible=torch.ones(1, 3, dtype=torch.bool),
-    )  # fmt: skip
+    )
     assert (found.entropy(), found.score_gradient()) == (0.0, 0.0)
 
 
@@ -171,9 +172,11 @@ def test_equal_scores_are_one_and_one() -> None:
 def test_unscaled_products_of_wide_keys_start_saturated_and_scaled_ones_do_not() -> None:
     """Vaswani et al. 2017, section 3.2.1: it is the width that does it, and the scale mends it."""
     for key_dim, scale, low, high in (
-        (8, "1/sqrt(d)", 0.8, 1.0), (512, "1/sqrt(d)", 0.8, 1.0), (8, "none", 0.5, 0.9),
+        (8, "1/sqrt(d)", 0.8, 1.0),
+        (512, "1/sqrt(d)", 0.8, 1.0),
+        (8, "none", 0.5, 0.9),
         (512, "none", 0.0, 0.3),
-    ):  # fmt: skip
+    ):
         for each in looked_at(heads=1, key_dim=key_dim, value_dim=16, scale=scale):
             assert low < each.score_gradient() < high, (key_dim, scale)
             assert (each.entropy() < 0.2) == (high == 0.3)

@@ -22,8 +22,10 @@ from suite.timing.clock import CpuClock
 from tests.suite.probes.conftest import TWO_WORKERS, by_subject
 
 TRAINING, FORWARD, BACKWARD = (
-    "training_step_seconds", "forward_seconds", "forward_backward_seconds",
-)  # fmt: skip
+    "training_step_seconds",
+    "forward_seconds",
+    "forward_backward_seconds",
+)
 
 
 pytestmark = pytest.mark.usefixtures("brief")
@@ -32,10 +34,13 @@ pytestmark = pytest.mark.usefixtures("brief")
 @pytest.fixture
 def trial() -> Trial:
     ablation = Ablation(
-        question="?", baseline=Model(mixer="attention"), axes=[vary("depth", [1, 2, 4])],
-        tasks=["shakespeare_characters"], probes=["step_time"],
+        question="?",
+        baseline=Model(mixer="attention"),
+        axes=[vary("depth", [1, 2, 4])],
+        tasks=["shakespeare_characters"],
+        probes=["step_time"],
         scales={"quick": Scale(dim=8, depth=1, length=16, steps=5, batch=4, seeds=1)},
-    )  # fmt: skip
+    )
     (only,) = plan(ablation).trials
     return only
 

@@ -30,8 +30,11 @@ def test_the_number_is_the_last_point_of_qualitys_curve(trials: dict[str, Trial]
     assert isinstance(state, TrainedState)
     assert isinstance(only, Measurement)
     assert (only.metric, only.value, only.unit, only.better) == (
-        "validation_accuracy", points[-1].value, "1", "higher",
-    )  # fmt: skip
+        "validation_accuracy",
+        points[-1].value,
+        "1",
+        "higher",
+    )
 
 
 def test_workers_are_refused_with_a_reason(trials: dict[str, Trial]) -> None:

@@ -65,9 +65,11 @@ def _spelt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(**changes: Any) -> Plan:
     fields: dict[str, Any] = {
-        "baseline": Model("seq2seq"), "tasks": [Spelt.name], "axes": [vary("beam", [1, 3])],
+        "baseline": Model("seq2seq"),
+        "tasks": [Spelt.name],
+        "axes": [vary("beam", [1, 3])],
         "probes": ["quality", "written_scores"],
-    }  # fmt: skip
+    }
     scale = {"length": 8, "batch": 10, "steps": 15, "learning_rate": 1e-2, "num_evaluations": 1}
     return plan(make_ablation(**(fields | changes), scale=scale), seeds=1)
 
@@ -314,9 +316,17 @@ def test_what_cannot_be_scored_is_refused_while_planning() -> None:
     assert "written text" in skipped[Reversal.name]
     assert skipped[Spelt.name] == ""
     silent = ModelSpec(
-        architecture="classifier", mixer="attention", knobs={}, position="none", dim=8, depth=1,
-        length=8, input_kind="tokens", input_size=8, output_size=8,
-    )  # fmt: skip
+        architecture="classifier",
+        mixer="attention",
+        knobs={},
+        position="none",
+        dim=8,
+        depth=1,
+        length=8,
+        input_kind="tokens",
+        input_size=8,
+        output_size=8,
+    )
     assert of.why_not(silent, None) == "a classifier does not write its own next token"
 
 

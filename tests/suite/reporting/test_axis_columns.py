@@ -28,9 +28,13 @@ from suite.tracking.run_fields import trial_params
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 HERE = Provenance(
-    commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    commit="abc",
+    device="a CPU",
+    num_threads=1,
+    num_cpus=1.0,
+    num_gpus=0.0,
     versions={"torch": "2.11"},
-)  # fmt: skip
+)
 NET = '''"""A network with a text, a bool and a number that may be missing."""
 
 from dataclasses import dataclass
@@ -73,7 +77,10 @@ def _measured(planned: Plan) -> Sweep:
     """With a result of every trial: its place in the plan."""
     results = [
         Result(
-            trial_id=trial.trial_id, status=Status.OK, provenance=HERE, seconds=1.0,
+            trial_id=trial.trial_id,
+            status=Status.OK,
+            provenance=HERE,
+            seconds=1.0,
             measurements=(
                 Measurement(
                     metric="bits_per_character", value=float(place), unit="bit", better="lower"
@@ -81,7 +88,7 @@ def _measured(planned: Plan) -> Sweep:
             ),
         )
         for place, trial in enumerate(planned.trials)
-    ]  # fmt: skip
+    ]
     return sweep_of(planned, by_trial(results))
 
 
@@ -89,9 +96,13 @@ def _measured(planned: Plan) -> Sweep:
 def crossed(write_ablation: WriteAblation) -> Plan:
     axes = f'[vary("kernels", {TEXTS!r}), vary("width", [8, 16])]'
     path = _own(
-        write_ablation, "texts_net", axes=axes, combine='"cross"', probes='["quality"]',
+        write_ablation,
+        "texts_net",
+        axes=axes,
+        combine='"cross"',
+        probes='["quality"]',
         baseline='Model("texts_net:Net")',
-    )  # fmt: skip
+    )
     return plan(path, seeds=1)
 
 
@@ -149,9 +160,12 @@ def test_the_frames_are_read_again(crossed: Plan, tmp_path: Path) -> None:
 
 def test_each_type_stays_itself(write_ablation: WriteAblation, tmp_path: Path) -> None:
     path = _own(
-        write_ablation, "types_net", probes='["quality"]', baseline='Model("types_net:Net")',
+        write_ablation,
+        "types_net",
+        probes='["quality"]',
+        baseline='Model("types_net:Net")',
         axes='[vary("gate", [False, True]), vary("scale", [None, -1.0, 0.5])]',
-    )  # fmt: skip
+    )
     planned = plan(path, seeds=1)
     home = render(planned.about.ablation, [_measured(planned)], tmp_path).parent
     columns = ["variant", "axis_gate", "axis_scale"]
@@ -180,10 +194,13 @@ def test_what_a_variant_does_not_set_is_as_in_its_own_model() -> None:
 
 def test_two_variants_of_one_label_are_refused(write_ablation: WriteAblation) -> None:
     path = _own(
-        write_ablation, "twin_net", baseline='Model("twin_net:Net")', combine='"first_with_each"',
+        write_ablation,
+        "twin_net",
+        baseline='Model("twin_net:Net")',
+        combine='"first_with_each"',
         probes='["quality"]',
         axes='[vary("kernels", ["5", "5, gate=true"]), vary("gate", [True])]',
-    )  # fmt: skip
+    )
     with pytest.raises(SpecError, match="two variants would both be called 'kernels=5, gate=true'"):
         plan(path, seeds=1)
 
@@ -191,9 +208,12 @@ def test_two_variants_of_one_label_are_refused(write_ablation: WriteAblation) ->
 def test_options_of_a_command_respect_quotes(write_ablation: WriteAblation) -> None:
     assert parsed(['kernels="3, 7",3']) == {"kernels": ("3, 7", "3")}
     path = _own(
-        write_ablation, "quoted_net", probes='["quality"]', baseline='Model("quoted_net:Net")',
+        write_ablation,
+        "quoted_net",
+        probes='["quality"]',
+        baseline='Model("quoted_net:Net")',
         axes='[vary("width", [8])]',
-    )  # fmt: skip
+    )
     (planned,) = plans_of([path], scale="quick", seeds=1, options=['kernels="3, 7",3', "width=4"])
     values = planned.about.axis_values.values()
     assert [each["kernels"] for each in values] == ["3", "3", "3, 7"]

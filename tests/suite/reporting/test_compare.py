@@ -75,12 +75,21 @@ def test_a_name_is_a_commit_an_environment_or_a_part_of_a_device(case: str) -> N
 
 
 def test_the_scale_is_the_largest_that_both_have_or_the_one_asked_for() -> None:
-    own = (SWEEPS[0], sweep("standard", rows("bits", [5.0], commit=OLD),
-                            rows("bits", [6.0], commit=NEW, variant="heads=1")))  # fmt: skip
+    own = (
+        SWEEPS[0],
+        sweep(
+            "standard",
+            rows("bits", [5.0], commit=OLD),
+            rows("bits", [6.0], commit=NEW, variant="heads=1"),
+        ),
+    )
     assert [one[2:] for one in two(OLD, NEW, own=own)] == [("standard", 1), ("standard", 1)]
     assert two(OLD, NEW, "quick", own) == [OLD_ROWS, NEW_ROWS]
-    with pytest.raises(SpecError, match=r"no scale 'standard' in common; commit abcd11112222 has "
-                       r"results at quick, standard, commit abce33334444 at quick\."):  # fmt: skip
+    with pytest.raises(
+        SpecError,
+        match=r"no scale 'standard' in common; commit abcd11112222 has "
+        r"results at quick, standard, commit abce33334444 at quick\.",
+    ):
         two(OLD, NEW, "standard")
 
 

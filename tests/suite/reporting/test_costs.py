@@ -26,9 +26,12 @@ ON_HALF_A_CARD = replace(HEADS.place, num_gpus=0.5)
 
 def took(trial_id: str, seconds: float, joules: float | None) -> Result:
     return Result(
-        trial_id=trial_id, status=Status.OK, provenance=ON_HALF_A_CARD, seconds=seconds,
+        trial_id=trial_id,
+        status=Status.OK,
+        provenance=ON_HALF_A_CARD,
+        seconds=seconds,
         joules=joules,
-    )  # fmt: skip
+    )
 
 
 def test_a_variant_has_its_own_trials_and_what_several_share_stands_apart() -> None:
@@ -39,8 +42,9 @@ def test_a_variant_has_its_own_trials_and_what_several_share_stands_apart() -> N
     floors = next(t for t in planned.trials if t.probe == "floors")
     results = [
         *(took(t.trial_id, 3600.0, 5.0 if t.seed else None) for t in own),
-        took(timing.trial_id, 7200.0, 8.0), took(floors.trial_id, 1800.0, None),
-    ]  # fmt: skip
+        took(timing.trial_id, 7200.0, 8.0),
+        took(floors.trial_id, 1800.0, None),
+    ]
     found = {each.name: each for each in costs_of(planned, by_trial(results))}
     assert list(found) == [*planned.about.variants, "floors", SEVERAL]
     for variant in planned.about.variants:

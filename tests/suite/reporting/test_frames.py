@@ -24,9 +24,13 @@ from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from tests.suite.small_ablation import make_ablation
 
 HERE = Provenance(
-    commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    commit="abc",
+    device="a CPU",
+    num_threads=1,
+    num_cpus=1.0,
+    num_gpus=0.0,
     versions={"torch": "2.11"},
-)  # fmt: skip
+)
 BLEU = Measurement(metric="bleu", value=0.0, unit="BLEU", better="higher")
 THERE = replace(HERE, device="another CPU")
 
@@ -46,37 +50,55 @@ def _trial(planned: Plan, probe: str, heads: int | None = None) -> Trial:
 
 
 def _quality(trial: Trial, value: float, **changes: object) -> Result:
-    measurement = Measurement(
-        metric="bits_per_character", value=value, unit="bit", better="lower"
-    )  # fmt: skip
+    measurement = Measurement(metric="bits_per_character", value=value, unit="bit", better="lower")
     point = Point(
-        metric="validation_bits_per_character", step=2, flops=1e6, value=3.0, unit="bit",
+        metric="validation_bits_per_character",
+        step=2,
+        flops=1e6,
+        value=3.0,
+        unit="bit",
         better="lower",
-    )  # fmt: skip
+    )
     result = Result(
-        trial_id=trial.trial_id, status=Status.OK, provenance=HERE, seconds=1.0,
-        measurements=(measurement,), points=(point,),
-    )  # fmt: skip
+        trial_id=trial.trial_id,
+        status=Status.OK,
+        provenance=HERE,
+        seconds=1.0,
+        measurements=(measurement,),
+        points=(point,),
+    )
     return replace(result, **changes)  # type: ignore[arg-type]
 
 
 STEP_TIMES = (
-    "forward_seconds", "forward_backward_seconds", "training_step_seconds",
-    "training_tokens_per_second", "prefill_tokens_per_second",
-)  # fmt: skip
+    "forward_seconds",
+    "forward_backward_seconds",
+    "training_step_seconds",
+    "training_tokens_per_second",
+    "prefill_tokens_per_second",
+)
 
 
 def _timing(trial: Trial, provenance: Provenance, *seconds: float) -> Result:
     return Result(
-        trial_id=trial.trial_id, status=Status.OK, provenance=provenance, seconds=1.0,
+        trial_id=trial.trial_id,
+        status=Status.OK,
+        provenance=provenance,
+        seconds=1.0,
         measurements=tuple(
             Measurement(
-                metric="training_step_seconds", value=value, unit="s", better="lower",
-                subject=index, at="length=8", spread_low=value / 2, spread_high=value * 2,
+                metric="training_step_seconds",
+                value=value,
+                unit="s",
+                better="lower",
+                subject=index,
+                at="length=8",
+                spread_low=value / 2,
+                spread_high=value * 2,
             )
             for index, value in enumerate(seconds)
         ),
-    )  # fmt: skip
+    )
 
 
 def test_every_row_has_every_column(planned: Plan) -> None:
@@ -93,8 +115,10 @@ def test_an_impossible_cell_is_there_before_anything_ran(planned: Plan) -> None:
     ]
     assert {row["reason"] for row in rows} == {"attention: heads=3 does not divide dim=16"}
     assert {(row["value"], row["environment_id"], row["unit"]) for row in rows} == {
-        (None, "", "bit"), (None, "", "s"), (None, "", "tokens/s"),
-    }  # fmt: skip
+        (None, "", "bit"),
+        (None, "", "s"),
+        (None, "", "tokens/s"),
+    }
 
 
 def test_a_number_stands_at_its_variant(planned: Plan) -> None:
@@ -103,8 +127,12 @@ def test_a_number_stands_at_its_variant(planned: Plan) -> None:
     assert set(rows) == {"heads=1"}
     row = rows["heads=1"]
     assert (row["value"], row["unit"], row["better"], row["status"], row["seed"]) == (
-        2.5, "bit", "lower", "ok", 0,
-    )  # fmt: skip
+        2.5,
+        "bit",
+        "lower",
+        "ok",
+        0,
+    )
     assert (row["device"], row["commit"]) == ("a CPU", "abc")
     assert row["environment_id"] == HERE.environment_id
 
@@ -181,12 +209,15 @@ def test_specimens_of_several_probes_stand_together() -> None:
     )
     done = [
         Result(
-            trial_id=trial.trial_id, status=Status.OK, provenance=HERE, seconds=1.0,
+            trial_id=trial.trial_id,
+            status=Status.OK,
+            provenance=HERE,
+            seconds=1.0,
             specimens=_seen(trial.probe),
         )
         for trial in planned.trials
         if trial.seed == 0
-    ]  # fmt: skip
+    ]
     (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
     both = (*_seen("quality"), *_seen("training_score"))
     assert shown == {"heads=1": both, "heads=4": both}
@@ -203,9 +234,10 @@ def test_images_that_variants_share_stand_at_the_first_of_them_alone() -> None:
     ]
     (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
     assert shown == {
-        "heads=1": (images, *_seen("x")), "heads=2": _seen("x"),
+        "heads=1": (images, *_seen("x")),
+        "heads=2": _seen("x"),
         "heads=4": (others[4], *_seen("x")),
-    }  # fmt: skip
+    }
 
 
 def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> None:
@@ -224,11 +256,9 @@ def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> 
 def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them() -> None:
     rates = [index / 1000 for index in range(1, 41)]
     wide = plan(
-        make_ablation(
-            axes=[vary("learning_rate", rates)], scale={"learning_rate": 0.04}
-        ),
+        make_ablation(axes=[vary("learning_rate", rates)], scale={"learning_rate": 0.04}),
         seeds=1,
-    )  # fmt: skip
+    )
     done = by_trial(_quality(trial, 2.0, specimens=_seen("x")) for trial in wide.trials)
     shown = about_with_provenance(wide, done).specimens["shakespeare_characters"]
     assert list(shown) == [*wide.about.variants[:23], wide.about.baseline]

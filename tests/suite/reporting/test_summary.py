@@ -48,10 +48,11 @@ def test_a_verdict_and_a_mean_a_variant(finished: FinishedSweep) -> None:
 
 def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None:
     results = [
-        result if trial.subjects[0].knobs["heads"] == 1
+        result
+        if trial.subjects[0].knobs["heads"] == 1
         else replace(result, status=Status.OUT_OF_MEMORY, measurements=(), reason="too large")
         for trial, result in zip(finished.plan.trials, finished.results, strict=True)
-    ]  # fmt: skip
+    ]
     found = findings_of(sweep_of(finished.plan, by_trial(results)))
     one, *others = found.variants
     assert (one.coverage, one.metrics["bits_per_character"]) == ("3 of 3", pytest.approx(2.71))
@@ -99,23 +100,31 @@ def test_the_end_of_a_run_explains_its_marks(finished: FinishedSweep) -> None:
 def test_the_end_of_a_run_says_from_which_length_a_mixer_is_faster() -> None:
     """Times of n^2 / 32 and n with a little noise, so that they are equal at 32."""
     ablation = make_ablation(
-        axes=[vary("mixer", ["attention", "fnet"])], baseline=Model(mixer="attention"),
-        probes=["mixer_time"], scale={"lengths": [8, 16, 64, 128]},
-    )  # fmt: skip
+        axes=[vary("mixer", ["attention", "fnet"])],
+        baseline=Model(mixer="attention"),
+        probes=["mixer_time"],
+        scale={"lengths": [8, 16, 64, 128]},
+    )
     planned = plan(ablation, seeds=3)
     results = [
         Result(
-            trial_id=trial.trial_id, status=Status.OK, seconds=1.0, provenance=HEADS.place,
+            trial_id=trial.trial_id,
+            status=Status.OK,
+            seconds=1.0,
+            provenance=HEADS.place,
             measurements=tuple(
                 Measurement(
-                    metric="forward_seconds", unit="s", better="lower", subject=index,
+                    metric="forward_seconds",
+                    unit="s",
+                    better="lower",
+                    subject=index,
                     value=seconds * (1 + 0.01 * trial.seed * index),
                 )
                 for index, seconds in enumerate((trial.length**2 / 32e6, trial.length / 1e6))
             ),
         )
         for trial in planned.trials
-    ]  # fmt: skip
+    ]
     (line,) = summary_lines(sweep_of(planned, by_trial(results)))
     begin = "crossover: mixer=fnet is faster than mixer=attention from so many tokens on: forward "
     assert line.startswith(begin)

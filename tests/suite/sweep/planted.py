@@ -157,8 +157,7 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     ),
     "a tag changed": (
         lambda f: f.store(
-            "UPDATE tags SET value = 'error' WHERE key = 'bakeoff.status' AND "
-            f"run_uuid = {CHILD}"
+            f"UPDATE tags SET value = 'error' WHERE key = 'bakeoff.status' AND run_uuid = {CHILD}"
         ),
         "shows the tag bakeoff.status as 'error', not 'ok'",
     ),
@@ -178,11 +177,13 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         "in the store is not what the journal gives",
     ),
     "a variant deleted": (
-        lambda f: f.store(DELETE.replace("CHILD", VARIANT)), "the variant heads=",
+        lambda f: f.store(DELETE.replace("CHILD", VARIANT)),
+        "the variant heads=",
     ),
     "a variant doubled": (lambda f: f.store(*_doubled(VARIANT)), "the variant heads="),
     "the parent doubled": (
-        lambda f: f.store(*_doubled(PARENT)), "the parent is in the store 2 times",
+        lambda f: f.store(*_doubled(PARENT)),
+        "the parent is in the store 2 times",
     ),
     "the parent deleted": (
         lambda f: f.store(DELETE.replace("CHILD", PARENT)),
@@ -197,7 +198,8 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store is not"),
     "lines truncated": (_truncate("journal.jsonl.gz"), "journal.jsonl.gz in the store is not"),
     "a file deleted": (
-        lambda f: f.artifact("journal.jsonl.gz").unlink(), "has no journal.jsonl.gz",
+        lambda f: f.artifact("journal.jsonl.gz").unlink(),
+        "has no journal.jsonl.gz",
     ),
     "a file cut off while it was sent": (
         lambda f: f.store(
@@ -206,15 +208,19 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         "curves.parquet in the store is not",
     ),
     "all artifacts deleted": (
-        lambda f: shutil.rmtree(f.out / "artifacts"), "has no results.parquet",
-        "has no curves.parquet", "has no journal.jsonl.gz", "report/figures/",
+        lambda f: shutil.rmtree(f.out / "artifacts"),
+        "has no results.parquet",
+        "has no curves.parquet",
+        "has no journal.jsonl.gz",
+        "report/figures/",
     ),
     "a report altered": (
         lambda f: (f.out / "reports" / SWEEP.name / "report.md").write_text("All is well."),
         "report.md is not what the store gives",
     ),
     "a report deleted": (
-        lambda f: shutil.rmtree(f.out / "reports"), "there is no report",
+        lambda f: shutil.rmtree(f.out / "reports"),
+        "there is no report",
     ),
     "a report altered in the store": (
         lambda f: f.artifact("report/report.md").write_text("All is well."),
@@ -224,8 +230,10 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         lambda f: f.journal(
             "DELETE FROM results WHERE trial_id = (SELECT trial_id FROM results LIMIT 1)"
         ),
-        "is in the store, not in the journal", "results.parquet of the store is not what",
-        "curves.parquet of the store is not what", "journal.jsonl.gz of the store is not what",
+        "is in the store, not in the journal",
+        "results.parquet of the store is not what",
+        "curves.parquet of the store is not what",
+        "journal.jsonl.gz of the store is not what",
     ),
     "a row of the journal altered": (alter_row, "is not what was written, by its SHA-256"),
     "a row of the journal garbled": (
@@ -237,10 +245,12 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         *(["is not what was written, by its SHA-256"] * 9),
     ),
     "the journal's plan lost": (
-        lambda f: f.journal("DELETE FROM sweeps"), "the sweep is in the store, not in the journal",
+        lambda f: f.journal("DELETE FROM sweeps"),
+        "the sweep is in the store, not in the journal",
     ),
     "the journal deleted": (
-        lambda f: (f.out / "journal.db").unlink(), "there is no journal at",
+        lambda f: (f.out / "journal.db").unlink(),
+        "there is no journal at",
     ),
     "the store deleted": (lambda f: f.database.unlink(), "there is no store at"),
-}  # fmt: skip
+}

@@ -83,9 +83,11 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
     (work.path / f"{module}.py").write_text(MIXERS)
     (work.path / "driver").write_text(str(os.getpid()))
     return work.ablation(
-        mixer=f"{module}:Good", axis="mixer", values=[f"{module}:Good", f"{module}:StillWorks"],
+        mixer=f"{module}:Good",
+        axis="mixer",
+        values=[f"{module}:Good", f"{module}:StillWorks"],
         **fields,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -195,10 +197,12 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         yield Started(trial.trial_id, "here")
         yield Finished(
             Result(
-                trial_id=trial.trial_id, status=Status.ERROR if is_timing else Status.OK,
-                provenance=provenance(resources), seconds=0.0,
+                trial_id=trial.trial_id,
+                status=Status.ERROR if is_timing else Status.OK,
+                provenance=provenance(resources),
+                seconds=0.0,
             )
-        )  # fmt: skip
+        )
 
     monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
     monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
@@ -221,9 +225,13 @@ def test_a_seed_of_everything_comes_before_the_next_and_no_failure_is_tried_twic
     assert {each.attempt for each in begun} == {1}
     order = [(trials[each.trial_id].probe, trials[each.trial_id].seed) for each in begun]
     assert order == [
-        ("quality", 0), ("quality", 0), ("step_time", 0),
-        ("quality", 1), ("quality", 1), ("step_time", 1),
-    ]  # fmt: skip
+        ("quality", 0),
+        ("quality", 0),
+        ("step_time", 0),
+        ("quality", 1),
+        ("quality", 1),
+        ("step_time", 1),
+    ]
 
 
 @pytest.mark.ray
@@ -231,9 +239,12 @@ def test_a_seed_of_everything_comes_before_the_next_and_no_failure_is_tried_twic
 def test_on_ray_what_runs_is_ended_too(work: Workplace) -> None:
     mixers = work.mixers("mixers_cut_ray", pause=60.0)
     file = work.ablation(
-        mixer=f"{mixers}:Good", axis="mixer", values=[f"{mixers}:Slow", f"{mixers}:Good"],
-        probes=["parameters", "quality"], seeds=1,
-    )  # fmt: skip
+        mixer=f"{mixers}:Good",
+        axis="mixer",
+        values=[f"{mixers}:Slow", f"{mixers}:Good"],
+        probes=["parameters", "quality"],
+        seeds=1,
+    )
     begun = time.monotonic()
     done = work.bakeoff("run", file, "--time-limit", "30")
     assert time.monotonic() - begun < 30 + 15  # Ray shuts down, and the report is made

@@ -145,9 +145,11 @@ def test_a_variant_that_fails_is_a_row_and_disturbs_nobody(work: Workplace, faul
     status, code, reason = FAULTS[fault]
     mixers = work.mixers(f"mixers_{fault.lower()}")
     file = work.ablation(
-        mixer=f"{mixers}:Good", axis="mixer", values=[f"{mixers}:{fault}", f"{mixers}:Good"],
+        mixer=f"{mixers}:Good",
+        axis="mixer",
+        values=[f"{mixers}:{fault}", f"{mixers}:Good"],
         probes=["quality"],
-    )  # fmt: skip
+    )
     assert exit_code(work, file) == code
     assert statuses(work) == {status: 2, Status.OK: 2}
     failed = [row for row in rows(work) if row["variant"].endswith(fault)]
@@ -174,9 +176,12 @@ def test_a_failure_runs_again_and_a_finding_does_not(work: Workplace) -> None:
 def test_fail_fast_stops_and_the_next_run_continues(work: Workplace) -> None:
     mixers = work.mixers("mixers_fast")
     file = work.ablation(
-        mixer=f"{mixers}:Raises", axis="mixer", values=[f"{mixers}:Raises", f"{mixers}:Good"],
-        probes=["quality"], seeds=3,
-    )  # fmt: skip
+        mixer=f"{mixers}:Raises",
+        axis="mixer",
+        values=[f"{mixers}:Raises", f"{mixers}:Good"],
+        probes=["quality"],
+        seeds=3,
+    )
     outcome = run(file, options=inline(work, fail_fast=True))
     assert (outcome.num_run, outcome.num_failed, outcome.num_missing) == (1, 1, 5)
     assert outcome.num_failed_beside == 0
@@ -239,9 +244,11 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_continued(
 
 
 def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
-    work: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    work: Workplace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Its report is that of the store; see test_lone_box.py for machines that have less still."""
     file, away = work.ablation(probes=["quality"]), tmp_path / "away"
     with monkeypatch.context() as patch:

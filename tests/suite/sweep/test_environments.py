@@ -81,9 +81,12 @@ def environments(out: Path, trial: Trial) -> set[str]:
 @pytest.mark.parametrize("seconds", [None, 600.0], ids=["to the end", "with a limit"])
 @pytest.mark.parametrize("num_done", [1, 2])
 def test_where_the_nodes_of_earlier_timings_are_gone_all_are_made_anew(
-    planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_done: int,
+    planned: Plan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    num_done: int,
     seconds: float | None,
-) -> None:  # fmt: skip
+) -> None:
     out, cluster = tmp_path / "out", Cluster(NEW)
     deadline = None if seconds is None else Deadline(seconds)  # begun now, not at collection
     out.mkdir()
@@ -116,9 +119,10 @@ def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings
     planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = replace(
-        planned, about=replace(planned.about, ablation="other"),
+        planned,
+        about=replace(planned.about, ablation="other"),
         resources=Resources(num_cpus=2, num_threads=2),
-    )  # fmt: skip
+    )
     out = tmp_path / "out"
 
     def ended_here(

@@ -133,9 +133,13 @@ def test_a_failure_is_counted_or_told_beside_a_finding_of_elsewhere(
 ) -> None:
     first, *others = OURS.results
     failure = replace(
-        first, status=Status.ERROR, reason="it broke", measurements=(), points=(),
+        first,
+        status=Status.ERROR,
+        reason="it broke",
+        measurements=(),
+        points=(),
         provenance=replace(first.provenance, device="another machine"),
-    )  # fmt: skip
+    )
     with Journal(tmp_path / "journal.db") as journal:
         planned = journal.keep_plan(OURS.plan)
         for result in [*others, failure, *([first] if has_finding else [])]:

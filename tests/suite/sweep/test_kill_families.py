@@ -138,10 +138,14 @@ def test_driver_and_workers_are_killed_at_every_stage(
 ) -> None:
     work = Workplace(tmp_path)
     stages: list[tuple[Moment, Moment | None]] = [
-        (while_starting, None), (after_results(1), None), (after_results(5), after_results(2)),
-        (after_results(8), None), (after_results(17), after_results(14)), (after_results(24), None),
+        (while_starting, None),
+        (after_results(1), None),
+        (after_results(5), after_results(2)),
+        (after_results(8), None),
+        (after_results(17), after_results(14)),
+        (after_results(24), None),
         (while_reporting, None),
-    ]  # fmt: skip
+    ]
     done: dict[str, int] = {}
     for moment, of_workers in stages:
         killed(work, file, moment, of_workers)

@@ -34,9 +34,17 @@ from tests.workplace import Workplace
 ROOT = Path(suite.__file__).parents[1]
 HAS = ("torch", "numpy", "pandas", "scipy", "typer", "rich", "pydantic")
 LACKS = (
-    "ray", "mlflow", "deepspeed", "pyarrow", "matplotlib", "jinja2", "safetensors", "sklearn",
-    "psutil", "sacrebleu",
-)  # fmt: skip
+    "ray",
+    "mlflow",
+    "deepspeed",
+    "pyarrow",
+    "matplotlib",
+    "jinja2",
+    "safetensors",
+    "sklearn",
+    "psutil",
+    "sacrebleu",
+)
 BLOCKER = f"""
 import sys
 for name in {LACKS}:
@@ -91,11 +99,26 @@ def run_lonely(
 ) -> subprocess.CompletedProcess[str]:
     """`bakeoff run` as it is typed there, in a folder that holds nothing of ours."""
     return subprocess.run(
-        [*python, "-m", "suite.cli", "run", file, "--executor", "inline", "--time-limit", limit,
-         "--out", str(out)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}, cwd=Path(file).parent,
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+        [
+            *python,
+            "-m",
+            "suite.cli",
+            "run",
+            file,
+            "--executor",
+            "inline",
+            "--time-limit",
+            limit,
+            "--out",
+            str(out),
+        ],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+        cwd=Path(file).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
 
 
 def refuse_more_than_one_file(done: subprocess.CompletedProcess[str], out: Path) -> None:
@@ -162,8 +185,11 @@ def test_a_file_that_was_cut_by_the_limit_is_recorded_elsewhere(
     plan, results = kept(away / "journal.db")
     probes = {trial.trial_id: (trial.probe, trial.seed) for trial in plan.trials}
     assert Counter(probes[result.trial_id] for result in results) == {
-        ("quality", 0): 2, ("parameters", 0): 2, ("flops", 0): 2, ("step_time", 0): 1,
-    }  # fmt: skip
+        ("quality", 0): 2,
+        ("parameters", 0): 2,
+        ("flops", 0): 2,
+        ("step_time", 0): 1,
+    }
     outcome = record(away / "journal.db", work.out)
     assert (outcome.num_run, outcome.num_missing) == (7, 3)
 

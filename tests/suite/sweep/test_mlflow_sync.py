@@ -148,9 +148,13 @@ def caught_up(store: FakeStore) -> Iterator[tuple[EventLog, MlflowSync, Journal]
 def result(trial: Trial, status: Status = Status.OK, place: Provenance = HERE) -> Result:
     number = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
     return Result(
-        trial_id=trial.trial_id, status=status, provenance=place, seconds=1.0,
-        measurements=(number,) if status is Status.OK else (), points=(POINT,),
-    )  # fmt: skip
+        trial_id=trial.trial_id,
+        status=status,
+        provenance=place,
+        seconds=1.0,
+        measurements=(number,) if status is Status.OK else (),
+        points=(POINT,),
+    )
 
 
 def events(trial: Trial, status: Status = Status.OK) -> list[Event]:

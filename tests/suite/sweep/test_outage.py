@@ -37,11 +37,21 @@ class Server:
 
     def start(self) -> None:
         command = [
-            sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port",
-            str(self.port), "--workers", "1", "--backend-store-uri",
-            f"sqlite:///{self.folder / 'server.db'}", "--artifacts-destination",
+            sys.executable,
+            "-m",
+            "mlflow",
+            "server",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--workers",
+            "1",
+            "--backend-store-uri",
+            f"sqlite:///{self.folder / 'server.db'}",
+            "--artifacts-destination",
             str(self.folder / "server"),
-        ]  # fmt: skip
+        ]
         self.process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )

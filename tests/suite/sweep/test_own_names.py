@@ -19,9 +19,12 @@ WIDER, DEEPER = "Is wider better?", "Is wider better, or deeper?"
 
 def _asking(question: str, widths: list[int]) -> suite.Ablation:
     return make_ablation(
-        question=question, name=None, probes=["parameters"], axes=[suite.vary("dim", widths)],
+        question=question,
+        name=None,
+        probes=["parameters"],
+        axes=[suite.vary("dim", widths)],
         scale={"seeds": 1},
-    )  # fmt: skip
+    )
 
 
 def test_each_question_is_recorded_and_reported_under_its_own_name(work: Workplace) -> None:
@@ -42,8 +45,7 @@ def test_each_question_is_recorded_and_reported_under_its_own_name(work: Workpla
         assert question in page
         assert 'suite.run(ABLATION, scale="quick")' in page
     texts = [_variants(out, name) for name in names]
-    assert texts == [{"dim=8", "dim=16"},
-                     {"dim=16", "dim=32"}]  # fmt: skip
+    assert texts == [{"dim=8", "dim=16"}, {"dim=16", "dim=32"}]
     assert differences(out, None).differences == ()
 
 

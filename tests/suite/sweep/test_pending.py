@@ -78,8 +78,9 @@ def test_a_timing_is_done_by_a_result_from_here(planned: Plan) -> None:
 def test_a_sweep_on_a_cluster_keeps_to_the_environment_of_its_timings(planned: Plan) -> None:
     first, second = [trial.trial_id for trial in planned.trials if trial.probe == "step_time"]
     done = {trial.trial_id: {"anywhere"} for trial in planned.trials} | {
-        first: {"gpu", "cpu"}, second: {"gpu"},
-    }  # fmt: skip
+        first: {"gpu", "cpu"},
+        second: {"gpu"},
+    }
     assert environment_of_most([planned], done, planned.resources) == "gpu"
     assert environment_of_most([planned], done, Resources(num_cpus=7)) == ""
     assert pending_work([planned], done, at("gpu")).num_trials == 0

@@ -51,9 +51,13 @@ BLOCKS = "def scale_by(x):\n    return x\n"
 def folder(tmp_path: Path, store_tables: Path) -> Path:
     """The user's folder, which holds names of ours too."""
     texts = {
-        "own_exp.py": EXP, "own_blocks.py": BLOCKS, "words.txt": "one", "undeclared.txt": "two",
-        "suite.py": "1 / 0", "ablations.py": "1 / 0",
-    }  # fmt: skip
+        "own_exp.py": EXP,
+        "own_blocks.py": BLOCKS,
+        "words.txt": "one",
+        "undeclared.txt": "two",
+        "suite.py": "1 / 0",
+        "ablations.py": "1 / 0",
+    }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     for name in ("models", "reports"):
@@ -107,9 +111,13 @@ def test_a_declared_file_that_is_edited_ends_later_trials(folder: Path) -> None:
 def printed(folder: Path, code: str) -> str:
     """What a program prints in the folder, which comes first on its import path."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-    )  # fmt: skip
+    )
     return (done.stdout + done.stderr).strip()
 
 

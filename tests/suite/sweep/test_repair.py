@@ -60,10 +60,17 @@ def folder(whole: Path, tmp_path: Path) -> Folder:
 
 FAST = ("the journal deleted", "the store deleted", "a row of the journal altered")
 FOUND = (  # of each kind one; the slow tests repair all
-    "a run deleted", "a run doubled", "another result", "a run left open", "the parent deleted",
-    "a row of the journal lost", "a report altered", "a report deleted",
-    "a variant's number changed", "a variant deleted",
-)  # fmt: skip
+    "a run deleted",
+    "a run doubled",
+    "another result",
+    "a run left open",
+    "the parent deleted",
+    "a row of the journal lost",
+    "a report altered",
+    "a report deleted",
+    "a variant's number changed",
+    "a variant deleted",
+)
 OF_CHILDREN = [fault for fault, (_, *words) in PLANTED.items() if "shows" in words[0]]
 
 

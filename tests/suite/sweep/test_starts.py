@@ -29,9 +29,16 @@ from suite.training.weights import FINAL
 from tests.workplace import Workplace
 
 SCALE = {
-    "dim": 8, "depth": 1, "length": 49, "steps": 6, "batch": 100, "num_evaluations": 1,
-    "learning_rate": 1e-2, "seeds": 1, "pretraining_steps": 4,
-}  # fmt: skip
+    "dim": 8,
+    "depth": 1,
+    "length": 49,
+    "steps": 6,
+    "batch": 100,
+    "num_evaluations": 1,
+    "learning_rate": 1e-2,
+    "seeds": 1,
+    "pretraining_steps": 4,
+}
 FILE = f'''"""Does pre-training help?"""
 from suite import Ablation, Model, Scale, vary
 
@@ -42,11 +49,14 @@ ABLATION = Ablation(
 )
 '''
 ABLATION = Ablation(
-    name="own", question="Does pre-training help?",
+    name="own",
+    question="Does pre-training help?",
     baseline=Model(mixer="attention", position="none"),
-    axes=[vary("start", ["none", "parity"])], tasks=["fashion_mnist_patches"],
-    probes=["quality"], scales={"quick": Scale(**SCALE)},  # type: ignore[arg-type]
-)  # fmt: skip
+    axes=[vary("start", ["none", "parity"])],
+    tasks=["fashion_mnist_patches"],
+    probes=["quality"],
+    scales={"quick": Scale(**SCALE)},  # type: ignore[arg-type]
+)
 
 
 @pytest.fixture
@@ -179,8 +189,10 @@ def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_nu
     command = [sys.executable, "-m", "tools.chaos.faults", fault, "--", "run", str(file)]
     ended = subprocess.run(
         [*command, "--executor", "inline", "--out", str(killed)],
-        cwd=Path(__file__).parents[3], check=False, timeout=240,
-    )  # fmt: skip
+        cwd=Path(__file__).parents[3],
+        check=False,
+        timeout=240,
+    )
     assert ended.returncode == -signal.SIGKILL
     assert parent.trial_id in _numbers(killed)
     assert child.trial_id not in _numbers(killed)
@@ -259,8 +271,9 @@ def test_layers_follow_the_graph(planned: Plan) -> None:
     assert child.start == parent
     packed = pending_work([planned], {}).packed
     assert [[t.task for t, _ in layer] for layer in in_layers(packed)] == [
-        ["parity", "fashion_mnist_patches"], ["fashion_mnist_patches"],
-    ]  # fmt: skip
+        ["parity", "fashion_mnist_patches"],
+        ["fashion_mnist_patches"],
+    ]
     done = {parent.trial_id: {"here"}, alone.trial_id: {"here"}}
     left = pending_work([planned], done)
     assert [t.trial_id for t, _ in left.packed] == [child.trial_id]
@@ -278,12 +291,23 @@ def test_a_lost_parent_runs_again_only_for_a_child_that_is_left(planned: Plan) -
 
 
 def test_weights_stay_until_the_last_child_has_a_result(tmp_path: Path) -> None:
-    planned = plan(ABLATION.model_copy(update={"axes": (vary("start", ["none", "parity"]),
-                                                        vary("batch", [100, 50]))}))  # fmt: skip
+    planned = plan(
+        ABLATION.model_copy(
+            update={"axes": (vary("start", ["none", "parity"]), vary("batch", [100, 50]))}
+        )
+    )
     assert len({t.start.trial_id for t in planned.trials if t.start}) == 1
-    both = plan(ABLATION.model_copy(update={"combine": "cross", "axes": (
-        vary("start", ["none", "parity"]), vary("batch", [100, 50]),
-    )}))  # fmt: skip
+    both = plan(
+        ABLATION.model_copy(
+            update={
+                "combine": "cross",
+                "axes": (
+                    vary("start", ["none", "parity"]),
+                    vary("batch", [100, 50]),
+                ),
+            }
+        )
+    )
     children = [t for t in both.trials if t.start]
     (parent,) = {t.start.trial_id for t in children if t.start}
     starts = StartWeights([both], {}, tmp_path)
@@ -310,9 +334,12 @@ def test_a_child_of_a_failed_parent_is_a_row_that_says_so(
     with Journal(tmp_path / "journal.db") as journal:
         journal.keep_plan(planned)
         result = Result(
-            trial_id=parent.trial_id, status=ended, reason="it was so", seconds=1.0,
+            trial_id=parent.trial_id,
+            status=ended,
+            reason="it was so",
+            seconds=1.0,
             provenance=provenance(Resources()),
-        )  # fmt: skip
+        )
         journal.commit(result, journal.begin(parent.trial_id, "here"))
         starts = StartWeights([planned], journal.done(), tmp_path)
         works = [(trial, planned.resources) for trial in planned.trials]

@@ -19,12 +19,27 @@ from suite.sweep.starts import StartWeights
 from suite.training.weights import FINAL
 
 ABLATION = Ablation(
-    name="own", question="Does a teacher help?", baseline=Model(mixer="local_attention", window=2),
-    axes=[vary("distillation", ["none", "soft", "hard"])], tasks=["parity"],
-    probes=["quality"], teacher=Model(mixer="attention", heads=2),
-    scales={"quick": Scale(dim=8, depth=1, length=8, steps=6, batch=100, num_evaluations=1,
-                           learning_rate=1e-2, seeds=1, teacher_steps=4)},
-)  # fmt: skip
+    name="own",
+    question="Does a teacher help?",
+    baseline=Model(mixer="local_attention", window=2),
+    axes=[vary("distillation", ["none", "soft", "hard"])],
+    tasks=["parity"],
+    probes=["quality"],
+    teacher=Model(mixer="attention", heads=2),
+    scales={
+        "quick": Scale(
+            dim=8,
+            depth=1,
+            length=8,
+            steps=6,
+            batch=100,
+            num_evaluations=1,
+            learning_rate=1e-2,
+            seeds=1,
+            teacher_steps=4,
+        )
+    },
+)
 
 
 @pytest.fixture(autouse=True)
@@ -102,9 +117,12 @@ def test_a_student_of_a_failed_teacher_is_a_row_that_says_so(planned: Plan, tmp_
     with Journal(tmp_path / "journal.db") as journal:
         journal.keep_plan(planned)
         result = Result(
-            trial_id=teacher.trial_id, status=Status.DIVERGED, reason="it was so", seconds=1.0,
+            trial_id=teacher.trial_id,
+            status=Status.DIVERGED,
+            reason="it was so",
+            seconds=1.0,
             provenance=provenance(Resources()),
-        )  # fmt: skip
+        )
         journal.commit(result, journal.begin(teacher.trial_id, "here"))
         starts = StartWeights([planned], journal.done(), tmp_path)
         works = [(trial, planned.resources) for trial in planned.trials]

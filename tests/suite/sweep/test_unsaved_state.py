@@ -50,10 +50,12 @@ def test_after_a_kill_it_starts_again_and_gives_the_same_numbers(
 ) -> None:
     (tmp_path / "drifting_net.py").write_text(NET)
     file = write_ablation(
-        baseline='Model("drifting_net:Net")', axes='[vary("width", [8])]', probes='["quality"]',
+        baseline='Model("drifting_net:Net")',
+        axes='[vary("width", [8])]',
+        probes='["quality"]',
         tasks='["fashion_mnist_patches"]',
         scales='{"quick": Scale(length=49, steps=20, batch=8, seeds=1)}',
-    )  # fmt: skip
+    )
     planned = plan(str(file))
     (trial,) = planned.trials
 

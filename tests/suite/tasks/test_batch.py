@@ -75,8 +75,10 @@ def test_inputs_of_other_names_are_passed_too() -> None:
 def test_a_change_reaches_every_tensor() -> None:
     shapes = batch_of().map(lambda tensor: tensor[:, :1])
     assert {name: list(tensor.shape) for name, tensor in shapes.inputs.items()} == {
-        "inputs": [4, 1], "context": [4, 1, 2], "context_mask": [4, 1],
-    }  # fmt: skip
+        "inputs": [4, 1],
+        "context": [4, 1, 2],
+        "context_mask": [4, 1],
+    }
     assert list(shapes.targets.shape) == [4, 1]
 
 

@@ -274,10 +274,14 @@ def test_a_split_is_whole_and_in_the_same_order_at_every_batch_size(
 # fill a window; definitions differ in a word that training does not know, as "american <unknown>";
 # the Bible says some verses twice.
 SHARED = {
-    "wikipedia_bytes": 0.005, "wordnet_glosses": 0.025, "retrieval": 0.002,
-    "glosses_in_words": 0.04, "reviews_in_words": 0.01,
-    "emoji_pictures": 0.01, "emoji_tokens": 0.01,
-}  # fmt: skip
+    "wikipedia_bytes": 0.005,
+    "wordnet_glosses": 0.025,
+    "retrieval": 0.002,
+    "glosses_in_words": 0.04,
+    "reviews_in_words": 0.01,
+    "emoji_pictures": 0.01,
+    "emoji_tokens": 0.01,
+}
 
 
 def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task) -> None:

@@ -23,12 +23,27 @@ DIM = 64
 PATIENT = replace(DEFAULT, half_width=0.01, seconds=8.0, most_seconds=10.0)
 LINFORMER = {"projected_length": 64}
 PAIRS: tuple[tuple[str, int], ...] = (
-    ("attention", 64), ("lstm", 64), ("conv", 128), ("linformer", 128), ("performer", 256),
-    ("fnet", 256), ("plain_attention", 512), ("gru", 512), ("attention", 1024), ("lstm", 1024),
-    ("separable_conv", 1024), ("linear_transformer", 2048), ("local_attention", 2048),
-    ("conv", 2048), ("dilated_conv", 4096), ("linformer", 4096), ("fnet", 4096), ("gru", 128),
-    ("gated_conv", 256), ("mlp_mixer", 512),
-)  # fmt: skip
+    ("attention", 64),
+    ("lstm", 64),
+    ("conv", 128),
+    ("linformer", 128),
+    ("performer", 256),
+    ("fnet", 256),
+    ("plain_attention", 512),
+    ("gru", 512),
+    ("attention", 1024),
+    ("lstm", 1024),
+    ("separable_conv", 1024),
+    ("linear_transformer", 2048),
+    ("local_attention", 2048),
+    ("conv", 2048),
+    ("dilated_conv", 4096),
+    ("linformer", 4096),
+    ("fnet", 4096),
+    ("gru", 128),
+    ("gated_conv", 256),
+    ("mlp_mixer", 512),
+)
 
 
 def spec_of(mixer: str, length: int) -> ModelSpec:
@@ -42,8 +57,9 @@ def main(seed: int, file: Path) -> None:
         spec = spec_of(mixer, length)
         for said in MixerTime(PATIENT).measure(trial_of(spec, spec, seed=seed), "cpu"):
             assert isinstance(said, Measurement)
-            found.append([mixer, length, said.metric, said.subject, said.value, said.status,
-                          said.reason])  # fmt: skip
+            found.append(
+                [mixer, length, said.metric, said.subject, said.value, said.status, said.reason]
+            )
     file.write_text(json.dumps(found))
 
 

@@ -15,9 +15,17 @@ from suite.schema import MIXER_ALONE, Trial
 def alone(mixer: str, length: int = 16, dim: int = 8, **knobs: int | str | bool) -> ModelSpec:
     config = mixer_class(mixer).Config(**knobs)
     return ModelSpec(
-        architecture="mixer_alone", mixer=mixer, knobs=asdict(config), position="none", dim=dim,
-        depth=1, length=length, input_kind="vectors", input_size=dim, output_size=dim,
-    )  # fmt: skip
+        architecture="mixer_alone",
+        mixer=mixer,
+        knobs=asdict(config),
+        position="none",
+        dim=dim,
+        depth=1,
+        length=length,
+        input_kind="vectors",
+        input_size=dim,
+        output_size=dim,
+    )
 
 
 def own(kind: type[Mixer]) -> str:
@@ -26,9 +34,16 @@ def own(kind: type[Mixer]) -> str:
 
 def trial_of(*subjects: ModelSpec, probe: str = "mixer_time", seed: int = 0) -> Trial:
     return Trial(
-        probe=probe, task=MIXER_ALONE, task_digest="", length=subjects[0].length, batch=1,
-        subjects=subjects, training=None, seed=seed, versions={},
-    )  # fmt: skip
+        probe=probe,
+        task=MIXER_ALONE,
+        task_digest="",
+        length=subjects[0].length,
+        batch=1,
+        subjects=subjects,
+        training=None,
+        seed=seed,
+        versions={},
+    )
 
 
 class Unproven(Mixer):

@@ -177,10 +177,12 @@ def test_a_slowed_pass_goes_by_the_clock_that_the_gpu_has_now(
         (None, ""),
         (GpuState(1500, 1980, "power cap"), ""),
         (GpuState(1400, 1980, ""), "the GPU ran at 1400 of 1980 MHz"),
-        (GpuState(300, 1980, "power cap, heat, by hardware"),
-         "the GPU ran at 300 of 1980 MHz (power cap, heat, by hardware)"),
+        (
+            GpuState(300, 1980, "power cap, heat, by hardware"),
+            "the GPU ran at 300 of 1980 MHz (power cap, heat, by hardware)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_gpu_below_three_quarters_of_its_clock_is_slow(
     gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch, state: GpuState | None, said: str
 ) -> None:
@@ -196,11 +198,16 @@ def test_a_gpu_says_what_holds_it_back(
 
     gpu_clock.why_slow()  # no NVML
     assert said() == {
-        "L2 flush": "4,096 bytes", "GPU clock": "unknown", "GPU power": "unknown",
+        "L2 flush": "4,096 bytes",
+        "GPU clock": "unknown",
+        "GPU power": "unknown",
         "GPU held back by": "unknown",
-    }  # fmt: skip
-    states = [GpuState(1755, 1980, "", 412.5), GpuState(1410, 1980, "power cap", 700.2),
-              GpuState(None, None, None, None)]  # fmt: skip
+    }
+    states = [
+        GpuState(1755, 1980, "", 412.5),
+        GpuState(1410, 1980, "power cap", 700.2),
+        GpuState(None, None, None, None),
+    ]
     for state, held_back_by in zip(states, ("nothing", "power cap", "power cap"), strict=True):
         monkeypatch.setattr(clock, "gpu_state", lambda device, state=state: state)
         gpu_clock.why_slow()

@@ -41,10 +41,14 @@ class Bench:
 
     def comparison(self, *subjects: ModelSpec) -> TimingComparison:
         return TimingComparison(
-            trial=trial_of(*subjects), device="cpu", clock=self.clock, compared=(MAIN,),
-            operations=lambda spec: {MAIN: self.main(spec)}, main_operation=self.main,
+            trial=trial_of(*subjects),
+            device="cpu",
+            clock=self.clock,
+            compared=(MAIN,),
+            operations=lambda spec: {MAIN: self.main(spec)},
+            main_operation=self.main,
             read_times=idle_machine(self.clock),
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture
@@ -64,8 +68,12 @@ def test_controls_stand_beside_the_first_subject_only(bench: Bench) -> None:
     assert found["baseline_slowed_ratio", 0].value == pytest.approx(1.05)
     of_second = {metric for metric, subject in found if subject == 1}
     assert of_second == {
-        MAIN, "num_samples", "mild_outliers", "severe_outliers", "first_call_seconds",
-    }  # fmt: skip
+        MAIN,
+        "num_samples",
+        "mild_outliers",
+        "severe_outliers",
+        "first_call_seconds",
+    }
     assert bench.built == ["fnet", "conv", "fnet"]  # the baseline a second time
 
 
@@ -123,10 +131,18 @@ def test_every_shipped_mixer_is_what_it_says(mixer: str) -> None:
 
 def test_a_mixer_of_a_grid_is_compared_on_a_corner_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     image = ModelSpec(
-        architecture="vit", mixer="grid_conv", position="none", dim=8, depth=1, length=400,
-        input_kind="image", input_size=1, grid=(20, 20), output_size=2,
+        architecture="vit",
+        mixer="grid_conv",
+        position="none",
+        dim=8,
+        depth=1,
+        length=400,
+        input_kind="image",
+        input_size=1,
+        grid=(20, 20),
+        output_size=2,
         settings={"patch": 2, "pooling": "mean"},
-    )  # fmt: skip
+    )
     refuse_wrong_mixers(image, "cpu", 0)
     monkeypatch.setattr(GridConvolution, "forward", lambda self, x: 2 * self.reference(x))
     with pytest.raises(Disproved, match="on 16 tokens"):
@@ -153,9 +169,17 @@ def test_what_is_drawn_inside_is_drawn_alike() -> None:
 
 def test_mixers_inside_a_model_are_checked_too() -> None:
     spec = ModelSpec(
-        architecture="tagger", mixer=own(Wrong), knobs={}, position="none", dim=8, depth=2,
-        length=8, input_kind="tokens", input_size=5, output_size=5,
-    )  # fmt: skip
+        architecture="tagger",
+        mixer=own(Wrong),
+        knobs={},
+        position="none",
+        dim=8,
+        depth=2,
+        length=8,
+        input_kind="tokens",
+        input_size=5,
+        output_size=5,
+    )
     with pytest.raises(Disproved, match="Wrong"):
         refuse_wrong_mixers(spec, "cpu", 0)
 

@@ -24,14 +24,21 @@ FOUND = Timings(
         Key("linear_kernel_seconds", 0): [0.1] * 10,
     },
     noise=dict.fromkeys(
-        [Key(MAIN, 0), Key(OTHER, 0), Key(MAIN, 1), Key(AGAIN, 0), Key(SLOWED, 0),
-         Key("linear_kernel_seconds", 0)], "",
+        [
+            Key(MAIN, 0),
+            Key(OTHER, 0),
+            Key(MAIN, 1),
+            Key(AGAIN, 0),
+            Key(SLOWED, 0),
+            Key("linear_kernel_seconds", 0),
+        ],
+        "",
     ),
     first_calls={Key(MAIN, 0): 7.0, Key(MAIN, 1): 8.0},
     missing={Key("decode_token_seconds", 1): Missing(Status.SKIPPED, "no step form")},
     num_disturbed=3,
     other_load=0.25,
-)  # fmt: skip
+)
 
 
 def rows(timings: Timings) -> dict[tuple[str, int], Measurement]:

@@ -53,10 +53,11 @@ def test_a_real_peak_is_possible() -> None:
 @pytest.mark.parametrize(
     ("precision", "expected"),
     [
-        ("float32", (torch.float32, False)), ("tf32", (torch.float32, True)),
+        ("float32", (torch.float32, False)),
+        ("tf32", (torch.float32, True)),
         ("bf16", (torch.bfloat16, False)),
     ],
-)  # fmt: skip
+)
 def test_each_precision_has_a_peak_of_its_own(
     precision: str, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,9 +28,14 @@ from tests.suite.timing.scripted import (
 )
 
 LIMITS = Limits(
-    seconds=4.0, most_seconds=6.0, seconds_each=0.0, least_rounds=10, most_half_width=0.1,
-    cold_pass=0.0, least_sample=1e-3,
-)  # fmt: skip
+    seconds=4.0,
+    most_seconds=6.0,
+    seconds_each=0.0,
+    least_rounds=10,
+    most_half_width=0.1,
+    cold_pass=0.0,
+    least_sample=1e-3,
+)
 
 
 @pytest.fixture

@@ -35,26 +35,33 @@ CHANGES: Mapping[str, tuple[Callable[[], object], str]] = {
     "dtype": (lambda: torch.set_default_dtype(torch.float64), "torch's default dtype"),
     "precision": (lambda: torch.set_float32_matmul_precision("medium"), "(highest -> medium)"),
     "both precisions": (
-        lambda: setattr(torch.backends, "fp32_precision", "tf32"), "fp32_precision = 'tf32'",
+        lambda: setattr(torch.backends, "fp32_precision", "tf32"),
+        "fp32_precision = 'tf32'",
     ),
     "anomalies": (lambda: torch.autograd.set_detect_anomaly(True), "torch looks for anomalies"),
     "gradients": (lambda: torch.set_grad_enabled(False), "whether torch keeps gradients"),
     "CPUs": (lambda: os.sched_setaffinity(0, os.sched_getaffinity(os.getppid())), ""),
     "a function": (
-        lambda: setattr(nn.functional, "softmax", _other_softmax), "nn.functional.softmax",
+        lambda: setattr(nn.functional, "softmax", _other_softmax),
+        "nn.functional.softmax",
     ),
     "an environment variable": (lambda: os.environ.update(MINE="1"), "variable MINE"),
-}  # fmt: skip
+}
 
 
 def seen() -> tuple[object, ...]:
     """What a pass of another variant runs under."""
     return (
-        torch.get_num_threads(), sys.float_info.min / 2 > 0, torch.get_default_dtype(),
-        torch.backends.fp32_precision, torch.get_float32_matmul_precision(),
-        torch.is_anomaly_enabled(), nn.functional.softmax is SOFTMAX,
-        frozenset(os.sched_getaffinity(0)), os.environ.get("MINE"),
-    )  # fmt: skip
+        torch.get_num_threads(),
+        sys.float_info.min / 2 > 0,
+        torch.get_default_dtype(),
+        torch.backends.fp32_precision,
+        torch.get_float32_matmul_precision(),
+        torch.is_anomaly_enabled(),
+        nn.functional.softmax is SOFTMAX,
+        frozenset(os.sched_getaffinity(0)),
+        os.environ.get("MINE"),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -82,10 +89,14 @@ def test_what_one_changes_no_other_is_timed_under(case: str, place: str) -> None
         return Pass(run)
 
     comparison = TimingComparison(
-        trial=trial_of(FIRST, CHANGING), device="cpu", clock=clock, compared=(MAIN,),
-        operations=lambda spec: {MAIN: main(spec)}, main_operation=main,
+        trial=trial_of(FIRST, CHANGING),
+        device="cpu",
+        clock=clock,
+        compared=(MAIN,),
+        operations=lambda spec: {MAIN: main(spec)},
+        main_operation=main,
         read_times=idle_machine(clock),
-    )  # fmt: skip
+    )
     before = GlobalState()
     assert len(list(comparison.measured())) > 5
     assert before.changes() == ""

@@ -19,19 +19,23 @@ LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02, most_half_
         ([0.1] * 9, 1, 5.0, "fewer than 10 rounds, after 9 rounds and 5 s"),
         ([3.0], 1, 120.25, "fewer than 10 rounds, after 1 round and 120 s"),
         (
-            [1e-3] * 20, 1, 4.0,
+            [1e-3] * 20,
+            1,
+            4.0,
             "samples of 0.02 s together, under 0.05 s, after 20 rounds and 4 s",
         ),
         ([1e-4] * 20, 10, 4.0, "samples of 0.02 s together, under 0.05 s, after 20 rounds and 4 s"),
         ([1e-4] * 20, 30, 4.0, ""),
         (
-            [0.1, 0.2] * 15, 1, 8.04,
+            [0.1, 0.2] * 15,
+            1,
+            8.04,
             "interval of the median ±33.3 %, over 5 %, after 30 rounds and 8.04 s",
         ),
         ([0.1, 0.107] * 15, 1, 8.0, ""),
     ],
     ids=["rounds", "one round", "seconds", "of short passes", "of many", "interval", "enough"],
-)  # fmt: skip
+)
 def test_the_criterion_that_is_missed_has_words(
     samples: list[float], num_passes: int, elapsed: float, said: str
 ) -> None:

@@ -50,13 +50,18 @@ class Found:
         """One a process."""
         return [
             Reading(
-                seed=seed, at=f"length={length}", environment_id="here",
-                value=math.nan if value is None else value, spread_low=math.nan,
-                spread_high=math.nan, status=Status(status), reason=reason,
+                seed=seed,
+                at=f"length={length}",
+                environment_id="here",
+                value=math.nan if value is None else value,
+                spread_low=math.nan,
+                spread_high=math.nan,
+                status=Status(status),
+                reason=reason,
             )
             for seed, *what, value, status, reason in self.rows
             if what == [mixer, length, metric, subject]
-        ]  # fmt: skip
+        ]
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Lengths, and the median of what was measured there."""
@@ -76,8 +81,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         file = folder / f"{seed}.json"
         subprocess.run(
             [sys.executable, "-m", "tests.suite.timing.one_process", str(seed), str(file)],
-            cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=True,
+        )
         rows += [(seed, *row) for row in json.loads(file.read_text())]
     return Found(rows)
 

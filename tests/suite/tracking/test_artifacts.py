@@ -17,9 +17,13 @@ from suite.tracking.artifacts import sample_files
 from tests.suite.heads_sweep import HEADS
 
 MAP = Specimen(
-    kind="attention", title="layer 1, head 2", text="a\nb", num_rows=3, num_columns=3,
+    kind="attention",
+    title="layer 1, head 2",
+    text="a\nb",
+    num_rows=3,
+    num_columns=3,
     levels=base64.b64encode(bytes([255, 0, 0, 64, 191, 0, 20, 150, 105])).decode(),
-)  # fmt: skip
+)
 
 
 def files(*specimens: Specimen) -> dict[str, bytes]:
@@ -38,8 +42,11 @@ def test_captions_stand_beside_their_pictures() -> None:
         replace(PICTURES, kind="drawn_images", title="drawn"),
     )
     assert list(found) == [
-        "images/pixels.png", "images/pixels.txt", "captions/picture1.txt", "drawings/drawn.png"
-    ]  # fmt: skip
+        "images/pixels.png",
+        "images/pixels.txt",
+        "captions/picture1.txt",
+        "drawings/drawn.png",
+    ]
     assert found["images/pixels.txt"] == b"a dog\na key"
     assert found["captions/picture1.txt"] == b"a dog\na cat"
 
@@ -52,9 +59,12 @@ def test_every_file_is_in_the_folder_of_its_kind() -> None:
         Specimen(kind="text", title="continuation", text="EO\n\u2014"),
     )
     assert list(found) == [
-        "attention/layer1_head2.png", "attention/example.txt",
-        "positions/cosine_similarity.png", "samples/prompt.txt", "samples/continuation.txt",
-    ]  # fmt: skip
+        "attention/layer1_head2.png",
+        "attention/example.txt",
+        "positions/cosine_similarity.png",
+        "samples/prompt.txt",
+        "samples/continuation.txt",
+    ]
     assert found["samples/continuation.txt"].decode() == "EO\n\u2014"
     assert found["attention/example.txt"] == b"a\nb"
 
@@ -73,9 +83,13 @@ def test_a_picture_shows_the_matrix_darker_where_there_is_more() -> None:
 
 
 PICTURES = Specimen(
-    kind="images", title="pixels", num_rows=2, num_columns=6, picture=(2, 1, 3),
+    kind="images",
+    title="pixels",
+    num_rows=2,
+    num_columns=6,
+    picture=(2, 1, 3),
     levels=base64.b64encode(bytes([255, 0, 0, 0, 255, 0, 1, 2, 3, 4, 5, 6])).decode(),
-)  # fmt: skip
+)
 
 
 def test_small_pictures_stand_side_by_side_as_they_are() -> None:
@@ -84,9 +98,11 @@ def test_small_pictures_stand_side_by_side_as_they_are() -> None:
         PICTURES, grey, replace(grey, kind="filters"), replace(grey, kind="grid_positions")
     )
     assert list(found) == [
-        "images/pixels.png", "patch_attention/last_layer.png", "filters/last_layer.png",
+        "images/pixels.png",
+        "patch_attention/last_layer.png",
+        "filters/last_layer.png",
         "positions/last_layer.png",
-    ]  # fmt: skip
+    ]
     coloured = np.asarray(Image.open(io.BytesIO(found["images/pixels.png"])))
     assert coloured.tolist() == [[[255, 0, 0], [1, 2, 3]], [[0, 255, 0], [4, 5, 6]]]
     plain = np.asarray(Image.open(io.BytesIO(found["filters/last_layer.png"])))
@@ -96,10 +112,15 @@ def test_small_pictures_stand_side_by_side_as_they_are() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"levels": "no base64!"}, {"levels": "AAAA"}, {"num_rows": 0}, {"num_rows": 10**9},
-        {"picture": (2, 1)}, {"picture": (2, 1, 2)}, {"picture": (-2, -1, 3)},
+        {"levels": "no base64!"},
+        {"levels": "AAAA"},
+        {"num_rows": 0},
+        {"num_rows": 10**9},
+        {"picture": (2, 1)},
+        {"picture": (2, 1, 2)},
+        {"picture": (-2, -1, 3)},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_picture_is_left_out(changes: dict[str, object]) -> None:
     assert files(replace(PICTURES, **changes)) == {}  # type: ignore[arg-type]
 
@@ -107,10 +128,14 @@ def test_what_is_no_picture_is_left_out(changes: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"levels": "no base64!"}, {"levels": "AAAA"}, {"num_rows": 0}, {"num_columns": -3},
-        {"num_rows": 10**9}, {"levels": "\u00e9"},
+        {"levels": "no base64!"},
+        {"levels": "AAAA"},
+        {"num_rows": 0},
+        {"num_columns": -3},
+        {"num_rows": 10**9},
+        {"levels": "\u00e9"},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_matrix_is_left_out(changes: dict[str, object]) -> None:
     assert files(replace(MAP, **changes)) == files() == {}  # type: ignore[arg-type]
 
@@ -119,8 +144,11 @@ def test_titles_lead_nowhere_and_never_overwrite() -> None:
     titles = ["../../etc/passwd", "/abs", "..", "", "a/b", "a b", "x" * 500]
     found = files(*(Specimen(kind="text", title=title, text=title) for title in titles))
     assert set(found) == {
-        "samples/etc_passwd.txt", "samples/abs.txt", "samples/unnamed.txt", "samples/a_b.txt",
+        "samples/etc_passwd.txt",
+        "samples/abs.txt",
+        "samples/unnamed.txt",
+        "samples/a_b.txt",
         f"samples/{'x' * 80}.txt",
-    }  # fmt: skip
+    }
     assert found["samples/a_b.txt"] == b"a/b"  # the first stays
     assert files(Specimen(kind="text", title="t", text="\ud800"))["samples/t.txt"] == b"?"

@@ -54,14 +54,16 @@ def test_the_variants_of_the_newest_edition_are_shown_best_first_and_never_avera
         "tags.`bakeoff.edition` = '1'"
     )
     assert (variants["orderByKey"], variants["orderByAsc"]) == (
-        "metrics.`bits_per_character`", True,
-    )  # fmt: skip
+        "metrics.`bits_per_character`",
+        True,
+    )
     # By MLflow's own name of the start it would show the parent alone, folded.
     assert trials["orderByKey"] == "attributes.`start_time`"
     for state in (variants, trials):
         assert [chart["metricKey"] for chart in state["compareRunCharts"]] == [
-            "bits_per_character", "validation_bits_per_character",
-        ]  # fmt: skip
+            "bits_per_character",
+            "validation_bits_per_character",
+        ]
 
 
 def test_a_view_of_more_than_mlflow_reads_at_once_says_so() -> None:

@@ -42,11 +42,16 @@ def _says(
 @pytest.mark.parametrize(
     "answer",
     [
-        _says(500), _says(401), _says(200), lambda _: time.sleep(2), _says(200, b""),
-        _says(200, b"{}"), _says(200, b'{"experiment": 5}'),
+        _says(500),
+        _says(401),
+        _says(200),
+        lambda _: time.sleep(2),
+        _says(200, b""),
+        _says(200, b"{}"),
+        _says(200, b'{"experiment": 5}'),
     ],
     ids=["500", "401", "page", "hangs", "empty", "nothing", "another"],
-)  # fmt: skip
+)
 def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
     answer: Callable[[http.server.BaseHTTPRequestHandler], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -128,9 +133,13 @@ def test_the_module_itself_is_light() -> None:
     imports = "import sys, suite.tracking.run_writer, suite.tracking.dashboard"
     program = f"{imports}; print({heavy} & set(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parents[3], env=os.environ,
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        env=os.environ,
+    )
     assert done.stdout.strip() == "set()"
 
 

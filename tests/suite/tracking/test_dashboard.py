@@ -188,8 +188,10 @@ def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: sign
     port = _free_port()
     with subprocess.Popen(
         [sys.executable, "-c", program, str(store.out), store.uri, str(port)],
-        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3],
-    ) as command:  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    ) as command:
         assert command.stdout is not None
         assert command.stdout.readline().startswith("Starting the dashboard")
         assert f"http://127.0.0.1:{port}/" in command.stdout.readline()
@@ -229,9 +231,12 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
     elsewhere.mkdir()
     command = [str(Path(sys.executable).with_name("bakeoff")), "report", "over_http"]
     done = subprocess.run(
-        [*command, "--tracking-uri", base], cwd=elsewhere, capture_output=True, text=True,
+        [*command, "--tracking-uri", base],
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     remade = files_in(elsewhere / "out" / "reports")
     overviews = ["index.html", "index.md"]

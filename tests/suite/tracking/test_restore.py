@@ -34,9 +34,14 @@ KEYS = [SWEEP.plan.key]
 
 def failure(result: Result, said: str) -> Result:
     return replace(
-        result, status=Status.ERROR, measurements=(), points=(), specimens=(), reason="It failed.",
+        result,
+        status=Status.ERROR,
+        measurements=(),
+        points=(),
+        specimens=(),
+        reason="It failed.",
         traceback=said,
-    )  # fmt: skip
+    )
 
 
 def filled(path: Path) -> None:

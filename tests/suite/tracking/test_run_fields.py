@@ -30,9 +30,15 @@ def _point(value: float, step: int = 0, metric: str = "loss") -> Point:
 
 def _seconds(value: float | None, subject: int = 0, status: Status = Status.OK) -> Measurement:
     return Measurement(
-        metric="step_seconds", value=value, unit="s", better="lower", subject=subject,
-        at="length=128", status=status, reason="" if status is Status.OK else "too loud",
-    )  # fmt: skip
+        metric="step_seconds",
+        value=value,
+        unit="s",
+        better="lower",
+        subject=subject,
+        at="length=128",
+        status=status,
+        reason="" if status is Status.OK else "too loud",
+    )
 
 
 def test_names_say_what_ran() -> None:
@@ -89,9 +95,11 @@ def test_how_a_step_is_spread_is_a_parameter_where_it_is() -> None:
     spread = Parallel(workers=2, zero=3, precision="bf16", accumulation=4)
     params = trial_params(replace(trial, parallel=spread), HEADS.cells(trial))
     assert {k: v for k, v in params.items() if k.startswith("parallel.")} == {
-        "parallel.workers": "2", "parallel.zero": "3", "parallel.precision": "bf16",
+        "parallel.workers": "2",
+        "parallel.zero": "3",
+        "parallel.precision": "bf16",
         "parallel.accumulation": "4",
-    }  # fmt: skip
+    }
     assert not any(k.startswith("parallel.") for k in trial_params(trial, HEADS.cells(trial)))
 
 

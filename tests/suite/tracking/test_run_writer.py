@@ -32,12 +32,16 @@ CELLS, RESULT = HEADS.cells(TRIAL), HEADS.result(TRIAL)
 FILES = {"results.parquet": b"results", "curves.parquet": b"curves"}
 ONE, EIGHT = (
     VariantNumbers(
-        variant=f"heads={heads}", task=TRIAL.task, axes={"heads": str(heads)}, coverage="3 of 3",
+        variant=f"heads={heads}",
+        task=TRIAL.task,
+        axes={"heads": str(heads)},
+        coverage="3 of 3",
         metrics={"bits_per_character": mean, "bits_per_character_low": 2.4, "num_seeds": 3.0},
-        curve_metric="validation", curve=((0, 5.0), (10, 3.0)),
+        curve_metric="validation",
+        curve=((0, 5.0), (10, 3.0)),
     )
     for heads, mean in ((1, 2.7), (8, 2.5))
-)  # fmt: skip
+)
 FINDINGS = Findings(
     verdict="supported", sentence="8 heads beat one: supported.", variants=(ONE, EIGHT)
 )
@@ -282,8 +286,10 @@ def test_everything_is_fetched_at_once(store: LocalStore, tmp_path: Path) -> Non
     writer._store.client.create_experiment("of somebody else")
     found = load_artifacts(store.uri, tmp_path / "into")
     assert {name: [scale for scale, _ in held] for name, held in found.items()} == {
-        "a": ["quick", "standard"], "b": ["quick"], "c": [],
-    }  # fmt: skip
+        "a": ["quick", "standard"],
+        "b": ["quick"],
+        "c": [],
+    }
     folders = [folder for held in found.values() for _, folder in held]
     assert all((folder / name).read_bytes() == FILES[name] for folder in folders for name in FILES)
     assert list(load_artifacts(store.uri, tmp_path / "into", ["b"])) == ["b"]

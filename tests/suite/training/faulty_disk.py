@@ -16,9 +16,18 @@ from suite.training import tensor_io as atomic_files
 
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EDQUOT": errno.EDQUOT, "EROFS": errno.EROFS}
 OPERATIONS = (
-    "open", "write", "fsync", "close", "replace", "rename", "mkdir", "unlink", "rmdir", "listdir",
+    "open",
+    "write",
+    "fsync",
+    "close",
+    "replace",
+    "rename",
+    "mkdir",
+    "unlink",
+    "rmdir",
+    "listdir",
     "scandir",
-)  # fmt: skip
+)
 
 
 class Watched:

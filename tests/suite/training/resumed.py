@@ -26,9 +26,18 @@ NOT_WRITTEN = "a checkpoint could not be written, and training continues without
 
 def spec(mixer: str, **knobs: object) -> ModelSpec:
     return ModelSpec(
-        architecture="classifier", mixer=mixer, knobs=knobs, position="learned", dim=8, depth=2,
-        length=3, input_kind="tokens", input_size=4, output_size=4, settings={"dropout": 0.2},
-    )  # fmt: skip
+        architecture="classifier",
+        mixer=mixer,
+        knobs=knobs,
+        position="learned",
+        dim=8,
+        depth=2,
+        length=3,
+        input_kind="tokens",
+        input_size=4,
+        output_size=4,
+        settings={"dropout": 0.2},
+    )
 
 
 ATTENTION = spec("attention", heads=2)

@@ -40,9 +40,15 @@ def _one_thread() -> None:
 
 
 DEIT: dict[str, Any] = {
-    "flip": True, "crop": 2, "randaugment": 9.0, "erasing": 0.25, "mixup": 0.8, "cutmix": 1.0,
-    "repeated_augmentation": 2, "label_smoothing": 0.1,
-}  # fmt: skip
+    "flip": True,
+    "crop": 2,
+    "randaugment": 9.0,
+    "erasing": 0.25,
+    "mixup": 0.8,
+    "cutmix": 1.0,
+    "repeated_augmentation": 2,
+    "label_smoothing": 0.1,
+}
 EACH: list[dict[str, Any]] = [{name: DEIT[name]} for name in AUGMENTATIONS]
 TASK = Images(lambda step: None)
 
@@ -113,8 +119,12 @@ def test_each_crop_lies_in_a_black_frame_and_every_place_comes() -> None:
     for own, image in zip(found, images, strict=True):
         framed = black.repeat(8, 9, 1)
         framed[2:6, 2:7] = image
-        fits = [(i, j) for i in range(5) for j in range(5)
-                if torch.equal(framed[i : i + 4, j : j + 5], own)]  # fmt: skip
+        fits = [
+            (i, j)
+            for i in range(5)
+            for j in range(5)
+            if torch.equal(framed[i : i + 4, j : j + 5], own)
+        ]
         assert len(fits) == 1
         places[fits[0]] += 1 / count
     assert places == pytest.approx(np.full((5, 5), 1 / 25), abs=0.02)
@@ -162,8 +172,10 @@ def test_another_step_and_another_seed_draw_anew(name: str) -> None:
             return super().training_batch(0, batch, 0)
 
     task, asked = Same(lambda step: None), training(9, **{name: DEIT[name]})
-    drawn = [training_batch(task, step, 24, seed, asked).inputs[INPUTS]
-             for step, seed in ((3, 1), (4, 1), (3, 2))]  # fmt: skip
+    drawn = [
+        training_batch(task, step, 24, seed, asked).inputs[INPUTS]
+        for step, seed in ((3, 1), (4, 1), (3, 2))
+    ]
     assert not torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
 
@@ -191,8 +203,9 @@ def test_a_batch_has_few_images_each_several_times_augmented_anew() -> None:
 
 def test_an_epoch_of_repeated_images_sees_each_as_often_as_it_should() -> None:
     task = task_class("fashion_mnist_images")(784)
-    seen = [training_batch(task, step, 30, 0, training(9, repeated_augmentation=3))
-            for step in range(2)]  # fmt: skip
+    seen = [
+        training_batch(task, step, 30, 0, training(9, repeated_augmentation=3)) for step in range(2)
+    ]
     plain = task.training_batch(0, 20, 0)
     firsts = torch.cat([each.inputs[INPUTS][:10] for each in seen])
     assert torch.equal(firsts, plain.inputs[INPUTS]), "the next batch goes on after ten images"
@@ -310,11 +323,20 @@ def test_what_cannot_be_augmented_is_one_clause(
 
 @pytest.mark.parametrize(
     "fields",
-    [{"mixup": -0.1}, {"cutmix": math.nan}, {"erasing": 1.5}, {"randaugment": 11.0},
-     {"repeated_augmentation": 0}, {"crop": -1}, {"crop": 1.5}, {"flip": 1}, {"mixup": "0.8"},
-     {"adversarial_steps": 1}],
+    [
+        {"mixup": -0.1},
+        {"cutmix": math.nan},
+        {"erasing": 1.5},
+        {"randaugment": 11.0},
+        {"repeated_augmentation": 0},
+        {"crop": -1},
+        {"crop": 1.5},
+        {"flip": 1},
+        {"mixup": "0.8"},
+        {"adversarial_steps": 1},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_values_out_of_range_are_one_sentence(fields: dict[str, Any]) -> None:
     (name,) = fields
     with pytest.raises(SpecError, match=f"Recipe: {name}"):

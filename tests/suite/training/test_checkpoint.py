@@ -464,9 +464,16 @@ def test_a_real_state_survives_a_power_cut(tmp_path: Path) -> None:
 
 def trial() -> Trial:
     return Trial(
-        probe="quality", task="parity", task_digest="", length=3, batch=8, subjects=(ATTENTION,),
-        training=None, seed=0, versions={},
-    )  # fmt: skip
+        probe="quality",
+        task="parity",
+        task_digest="",
+        length=3,
+        batch=8,
+        subjects=(ATTENTION,),
+        training=None,
+        seed=0,
+        versions={},
+    )
 
 
 def test_keepers_for_trials(tmp_path: Path) -> None:

@@ -84,8 +84,13 @@ def test_a_teacher_of_another_shape_is_one_sentence() -> None:
     with pytest.raises(
         TeacherMisfit, match=r"have shape \[2, 5\], and what learns .* has \[2, 4\]"
     ):
-        with_teacher(torch.tensor(1.0), Outputs(torch.zeros(2, 4)), Outputs(torch.zeros(2, 5)),
-                     batch, training(9, distillation="soft"))  # fmt: skip
+        with_teacher(
+            torch.tensor(1.0),
+            Outputs(torch.zeros(2, 4)),
+            Outputs(torch.zeros(2, 5)),
+            batch,
+            training(9, distillation="soft"),
+        )
 
 
 class Dropping(Reader):
@@ -154,16 +159,19 @@ def _two_heads(name: str) -> Architecture:
     torch.manual_seed(0)
     return build_model(
         ModelSpec(
-            architecture=name, length=64, input_kind="image", input_size=1, grid=(8, 8),
-            output_size=4, **TWO_HEADS[name],
+            architecture=name,
+            length=64,
+            input_kind="image",
+            input_size=1,
+            grid=(8, 8),
+            output_size=4,
+            **TWO_HEADS[name],
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", TWO_HEADS)
-@pytest.mark.parametrize(
-    ("how", "weight", "temperature"), [("hard", 0.5, 3.0), ("soft", 0.1, 3.0)]
-)  # fmt: skip
+@pytest.mark.parametrize(("how", "weight", "temperature"), [("hard", 0.5, 3.0), ("soft", 0.1, 3.0)])
 def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
     name: str, how: str, weight: float, temperature: float
 ) -> None:
@@ -171,8 +179,13 @@ def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
     teacher, model = Normed().train(), _two_heads(name)
     images = torch.randn(6, 8, 8, 1, generator=torch.Generator().manual_seed(1))
     targets = torch.tensor([0, 1, 2, 3, 3, 0])
-    asked = training(9, distillation=how, distillation_weight=weight,
-                     distillation_temperature=temperature, clip_norm=None)  # fmt: skip
+    asked = training(
+        9,
+        distillation=how,
+        distillation_weight=weight,
+        distillation_temperature=temperature,
+        clip_norm=None,
+    )
     engine = LocalEngine(model, asked, "cpu", teacher=teacher)
     own, auxiliary = model(images)
     with torch.no_grad():
@@ -222,9 +235,11 @@ def test_without_a_teacher_both_heads_learn_the_targets(name: str) -> None:
 
 REVERSAL = Reversal(5)
 RECIPES: list[dict[str, Any]] = [
-    {"distillation": "soft"}, {"distillation": "hard", "precision": "bf16"},
-    {"scheduled_sampling": 0.8}, {"scheduled_sampling": 0.8, "ema": 0.9},
-]  # fmt: skip
+    {"distillation": "soft"},
+    {"distillation": "hard", "precision": "bf16"},
+    {"scheduled_sampling": 0.8},
+    {"scheduled_sampling": 0.8, "ema": 0.9},
+]
 
 
 def _engine(**recipe: Any) -> LocalEngine:

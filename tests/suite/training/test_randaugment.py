@@ -55,8 +55,17 @@ def _by_pillow(name: str, image: Image.Image, amount: float, fill: Any) -> Image
 
 
 # Pillow cuts decimals off where ours are rounded; then its grey, which `colour` moves by 0.9 more.
-OFF_BY_ONE = {"shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness",
-              "contrast", "sharpness", "autocontrast"}  # fmt: skip
+OFF_BY_ONE = {
+    "shear_x",
+    "shear_y",
+    "translate_x",
+    "translate_y",
+    "rotate",
+    "brightness",
+    "contrast",
+    "sharpness",
+    "autocontrast",
+}
 
 
 @pytest.mark.parametrize("amount", [0.9, -0.9, 0.37, 1.0])

@@ -37,11 +37,19 @@ from tests.suite.training.toy_images import FlatReader, Images
 
 TASK = FirstToken()
 RECIPES: list[dict[str, Any]] = [
-    {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.0}, {"optimizer": "adafactor"},
-    {"schedule": "constant_with_cooldown"}, {"schedule": "inverse_square_root"},
-    {"schedule": "linear"}, {"clip_norm": None}, {"clip_norm": 1e-3}, {"precision": "bf16"},
-    {"accumulation": 2}, {"ema": 0.99}, {"optimizer": "adafactor", "ema": 0.9},
-]  # fmt: skip
+    {"optimizer": "sgd"},
+    {"optimizer": "sgd", "momentum": 0.0},
+    {"optimizer": "adafactor"},
+    {"schedule": "constant_with_cooldown"},
+    {"schedule": "inverse_square_root"},
+    {"schedule": "linear"},
+    {"clip_norm": None},
+    {"clip_norm": 1e-3},
+    {"precision": "bf16"},
+    {"accumulation": 2},
+    {"ema": 0.99},
+    {"optimizer": "adafactor", "ema": 0.9},
+]
 
 
 def _trained(**recipe: Any) -> Reader:
@@ -127,9 +135,14 @@ def test_adafactor_is_the_papers() -> None:
         for j in range(3):
             columns[j] = beta * columns[j] + (1 - beta) * float((gradient[:, j] ** 2).sum())
         update = torch.tensor(
-            [[float(gradient[i, j]) / math.sqrt(rows[i] * columns[j] / sum(rows))
-              for j in range(3)] for i in range(2)]
-        ).double()  # fmt: skip
+            [
+                [
+                    float(gradient[i, j]) / math.sqrt(rows[i] * columns[j] / sum(rows))
+                    for j in range(3)
+                ]
+                for i in range(2)
+            ]
+        ).double()
         root = math.sqrt(float((update**2).mean()))
         rate = 0.05 * max(1e-3, math.sqrt(float((before**2).mean())))
         model.weight.grad = gradient
@@ -281,6 +294,10 @@ def test_tf32_is_used_where_it_is_declared_and_nowhere_else(precision: str, may:
 def test_only_what_is_not_the_default_is_hashed() -> None:
     plain = training(9).hashed
     assert plain.keys() == {
-        "steps", "learning_rate", "warmup_steps", "weight_decay", "num_evaluations",
-    }  # fmt: skip
+        "steps",
+        "learning_rate",
+        "warmup_steps",
+        "weight_decay",
+        "num_evaluations",
+    }
     assert training(9, ema=0.9).hashed == {**plain, "ema": 0.9}

@@ -104,8 +104,13 @@ def test_where_no_answer_is_read_it_is_refused() -> None:
     axis = vary("scheduled_sampling", [0.0, 0.5])
     for task in ("parity", "mqar_small", "listops", "shakespeare_masked"):
         with pytest.raises(SpecError, match=f"inputs of {task} are not the answers"):
-            plan(make_ablation(axes=[vary("heads", [4, 2])], tasks=[task],
-                               scale={"scheduled_sampling": 0.5, "length": 64}))  # fmt: skip
+            plan(
+                make_ablation(
+                    axes=[vary("heads", [4, 2])],
+                    tasks=[task],
+                    scale={"scheduled_sampling": 0.5, "length": 64},
+                )
+            )
     planned = plan(make_ablation(axes=[axis]), seeds=1)
     found = {t.training.scheduled_sampling for t in planned.trials if t.training}
     assert found == {0.0, 0.5}

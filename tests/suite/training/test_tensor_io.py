@@ -44,9 +44,14 @@ def test_what_is_no_file_of_ours_is_refused(content: bytes, tmp_path: Path) -> N
 def test_hashes_tell_names_groups_shapes_and_types() -> None:
     plain = torch.zeros(4)
     groups = [
-        {"g": {"a": plain}}, {"g": {"b": plain}}, {"h": {"a": plain}}, {"g": {"a": plain.int()}},
-        {"g": {"a": plain.view(2, 2)}}, {"g": {"a": -plain}}, {"g": {"a": plain, "b": plain[:0]}},
-    ]  # fmt: skip
+        {"g": {"a": plain}},
+        {"g": {"b": plain}},
+        {"h": {"a": plain}},
+        {"g": {"a": plain.int()}},
+        {"g": {"a": plain.view(2, 2)}},
+        {"g": {"a": -plain}},
+        {"g": {"a": plain, "b": plain[:0]}},
+    ]
     assert len({sha256_of(group) for group in groups}) == len(groups)
 
 

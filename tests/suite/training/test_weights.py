@@ -125,18 +125,31 @@ def _of_pictures(architecture: str, task: str, **sizes: Any) -> nn.Module:
     first, *others = (interface := kind.interface(kind.fixed_length or 1)).inputs.items()
     return build_model(
         ModelSpec(
-            architecture=architecture, length=first[1].length, input_kind=first[1].kind,
-            input_size=first[1].size, grid=first[1].grid, output_size=interface.output_size,
-            others=dict(others), settings={"codes": 32, "tokenizer_width": 8}, **sizes,
+            architecture=architecture,
+            length=first[1].length,
+            input_kind=first[1].kind,
+            input_size=first[1].size,
+            grid=first[1].grid,
+            output_size=interface.output_size,
+            others=dict(others),
+            settings={"codes": 32, "tokenizer_width": 8},
+            **sizes,
         )
-    )  # fmt: skip
+    )
 
 
 def test_a_model_that_draws_has_every_weight_of_the_code_that_was_trained(tmp_path: Path) -> None:
     torch.manual_seed(0)
     code = _of_pictures("discrete_vae", "emoji_pictures")
-    model = _of_pictures("image_tokens", "emoji_tokens", mixer="attention", dim=8, depth=1,
-                         position="learned", knobs={"heads": 2})  # fmt: skip
+    model = _of_pictures(
+        "image_tokens",
+        "emoji_tokens",
+        mixer="attention",
+        dim=8,
+        depth=1,
+        position="learned",
+        knobs={"heads": 2},
+    )
     _kept(tmp_path, code)
     take_over(model, tmp_path, TRIAL)
     kept = code.state_dict()

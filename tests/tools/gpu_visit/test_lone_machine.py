@@ -30,9 +30,10 @@ def blocked() -> list[str]:
     there |= {*packed_names(installed_needs, "3.11", roots=("torch",))}
     found = packages_distributions().items()
     return [
-        module for module, owners in found
+        module
+        for module, owners in found
         if not there & {canonicalize_name(each) for each in owners}
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture
@@ -62,9 +63,13 @@ for part in PARTS:
 @pytest.mark.slow
 def test_all_parts_can_be_imported_there(without: dict[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL], cwd=ROOT, env=without, capture_output=True, text=True,
+        [sys.executable, "-c", IMPORT_ALL],
+        cwd=ROOT,
+        env=without,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -74,10 +79,23 @@ def test_a_dry_visit_there_meets_no_missing_package(
 ) -> None:
     out = tmp_path / "visit"
     done = subprocess.run(
-        [sys.executable, "-m", "tools.gpu_visit", "--device", "cpu", "--minutes", "4", "--out",
-         str(out)],
-        cwd=ROOT, env=without, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tools.gpu_visit",
+            "--device",
+            "cpu",
+            "--minutes",
+            "4",
+            "--out",
+            str(out),
+        ],
+        cwd=ROOT,
+        env=without,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     rows = Results(out).rows
     assert not [row for row in rows if "No module named" in row.text]

@@ -73,9 +73,13 @@ def test_three_steps_run_without_a_gpu_and_say_so(visit: Visit) -> None:
     ],
 )
 def test_a_recording_is_judged_by_its_losses_and_its_reason(
-    monkeypatch: pytest.MonkeyPatch, recorded: list[float], how: str, is_declared: bool,
-    status: str, needs_fresh: bool,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: list[float],
+    how: str,
+    is_declared: bool,
+    status: str,
+    needs_fresh: bool,
+) -> None:
     def trained(trial: Any, device: str, *, is_recorded: bool) -> tuple[list[float], str, bool]:
         return (recorded, how, is_declared) if is_recorded else ([1.0, 2.0], "", is_declared)
 
@@ -134,9 +138,12 @@ def test_a_test_file_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def ran(*given: Any, plugins: Any) -> int:
         for when, outcome in (("setup", "passed"), ("call", "passed"), ("call", "failed")):
             report = SimpleNamespace(
-                when=when, outcome=outcome, failed=outcome == "failed", nodeid="x.py::test_x",
+                when=when,
+                outcome=outcome,
+                failed=outcome == "failed",
+                nodeid="x.py::test_x",
                 longrepr="assert 1 == 2",
-            )  # fmt: skip
+            )
             plugins[0].pytest_runtest_logreport(report)
         return 1
 
@@ -208,9 +215,12 @@ def test_a_dry_visit_ends_in_time_with_its_table(tmp_path: Path) -> None:
     before = {part.name: Results(out).done(part.name) for part in PARTS}
     assert sum(map(len, before.values())) > 0
     done = subprocess.run(
-        [*command, "--minutes", "1", "--resume"], cwd=ROOT, capture_output=True, text=True,
+        [*command, "--minutes", "1", "--resume"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     results = Results(out)
     final = [(row.part, row.name) for row in results.rows if row.status != STOPPED]

@@ -85,8 +85,12 @@ def test_a_part_that_fails_leaves_rows_and_the_next_one_runs(
     assert visit(out, *slow_scale) == 0
     rows = {row.name: row for row in Results(out).of("bad")}
     assert {name: row.status for name, row in rows.items()} == {
-        "before": "ok", "raises": "error", "dies": "killed", "hangs": "killed", "after": "ok",
-    }  # fmt: skip
+        "before": "ok",
+        "raises": "error",
+        "dies": "killed",
+        "hangs": "killed",
+        "after": "ok",
+    }
     assert "ZeroDivisionError" in rows["raises"].text
     assert "signal 9" in rows["dies"].text
     assert "it took more than" in rows["hangs"].text
@@ -139,9 +143,11 @@ def test_an_interrupted_visit_keeps_its_results_and_prints_its_table(
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, "--device", "cpu", "--minutes", "5", "--out", str(out)],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{out.parent}"}, text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{out.parent}"},
+        text=True,
         stdout=subprocess.PIPE,
-    )  # fmt: skip
+    )
     marks = out.parent / "measured"
     while not (marks.exists() and "sleeps" in marks.read_text()):
         assert process.poll() is None

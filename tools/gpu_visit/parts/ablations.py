@@ -37,9 +37,20 @@ def _run(visit: Visit) -> Finding:
         _copy(visit.out / JOURNAL, visit.work / JOURNAL)
     scale = "smoke" if visit.is_dry else "standard"
     command = [
-        sys.executable, "-m", "suite.cli", "run", *visit.ablations, "--executor", "inline",
-        "--scale", scale, "--out", str(visit.work), "--time-limit", f"{limit}s",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "suite.cli",
+        "run",
+        *visit.ablations,
+        "--executor",
+        "inline",
+        "--scale",
+        scale,
+        "--out",
+        str(visit.work),
+        "--time-limit",
+        f"{limit}s",
+    ]
     log = visit.work / "run.log"  # a file: also a run that is killed leaves it
     with log.open("w") as file:
         code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=file, check=False).returncode

@@ -17,8 +17,19 @@ from tools.gpu_visit.runner import ROOT
 
 _MARK = "pytest.mark.gpu"
 # The tests' own conftest needs packages that such a machine lacks, and these tests do not use it.
-_OPTIONS = ("--import-mode=importlib", "--noconftest", "-o", "addopts=", "-W", "default",
-            "-p", "no:cacheprovider", "-m", "gpu and not bench", "-q")  # fmt: skip
+_OPTIONS = (
+    "--import-mode=importlib",
+    "--noconftest",
+    "-o",
+    "addopts=",
+    "-W",
+    "default",
+    "-p",
+    "no:cacheprovider",
+    "-m",
+    "gpu and not bench",
+    "-q",
+)
 
 
 def items(visit: Visit) -> Iterator[Item]:

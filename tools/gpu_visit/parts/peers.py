@@ -29,22 +29,30 @@ _CLOSE_IN_BF16 = 3e-2
 _Layer = tuple[str, bool, dict[str, Any], torch_peers.Adapter]
 _LAYERS: dict[str, _Layer] = {
     "torch MultiheadAttention": (
-        "attention", True, {"heads": 8}, torch_peers.multihead_attention(needs_weights=False)
+        "attention",
+        True,
+        {"heads": 8},
+        torch_peers.multihead_attention(needs_weights=False),
     ),
     "torch scaled_dot_product_attention": (
-        "attention", True, {"heads": 8}, torch_peers.scaled_dot_product
+        "attention",
+        True,
+        {"heads": 8},
+        torch_peers.scaled_dot_product,
     ),
     "torch LSTM": ("lstm", True, {}, torch_peers.recurrent(nn.LSTM)),
     "torch GRU": ("gru", True, {}, torch_peers.recurrent(nn.GRU)),
     "performer-pytorch": ("performer", False, {"heads": 8}, package_peers.performer),
-}  # fmt: skip
+}
 _STREAMS = ("queries", "keys", "values", "log_decay", "strength")
 # (name, decay of: nothing, a head, a channel; delta rule)
 _STATES = (
-    ("fla simple_gla", "head", False), ("fla gla", "channel", False),
-    ("fla delta_rule", "none", True), ("fla gated_delta_rule", "head", True),
+    ("fla simple_gla", "head", False),
+    ("fla gla", "channel", False),
+    ("fla delta_rule", "none", True),
+    ("fla gated_delta_rule", "head", True),
     ("fla kda", "channel", True),
-)  # fmt: skip
+)
 
 
 def items(visit: Visit) -> Iterator[Item]:

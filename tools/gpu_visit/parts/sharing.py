@@ -37,9 +37,8 @@ def items(visit: Visit) -> Iterator[Item]:
 
 def _shared(visit: Visit, is_by_mps: bool) -> Finding:
     widths, numbers, seconds = (
-        (_DRY_WIDTHS, _DRY_NUMBERS, _DRY_SECONDS) if visit.is_dry
-        else (_WIDTHS, _NUMBERS, _SECONDS)
-    )  # fmt: skip
+        (_DRY_WIDTHS, _DRY_NUMBERS, _DRY_SECONDS) if visit.is_dry else (_WIDTHS, _NUMBERS, _SECONDS)
+    )
     with shared_gpus(_work(visit, max(numbers)) if is_by_mps else []) as given:
         if is_by_mps and not given and PIPES not in os.environ:
             return Finding(text="MPS cannot be started here", status="skipped")
@@ -61,9 +60,12 @@ def _work(visit: Visit, number: int) -> Assignments:
 
 
 def _rates(
-    device: str, widths: Sequence[int], numbers: Sequence[int], seconds: float,
+    device: str,
+    widths: Sequence[int],
+    numbers: Sequence[int],
+    seconds: float,
     given: Mapping[str, str],
-) -> dict[int, dict[int, float]]:  # fmt: skip
+) -> dict[int, dict[int, float]]:
     """Return the steps a second of all processes together, by width and number of processes."""
     with ExitStack() as ending:
         trainers = [
@@ -89,9 +91,12 @@ def _trainer(
 ) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "tools.gpu_visit.parts.sharing", device, *map(str, widths)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
         env={**os.environ, **given, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:

@@ -62,9 +62,10 @@ def _recipes(device: str, ablation: str) -> Finding:
     texts = list(dict.fromkeys(each.text for each in found))
     status = next((each.status for each in found if each.status != "ok"), "ok")
     return Finding(
-        text=f"{len(found)} trainings: {' | '.join(texts)}", status=status,
+        text=f"{len(found)} trainings: {' | '.join(texts)}",
+        status=status,
         needs_fresh=any(each.needs_fresh for each in found),
-    )  # fmt: skip
+    )
 
 
 def compared(trial: Trial, device: str) -> Finding:

@@ -66,8 +66,12 @@ def _times(device: str, ablation: str, scale: str, factor: int, is_compiled: boo
         recorded = seconds_recorded(step, device)
     forward = forward_flops(trial.subjects[0], trial.batch, lengths_of(trial))
     best = recorded or launched
-    values = {"launched_seconds": launched, "recorded_seconds": recorded, "batch": trial.batch,
-              "tokens_per_second": trial.batch * trial.length / best}  # fmt: skip
+    values = {
+        "launched_seconds": launched,
+        "recorded_seconds": recorded,
+        "batch": trial.batch,
+        "tokens_per_second": trial.batch * trial.length / best,
+    }
     share = ""
     if forward is not None and (device != "cpu" or precision == "float32"):
         values["share_of_peak"] = (

@@ -25,11 +25,19 @@ def model_of(mixer: str = "attention", kind: Any = "tokens", **settings: Any) ->
     }
     knobs = {"heads": 2} if mixer == "attention" else {}
     spec = ModelSpec(
-        architecture="decision_transformer", mixer=mixer, knobs=knobs,
-        position=settings.pop("position", "none"), dim=DIM, depth=DEPTH, length=STEPS,
-        input_kind="vectors", input_size=STATE, output_size=NUM_ACTIONS, settings=settings,
+        architecture="decision_transformer",
+        mixer=mixer,
+        knobs=knobs,
+        position=settings.pop("position", "none"),
+        dim=DIM,
+        depth=DEPTH,
+        length=STEPS,
+        input_kind="vectors",
+        input_size=STATE,
+        output_size=NUM_ACTIONS,
+        settings=settings,
         others=others,
-    )  # fmt: skip
+    )
     model = build_model(spec)
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)

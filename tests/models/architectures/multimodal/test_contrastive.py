@@ -24,10 +24,18 @@ MASK = torch.arange(TIME) < torch.randint(2, TIME + 1, (BATCH, CANDIDATES, 1), g
 def built(**settings: Any) -> Architecture:
     torch.manual_seed(0)
     spec = ModelSpec(
-        architecture="contrastive", mixer="attention", position="learned", dim=DIM, depth=2,
-        length=TIME, input_kind="tokens", input_size=WORDS, others={"context": IMAGE},
-        output_size=CANDIDATES, settings=settings,
-    )  # fmt: skip
+        architecture="contrastive",
+        mixer="attention",
+        position="learned",
+        dim=DIM,
+        depth=2,
+        length=TIME,
+        input_kind="tokens",
+        input_size=WORDS,
+        others={"context": IMAGE},
+        output_size=CANDIDATES,
+        settings=settings,
+    )
     return build_model(spec).double().eval()
 
 

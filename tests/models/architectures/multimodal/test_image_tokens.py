@@ -24,12 +24,20 @@ def built(**settings: Any) -> ImageTokens:
     image = Input(kind="image", size=3, length=16 * 24, grid=(16, 24))
     model = build_model(
         ModelSpec(
-            architecture="image_tokens", mixer="attention", knobs={"heads": 2}, position="learned",
-            dim=8, depth=2, length=TIME, input_kind="tokens", input_size=SYMBOLS, output_size=3,
+            architecture="image_tokens",
+            mixer="attention",
+            knobs={"heads": 2},
+            position="learned",
+            dim=8,
+            depth=2,
+            length=TIME,
+            input_kind="tokens",
+            input_size=SYMBOLS,
+            output_size=3,
             others={"context": image},
             settings={"codes": CODES, "tokenizer_width": 8, **settings},
         )
-    )  # fmt: skip
+    )
     assert isinstance(model, ImageTokens)
     return model.double().eval()
 

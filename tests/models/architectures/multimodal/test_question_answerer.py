@@ -21,10 +21,18 @@ FUSIONS = ["cross", "concatenation", "question"]
 def built(architecture: str = "question_answerer", **settings: Any) -> Architecture:
     torch.manual_seed(0)
     spec = ModelSpec(
-        architecture=architecture, mixer="attention", position="learned", dim=DIM, depth=2,
-        length=TIME, input_kind="tokens", input_size=WORDS, others={"context": IMAGE},
-        output_size=WORDS if architecture == "captioner" else ANSWERS, settings=settings,
-    )  # fmt: skip
+        architecture=architecture,
+        mixer="attention",
+        position="learned",
+        dim=DIM,
+        depth=2,
+        length=TIME,
+        input_kind="tokens",
+        input_size=WORDS,
+        others={"context": IMAGE},
+        output_size=WORDS if architecture == "captioner" else ANSWERS,
+        settings=settings,
+    )
     return build_model(spec).double().eval()
 
 

@@ -24,9 +24,15 @@ MASK = torch.arange(TIME) < torch.tensor([[5], [3], [4]])
 def built(**settings: Any) -> ShowAttendTell:
     torch.manual_seed(0)
     spec = ModelSpec(
-        architecture="show_attend_tell", dim=DIM, length=TIME, input_kind="tokens",
-        input_size=WORDS, output_size=WORDS, others={"context": IMAGE}, settings=settings,
-    )  # fmt: skip
+        architecture="show_attend_tell",
+        dim=DIM,
+        length=TIME,
+        input_kind="tokens",
+        input_size=WORDS,
+        output_size=WORDS,
+        others={"context": IMAGE},
+        settings=settings,
+    )
     return cast("ShowAttendTell", build_model(spec)).double()
 
 

@@ -47,10 +47,12 @@ def test_twins_cancel_but_for_their_factor() -> None:
             pairs = linear.weight.view(2, 2, 2, 8)
             pairs[:, 1] = pairs[:, 0]
     shared = {
-        name: weight if len(weight) != 8 or name.startswith(("value", "output"))
+        name: weight
+        if len(weight) != 8 or name.startswith(("value", "output"))
         else weight.view(2, 2, 2, 8)[:, 0].flatten(0, 1)
-        for name, weight in mixer.state_dict().items() if "lambda" not in name
-    }  # fmt: skip
+        for name, weight in mixer.state_dict().items()
+        if "lambda" not in name
+    }
     attention.load_state_dict(shared)
     x = tokens(20)
     torch.testing.assert_close(mixer(x), (1 - mixer._lambda()) * attention(x))

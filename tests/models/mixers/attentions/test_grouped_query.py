@@ -28,10 +28,11 @@ def test_is_attention_whose_keys_and_values_repeat(shared: int) -> None:
     grouped = build_mixer("grouped_query", dim=16, heads=4, key_value_heads=shared).double()
     attention = build_mixer("attention", dim=16, heads=4).double()
     weights = {
-        name: weight if len(weight) == 16
+        name: weight
+        if len(weight) == 16
         else weight.reshape(shared, 4, 16).repeat_interleave(4 // shared, dim=0).flatten(0, 1)
         for name, weight in grouped.state_dict().items()
-    }  # fmt: skip
+    }
     attention.load_state_dict(weights)
     x = tokens(20, 16)
     torch.testing.assert_close(grouped(x), attention(x))
@@ -43,7 +44,7 @@ def test_the_cache_shrinks_as_heads_are_shared() -> None:
             "grouped_query", dim=64, heads=8, key_value_heads=shared, is_causal=True
         ).state_bytes(100)
         for shared in (1, 2, 8)
-    ]  # fmt: skip
+    ]
     assert sizes == [4 * 2 * 8 * 100, 2 * 4 * 2 * 8 * 100, 4 * 2 * 64 * 100]
 
 

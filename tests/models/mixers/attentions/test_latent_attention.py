@@ -21,13 +21,15 @@ def test_without_norm_and_rotary_query_it_is_attention_with_keys_of_low_rank() -
     attention = build_mixer("attention", dim=8, heads=2).double()
     per_head = mixer.query.weight.data.reshape(2, 6, 8)
     per_head[:, 4:] = 0.0  # then the rotary key answers nobody
-    attention.load_state_dict({
-        # Scores are divided by sqrt(6) here, by sqrt(4) there.
-        "query.weight": per_head[:, :4].flatten(0, 1) * (4 / 6) ** 0.5,
-        "key.weight": mixer.key.weight @ mixer.down.weight,
-        "value.weight": mixer.value.weight @ mixer.down.weight,
-        "output.weight": mixer.output.weight,
-    })  # fmt: skip
+    attention.load_state_dict(
+        {
+            # Scores are divided by sqrt(6) here, by sqrt(4) there.
+            "query.weight": per_head[:, :4].flatten(0, 1) * (4 / 6) ** 0.5,
+            "key.weight": mixer.key.weight @ mixer.down.weight,
+            "value.weight": mixer.value.weight @ mixer.down.weight,
+            "output.weight": mixer.output.weight,
+        }
+    )
     x = tokens(20)
     torch.testing.assert_close(mixer(x), attention(x))
 

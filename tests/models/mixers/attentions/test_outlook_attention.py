@@ -32,10 +32,15 @@ def test_it_equals_its_loop_and_sees_what_it_says(
     x = tokens(length, DIM).requires_grad_()
     mixed, slow, random = mixer(x), mixer.reference(x), tokens(length, DIM, seed=4)
     torch.testing.assert_close(mixed, slow)
-    torch.testing.assert_close(*(torch.autograd.grad((y * random).sum(), x, retain_graph=True)[0]
-                                 for y in (mixed, slow)))  # fmt: skip
-    met = torch.stack([torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0
-                       for y in mixed[0]])  # fmt: skip
+    torch.testing.assert_close(
+        *(torch.autograd.grad((y * random).sum(), x, retain_graph=True)[0] for y in (mixed, slow))
+    )
+    met = torch.stack(
+        [
+            torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0
+            for y in mixed[0]
+        ]
+    )
     assert torch.equal(met, mixer.receptive_field(length))
     assert mixer.path_length(length) == layers_until_all_is_seen(met)
 

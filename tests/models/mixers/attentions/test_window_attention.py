@@ -45,8 +45,9 @@ def test_it_equals_its_loop_and_sees_what_it_says(
     mask = torch.arange(length) % 3 != 0
     masks = torch.stack([mask, ~mask])
     torch.testing.assert_close(mixer(x, masks)[masks], mixer.reference(x, masks)[masks])
-    met = [torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0
-           for y in mixed[0]]  # fmt: skip
+    met = [
+        torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0 for y in mixed[0]
+    ]
     assert torch.equal(torch.stack(met), mixer.receptive_field(length))
 
 
@@ -55,8 +56,12 @@ def test_it_equals_its_loop_and_sees_what_it_says(
 def test_all_is_seen_after_the_declared_path(
     rows: int, columns: int, window: int, shift: str
 ) -> None:
-    fields = [on_grid(rows, columns, layer, window=window, shift=shift)
-              .receptive_field(rows * columns).double() for layer in range(12)]  # fmt: skip
+    fields = [
+        on_grid(rows, columns, layer, window=window, shift=shift)
+        .receptive_field(rows * columns)
+        .double()
+        for layer in range(12)
+    ]
     seen = [fields[0] > 0]
     for field in fields[1:]:
         seen.append((field @ seen[-1].double()) > 0)
@@ -93,8 +98,10 @@ def shares(place: int, other: int, columns: int, windows: Windows) -> bool:
 
 def test_a_map_that_is_not_larger_is_one_window_without_shift() -> None:
     for rows, columns, sides, shifts in (
-        (4, 4, (4, 4), (0, 0)), (3, 5, (3, 4), (0, 2)), (5, 5, (4, 4), (2, 2)),
-    ):  # fmt: skip
+        (4, 4, (4, 4), (0, 0)),
+        (3, 5, (3, 4), (0, 2)),
+        (5, 5, (4, 4), (2, 2)),
+    ):
         windows = on_grid(rows, columns, 1, window=4)._windows(rows * columns)
         assert (windows.sides, windows.shifts) == (sides, shifts)
         assert on_grid(rows, columns, 0, window=4)._windows(rows * columns).shifts == (0, 0)
@@ -136,9 +143,11 @@ def test_cosines_are_multiplied_by_a_hundred_at_most() -> None:
 
 def test_keys_have_no_bias_where_scores_are_cosines() -> None:
     for score, bias, expected in (
-        ("scaled", True, [True] * 4), ("cosine", True, [True, False, True, True]),
-        ("scaled", False, [False] * 4), ("cosine", False, [False] * 4),
-    ):  # fmt: skip
+        ("scaled", True, [True] * 4),
+        ("cosine", True, [True, False, True, True]),
+        ("scaled", False, [False] * 4),
+        ("cosine", False, [False] * 4),
+    ):
         mixer = build_mixer("window_attention", dim=8, score=score, bias=bias)
         linears = (mixer.query, mixer.key, mixer.value, mixer.output)
         assert [each.bias is not None for each in linears] == expected
@@ -160,10 +169,19 @@ def test_no_initialisation_draws_the_bias_again(relative_bias: str) -> None:
 
 def vision_transformer(pooling: str) -> Any:
     spec = ModelSpec(
-        architecture="vit", mixer="window_attention", knobs={"window": 2}, position="none", dim=8,
-        depth=3, length=48, input_kind="image", input_size=1, grid=(8, 6), output_size=3,
+        architecture="vit",
+        mixer="window_attention",
+        knobs={"window": 2},
+        position="none",
+        dim=8,
+        depth=3,
+        length=48,
+        input_kind="image",
+        input_size=1,
+        grid=(8, 6),
+        output_size=3,
         settings={"patch": 2, "pooling": pooling},
-    )  # fmt: skip
+    )
     return build_model(spec)
 
 

@@ -20,10 +20,14 @@ def build(**knobs: Any) -> Mixer:
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize(
     "everything",
-    [{"stride": 32}, {"pattern": "strided", "stride": 32}, {"summaries": 4},
-     {"pattern": "strided", "stride": 1}],
+    [
+        {"stride": 32},
+        {"pattern": "strided", "stride": 32},
+        {"summaries": 4},
+        {"pattern": "strided", "stride": 1},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_where_both_sets_hold_everything_it_is_attention(
     everything: dict[str, Any], is_causal: bool
 ) -> None:

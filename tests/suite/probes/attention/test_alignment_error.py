@@ -80,10 +80,16 @@ def _swaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def spec(architecture: str, settings: dict[str, Any], depth: int = 1) -> ModelSpec:
     whole = ModelSpec(
-        architecture=architecture, dim=48, depth=depth, length=LENGTH, input_kind="tokens",
-        input_size=13, output_size=13, settings=settings,
+        architecture=architecture,
+        dim=48,
+        depth=depth,
+        length=LENGTH,
+        input_kind="tokens",
+        input_size=13,
+        output_size=13,
+        settings=settings,
         others={"context": Input(kind="tokens", size=13, length=LENGTH - 1)},
-    )  # fmt: skip
+    )
     is_stack = architecture == "translator"
     return replace(whole, mixer="attention", position="sinusoidal") if is_stack else whole
 
@@ -177,9 +183,14 @@ def test_rows_of_a_recurrent_one_look_at_the_right_half() -> None:
 
 def trial(batch: int = 16) -> Trial:
     fields: dict[str, Any] = {
-        "seed": 0, "versions": {}, "task_digest": "", "task": Swaps.name, "length": LENGTH,
-        "batch": batch, "subjects": (spec("translator", {}, depth=2),),
-    }  # fmt: skip
+        "seed": 0,
+        "versions": {},
+        "task_digest": "",
+        "task": Swaps.name,
+        "length": LENGTH,
+        "batch": batch,
+        "subjects": (spec("translator", {}, depth=2),),
+    }
     training = Training(
         steps=1, learning_rate=1e-3, warmup_steps=0, weight_decay=0.0, num_evaluations=1
     )
@@ -225,11 +236,14 @@ def test_planning_refuses_with_the_reason() -> None:
     scale = Scale(dim=8, depth=1, length=LENGTH, steps=2, batch=4, num_evaluations=1, seeds=1)
     planned = plan(
         Ablation(
-            question="Where does it look?", baseline=Model("attentive_seq2seq"),
+            question="Where does it look?",
+            baseline=Model("attentive_seq2seq"),
             axes=[vary("architecture", ["attentive_seq2seq", "bytenet"])],
-            tasks=[Swaps.name, "reversal"], probes=["alignment_error"], scales={"quick": scale},
+            tasks=[Swaps.name, "reversal"],
+            probes=["alignment_error"],
+            scales={"quick": scale},
         )
-    )  # fmt: skip
+    )
     reasons = {(cell.variant, cell.task): cell.reason for cell in planned.cells}
     words = "it links words, and the tokens of reversal are no words"
     of_source = "a bytenet gives no attention weights of its source"

@@ -101,16 +101,22 @@ def test_a_trained_model_is_measured(tmp_path: Path) -> None:
         Ablation(
             question="Where does it look?",
             baseline=Model("show_attend_tell", attention="soft", encoder_width=8),
-            axes=[vary("has_gate", [True, False])], tasks=["emoji_scenes"],
+            axes=[vary("has_gate", [True, False])],
+            tasks=["emoji_scenes"],
             probes=["quality", "localisation"],
             scales={
                 "quick": Scale(
-                    dim=8, length=LENGTH, steps=2, batch=8,
-                    num_evaluations=1, seeds=1, learning_rate=1e-3,
+                    dim=8,
+                    length=LENGTH,
+                    steps=2,
+                    batch=8,
+                    num_evaluations=1,
+                    seeds=1,
+                    learning_rate=1e-3,
                 )
             },
         )
-    )  # fmt: skip
+    )
     trial = next(each for each in made.trials if each.probe == "localisation")
     said = [x for x in said_after_training(trial, tmp_path) if isinstance(x, Measurement)]
     found = {each.metric: each.value for each in said}

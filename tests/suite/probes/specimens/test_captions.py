@@ -33,10 +33,15 @@ def built(task: Task, **settings: Any) -> Architecture:
     inputs = dict(task.interface(task.length).inputs)
     first = inputs.pop("inputs")
     spec = ModelSpec(
-        architecture="show_attend_tell", dim=8, length=task.length, input_kind="tokens",
-        input_size=first.size, output_size=task.output_size, others=inputs,
+        architecture="show_attend_tell",
+        dim=8,
+        length=task.length,
+        input_kind="tokens",
+        input_size=first.size,
+        output_size=task.output_size,
+        others=inputs,
         settings={"encoder_width": 8, **settings},
-    )  # fmt: skip
+    )
     return build_model(spec).eval()
 
 

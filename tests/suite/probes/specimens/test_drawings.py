@@ -35,11 +35,16 @@ def built(task: Task) -> Architecture:
         "depth": 1,
     }
     spec = ModelSpec(
-        architecture=task.architecture, length=task.length, input_kind=first.kind,
-        input_size=first.size, grid=first.grid, output_size=3, others=inputs,
+        architecture=task.architecture,
+        length=task.length,
+        input_kind=first.kind,
+        input_size=first.size,
+        grid=first.grid,
+        output_size=3,
+        others=inputs,
         settings={"codes": 12, "tokenizer_width": 8},
         **(of_stack if task.architecture == "image_tokens" else {}),
-    )  # fmt: skip
+    )
     return build_model(spec).eval()
 
 
@@ -54,8 +59,10 @@ def test_a_model_shows_what_was_asked_for_and_what_it_draws() -> None:
     model = built(task)
     found = specimens_of(model, task, seed=0)
     assert [(each.kind, each.title) for each in found if each.kind.endswith("images")] == [
-        ("asked_images", "pixels"), ("drawn_images", GIVEN_BACK), ("drawn_images", DRAWN),
-    ]  # fmt: skip
+        ("asked_images", "pixels"),
+        ("drawn_images", GIVEN_BACK),
+        ("drawn_images", DRAWN),
+    ]
     asked, given_back, own = (each for each in found if each.kind.endswith("images"))
     mean, deviation = map(np.array, (task.pixel_mean, task.pixel_standard_deviation))
     for number, example in enumerate(chosen_examples(task)):
@@ -73,8 +80,9 @@ def test_a_picture_that_is_given_back_is_shown_beside_the_one_that_was_given() -
     task = task_of("emoji_pictures")
     found = specimens_of(built(task), task, seed=0)
     assert [(each.kind, each.title) for each in found] == [
-        ("asked_images", "pixels"), ("drawn_images", GIVEN_BACK)
-    ]  # fmt: skip
+        ("asked_images", "pixels"),
+        ("drawn_images", GIVEN_BACK),
+    ]
     assert found[0].row_words == ()
 
 

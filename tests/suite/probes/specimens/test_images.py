@@ -36,10 +36,18 @@ def vit(mixer: str = "attention", **changes: Any) -> Architecture:
     """A small one, of 7 x 7 patches, as it is before training."""
     torch.manual_seed(0)
     fields: dict[str, Any] = {
-        "architecture": "vit", "mixer": mixer, "knobs": {}, "position": "learned", "dim": 16,
-        "depth": 3, "length": SIDE**2, "input_kind": "image", "input_size": 1,
-        "grid": (SIDE, SIDE), "output_size": 10,
-    }  # fmt: skip
+        "architecture": "vit",
+        "mixer": mixer,
+        "knobs": {},
+        "position": "learned",
+        "dim": 16,
+        "depth": 3,
+        "length": SIDE**2,
+        "input_kind": "image",
+        "input_size": 1,
+        "grid": (SIDE, SIDE),
+        "output_size": 10,
+    }
     return build_model(ModelSpec(**(fields | changes))).eval()
 
 
@@ -55,8 +63,9 @@ def tokens_in(model: Any, example: Batch) -> Tensor:
     image = example.inputs["inputs"][0, ..., 0]
     cut = [
         image[4 * row : 4 * row + 4, 4 * column : 4 * column + 4].flatten()
-        for row in range(7) for column in range(7)
-    ]  # fmt: skip
+        for row in range(7)
+        for column in range(7)
+    ]
     x = model.embedding.map(torch.stack(cut))
     if model.config.pooling == "class_token":
         x = torch.cat([model.class_token.vector[None], x])
@@ -261,11 +270,14 @@ def test_large_filters_are_made_smaller() -> None:
 @pytest.mark.parametrize(
     ("mixer", "has_last", "has_rollout"),
     [
-        ("attention", True, True), ("local_attention", True, True), ("grid_conv", False, False),
-        ("linear_transformer", False, False), ("grid_conv*2+attention", True, False),
+        ("attention", True, True),
+        ("local_attention", True, True),
+        ("grid_conv", False, False),
+        ("linear_transformer", False, False),
+        ("grid_conv*2+attention", True, False),
         ("attention*2+grid_conv", False, False),
     ],
-)  # fmt: skip
+)
 def test_only_layers_that_have_weights_show_some(
     mixer: str, has_last: bool, has_rollout: bool
 ) -> None:

@@ -34,10 +34,17 @@ from suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 
 WITH_WEIGHTS = {
-    "attention", "plain_attention", "local_attention", "grouped_query", "latent_attention",
-    "differential_attention", "sink_attention", "synthesizer", "hard_attention",
+    "attention",
+    "plain_attention",
+    "local_attention",
+    "grouped_query",
+    "latent_attention",
+    "differential_attention",
+    "sink_attention",
+    "synthesizer",
+    "hard_attention",
     "prefix_attention",
-}  # fmt: skip
+}
 
 
 def language_model(mixer: str = "attention", **changes: Any) -> tuple[Architecture, Task]:
@@ -54,10 +61,17 @@ def classifier(mixer: str = "attention", **changes: Any) -> tuple[Architecture, 
 def _built(architecture: str, mixer: str, task: Task, changes: dict[str, Any]) -> Architecture:
     torch.manual_seed(0)
     fields: dict[str, Any] = {
-        "architecture": architecture, "mixer": mixer, "knobs": {}, "position": "sinusoidal",
-        "dim": 16, "depth": 2, "length": task.length, "input_kind": task.input_kind,
-        "input_size": task.input_size, "output_size": task.output_size,
-    }  # fmt: skip
+        "architecture": architecture,
+        "mixer": mixer,
+        "knobs": {},
+        "position": "sinusoidal",
+        "dim": 16,
+        "depth": 2,
+        "length": task.length,
+        "input_kind": task.input_kind,
+        "input_size": task.input_size,
+        "output_size": task.output_size,
+    }
     return build_model(ModelSpec(**(fields | changes)))
 
 
@@ -100,7 +114,7 @@ def test_every_shipped_position_gives_what_it_has(position: str) -> None:
     assert titles == {
         "alibi": [f"layer 1, {head}" for head in heads],  # the second layer's are the same
         "t5": [f"layer {layer}, {head}" for layer in (1, 2) for head in heads],
-    }.get(position, [])  # fmt: skip
+    }.get(position, [])
 
 
 def test_cosines_and_biases_are_those_of_the_formulas() -> None:
@@ -223,8 +237,10 @@ def test_no_number_and_no_random_state_is_moved_by_them(
     monkeypatch.setattr(samples_module, "LOOKS", ())
     without = result_of(quality)
     assert {specimen.kind for specimen in with_them.specimens} == {
-        "attention", "positions", "text",
-    }  # fmt: skip
+        "attention",
+        "positions",
+        "text",
+    }
     assert without.specimens == ()
     assert (with_them.measurements, with_them.points) == (without.measurements, without.points)
     assert torch.equal(torch.get_rng_state(), state)
@@ -257,8 +273,10 @@ def test_what_fails_is_left_out_and_the_rest_stays(
     model, task = language_model()
     monkeypatch.setattr(mixer_class("attention"), "attention_weights", fails)
     assert [specimen.kind for specimen in specimens_of(model, task, 0)] == [
-        "positions", "text", "text",
-    ]  # fmt: skip
+        "positions",
+        "text",
+        "text",
+    ]
     assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
 
 

@@ -34,10 +34,18 @@ def built(architecture: str, task: Task, **changes: Any) -> Architecture:
     first, others = interface.inputs["inputs"], dict(interface.inputs)
     del others["inputs"]
     fields: dict[str, Any] = {
-        "architecture": architecture, "mixer": "", "knobs": {}, "position": "none", "dim": 8,
-        "depth": 1, "length": task.length, "input_kind": first.kind, "input_size": first.size,
-        "output_size": task.output_size, "others": others,
-    }  # fmt: skip
+        "architecture": architecture,
+        "mixer": "",
+        "knobs": {},
+        "position": "none",
+        "dim": 8,
+        "depth": 1,
+        "length": task.length,
+        "input_kind": first.kind,
+        "input_size": first.size,
+        "output_size": task.output_size,
+        "others": others,
+    }
     return build_model(ModelSpec(**(fields | changes))).eval()
 
 
@@ -162,5 +170,10 @@ def test_other_tasks_leave_none_and_hashes_of_old_specimens_stay(
     assert translations(translator, parity) == alignments(translator, parity) == []
     old = Specimen(kind="text", title="prompt", text="a")
     assert {*old.hashed} == {*asdict(old)} - {
-        "row_words", "column_words", "source", "reference", "score", "picture",
-    }  # fmt: skip
+        "row_words",
+        "column_words",
+        "source",
+        "reference",
+        "score",
+        "picture",
+    }

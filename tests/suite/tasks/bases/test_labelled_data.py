@@ -16,8 +16,14 @@ def test_the_first_of_each_class_come_first() -> None:
     labels = np.array([2, 2, 0, 2, 1, 0, 2])
     subsets = [balanced_subset(labels, count).tolist() for count in range(1, 8)]
     assert subsets == [
-        [2], [2, 4], [0, 2, 4], [0, 2, 4, 5], [0, 1, 2, 4, 5], [0, 1, 2, 3, 4, 5], [*range(7)],
-    ]  # fmt: skip
+        [2],
+        [2, 4],
+        [0, 2, 4],
+        [0, 2, 4, 5],
+        [0, 1, 2, 4, 5],
+        [0, 1, 2, 3, 4, 5],
+        [*range(7)],
+    ]
 
 
 @pytest.mark.parametrize("count", [500, 1_237, 8_990])

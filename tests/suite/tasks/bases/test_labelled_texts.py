@@ -31,8 +31,20 @@ def _task(name: str, length: int = 24) -> TextClassification:
 
 def test_words_are_runs_of_letters_and_single_signs() -> None:
     assert words_of("It's a 3-hour film , isn't it ?_ 'Tis") == [
-        "it's", "a", "3", "-", "hour", "film", ",", "isn't", "it", "?", "_", "'", "tis",
-    ]  # fmt: skip
+        "it's",
+        "a",
+        "3",
+        "-",
+        "hour",
+        "film",
+        ",",
+        "isn't",
+        "it",
+        "?",
+        "_",
+        "'",
+        "tis",
+    ]
     assert words_of("café") == ["café"]
 
 

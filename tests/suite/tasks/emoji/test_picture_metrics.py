@@ -42,9 +42,11 @@ def test_bits_are_those_of_the_tokens_that_stand_there() -> None:
 def test_perplexity_is_the_number_of_codes_that_are_used_alike() -> None:
     metric = CodebookPerplexity()
     for tokens, wanted in (
-        ([[0, 1], [2, 3]], 4), ([[7, 7], [7, 7]], 1), ([[0, 0], [5, 5]], 2),
+        ([[0, 1], [2, 3]], 4),
+        ([[7, 7], [7, 7]], 1),
+        ([[0, 0], [5, 5]], 2),
         ([[0, 0], [0, 1]], 0.75**-0.75 * 0.25**-0.25),
-    ):  # fmt: skip
+    ):
         assert metric.over([metric.sums(told(tokens), PICTURES)]) == pytest.approx(wanted)
     assert metric.over([metric.sums(told([[0, 1], [2, 2]]), SECOND)]) == pytest.approx(1)
 

@@ -68,9 +68,10 @@ def fashion(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
         array
         for size in (30, 8)
         for array in (
-            DRAWN.integers(0, 256, (size, 28, 28), dtype=np.uint8), DRAWN.integers(0, 10, size)
+            DRAWN.integers(0, 256, (size, 28, 28), dtype=np.uint8),
+            DRAWN.integers(0, 10, size),
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_fashion_mnist_is_divided_as_said(
@@ -94,9 +95,11 @@ def test_fashion_mnist_is_divided_as_said(
 def test_fashion_mnist_has_the_published_sizes() -> None:
     assert (fashion_mnist_full.SIZES, fashion_mnist_full.NUM_TRAINING) == ((60_000, 10_000), 55_000)
     assert [each.file.rpartition("/")[2] for each in FashionMnistFull.source.files] == [
-        "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
-        "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz",
-    ]  # fmt: skip
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte.gz",
+    ]
 
 
 def test_a_malformed_fashion_mnist_is_refused(
@@ -235,8 +238,12 @@ def test_tiny_imagenet_is_divided_class_by_class(
     assert data.held_out["test"].labels.tolist() == [2, 0]
     red = data.training.inputs[:, 30, 30, 0].astype(int)
     assert np.abs(red - [60, 61, 62, 120, 121, 122, 180, 181, 182]).max() <= 2
-    assert np.abs(data.held_out["validation"].inputs[:, 3, 3, 0] - [63.0, 64, 123, 124, 183, 184]
-                  ).max() <= 2  # fmt: skip
+    assert (
+        np.abs(
+            data.held_out["validation"].inputs[:, 3, 3, 0] - [63.0, 64, 123, 124, 183, 184]
+        ).max()
+        <= 2
+    )
     grey = data.training.inputs[1]
     assert (grey == grey[..., :1]).all()
     batch = next(TinyImagenet(4_096).held_out("test", 2))

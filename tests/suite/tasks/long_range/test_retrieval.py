@@ -42,8 +42,10 @@ def test_class_1_is_the_same_verse_and_class_0_another_chapter_of_the_book(lengt
 
 def test_splits_are_of_whole_chapters_in_parts_of_ten() -> None:
     names = list(read_chapters())
-    shares = [sum(split_of(name) == split for name in names) / len(names)
-              for split in ("training", "validation", "test")]  # fmt: skip
+    shares = [
+        sum(split_of(name) == split for name in names) / len(names)
+        for split in ("training", "validation", "test")
+    ]
     assert shares == pytest.approx([0.7, 0.1, 0.2], abs=0.03)
 
 
@@ -59,8 +61,15 @@ def test_classes_are_balanced_at_every_length(length: int) -> None:
 def test_a_pair_classifier_reads_it() -> None:
     task = Retrieval(64)
     spec = ModelSpec(
-        architecture="pair_classifier", mixer="plain_attention", position="none", dim=16, depth=1,
-        length=64, input_kind="tokens", input_size=task.input_size, output_size=task.output_size,
-    )  # fmt: skip
+        architecture="pair_classifier",
+        mixer="plain_attention",
+        position="none",
+        dim=16,
+        depth=1,
+        length=64,
+        input_kind="tokens",
+        input_size=task.input_size,
+        output_size=task.output_size,
+    )
     model = build_model(spec)
     assert task.training_batch(0, 3, seed=0).through(model).logits.shape == (3, 2)

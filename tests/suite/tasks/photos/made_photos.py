@@ -48,9 +48,12 @@ def jpeg(colour: str, *, wide: int = 150, high: int = 90, mode: str = "RGB") -> 
 def said_of(colour: str, number: int) -> list[str]:
     """As people wrote them in Flickr8k."""
     return [
-        f"A {colour} dog runs .", f"Two {colour} dogs play .", f"The dog is {colour}",
-        f"A dog , {colour}-eyed , runs on the grass .", f"Dog number n{number} !",
-    ]  # fmt: skip
+        f"A {colour} dog runs .",
+        f"Two {colour} dogs play .",
+        f"The dog is {colour}",
+        f"A dog , {colour}-eyed , runs on the grass .",
+        f"Dog number n{number} !",
+    ]
 
 
 NAMES = {
@@ -113,9 +116,12 @@ def coco_photos() -> Members:
 def forget() -> None:
     """What tasks remember of the archives."""
     for remembered in (
-        flickr8k._photos, coco._photos, photo_captions._vocabulary, photo_captions._described,
+        flickr8k._photos,
+        coco._photos,
+        photo_captions._vocabulary,
+        photo_captions._described,
         caption_metrics.rarity_among,
-    ):  # fmt: skip
+    ):
         remembered.cache_clear()
 
 

@@ -26,9 +26,12 @@ def test_coco_is_divided_by_the_digests_of_ids(both: None) -> None:
     assert files == [f"{photo:012}.jpg" for photo in ordered]
     by_file = {photo.file: photo for photos in CocoCaptions.photos().values() for photo in photos}
     assert by_file["000000000139.jpg"].captions == (
-        "a red dog runs", "two red dogs play", "the dog is red",
-        "a dog red-eyed runs on the grass", "dog number n0",
-    )  # fmt: skip
+        "a red dog runs",
+        "two red dogs play",
+        "the dog is red",
+        "a dog red-eyed runs on the grass",
+        "dog number n0",
+    )
 
 
 def test_a_photo_of_coco_with_few_captions_has_its_first_ones_again(put: Put) -> None:

@@ -26,9 +26,12 @@ def test_flickr8k_is_divided_by_its_lists(both: None) -> None:
     photos = Flickr8kCaptions.photos()
     assert {split: [p.file for p in each] for split, each in photos.items()} == NAMES
     assert photos["validation"][1].captions == (
-        "a green dog runs", "two green dogs play", "the dog is green",
-        "a dog green-eyed runs on the grass", "dog number n10",
-    )  # fmt: skip
+        "a green dog runs",
+        "two green dogs play",
+        "the dog is green",
+        "a dog green-eyed runs on the grass",
+        "dog number n10",
+    )
 
 
 def test_each_archive_is_checked(both: None) -> None:
@@ -67,7 +70,8 @@ LACKING = {name: photo for name, photo in flickr_photos().items() if "tr1_1" not
         (packed(_changed(b"tr0_0.jpg#3\t", b"tr0_0.jpg#3 ")), b"", "no zip archive of captions"),
         (packed(_changed(b"tr0_0.jpg#3\t", b"\xff#3\t")), b"", "no zip archive of captions"),
         (
-            packed(_changed(b"te1_1.jpg", b"te0_0.jpg", "Flickr_8k.testImages.txt")), b"",
+            packed(_changed(b"te1_1.jpg", b"te0_0.jpg", "Flickr_8k.testImages.txt")),
+            b"",
             r"testImages\.txt does not list 4 photos, each once",
         ),
         (packed(flickr_text()), b"none", r"Dataset\.zip is malformed: no zip archive of photos"),
@@ -76,10 +80,18 @@ LACKING = {name: photo for name, photo in flickr_photos().items() if "tr1_1" not
         (packed(flickr_text()), packed(LACKING), r"tr1_1\.jpg is no photo .*no item named"),
     ],
     ids=[
-        "no archive", "no captions", "a number", "no tab", "no text", "listed twice",
-        "no archive of photos", "cut off", "no picture", "no photo",
+        "no archive",
+        "no captions",
+        "a number",
+        "no tab",
+        "no text",
+        "listed twice",
+        "no archive of photos",
+        "cut off",
+        "no picture",
+        "no photo",
     ],
-)  # fmt: skip
+)
 def test_damage_inside_flickr8k_is_one_sentence(
     put: Put, text: bytes, photos: bytes, message: str
 ) -> None:

@@ -83,11 +83,13 @@ def test_both_have_the_published_sizes() -> None:
     assert [count for _, count in LISTS.values()] == [6_000, 1_000, 1_000]
     assert (coco.NUM_PHOTOS, coco.NUM_HELD_OUT) == (5_000, 500)
     assert [each.file for each in Flickr8kCaptions.source.files] == [
-        "flickr8k/Flickr8k_text.zip", "flickr8k/Flickr8k_Dataset.zip",
-    ]  # fmt: skip
+        "flickr8k/Flickr8k_text.zip",
+        "flickr8k/Flickr8k_Dataset.zip",
+    ]
     assert [each.file for each in CocoCaptions.source.files] == [
-        "coco/annotations_trainval2017.zip", "coco/val2017.zip",
-    ]  # fmt: skip
+        "coco/annotations_trainval2017.zip",
+        "coco/val2017.zip",
+    ]
 
 
 @pytest.mark.parametrize("kind", MODULES)
@@ -216,11 +218,16 @@ def test_captioners_serve_them_and_write(both: None, name: str) -> None:
     hole = {"mixer": "attention", "position": "learned", "depth": 1}
     model = build_model(
         ModelSpec(
-            architecture=name, dim=16, length=LENGTH, input_kind="tokens", input_size=NUM_SYMBOLS,
-            output_size=NUM_SYMBOLS, others=task.other_inputs(LENGTH),
+            architecture=name,
+            dim=16,
+            length=LENGTH,
+            input_kind="tokens",
+            input_size=NUM_SYMBOLS,
+            output_size=NUM_SYMBOLS,
+            others=task.other_inputs(LENGTH),
             **(hole if name == "captioner" else {}),
         )
-    )  # fmt: skip
+    )
     batch = task.training_batch(0, 2, seed=0)
     assert task.loss(batch.through(model), batch).isfinite()
     found = written(model.eval(), batch, task.metric.decoder, task.metric.end)
@@ -238,9 +245,10 @@ def test_what_a_trained_captioner_writes_is_scored(both: None, tmp_path: Path) -
     """By every metric, each with its interval."""
     fields = {
         "baseline": Model("show_attend_tell", blocks="1", encoder_width=4),
-        "tasks": ["flickr8k_captions"], "axes": [vary("beam", [1, 2])],
+        "tasks": ["flickr8k_captions"],
+        "axes": [vary("beam", [1, 2])],
         "probes": ["quality", "written_scores"],
-    }  # fmt: skip
+    }
     scale = {"length": LENGTH, "batch": 2, "steps": 2, "num_evaluations": 1, "dim": 16}
     trial = next(
         each

@@ -124,11 +124,18 @@ def model(kind: type[TextsWithoutLabels], architecture: str) -> torch.nn.Module:
     interface = kind.interface(LENGTH)
     first, *_ = interface.inputs.values()
     spec = ModelSpec(
-        architecture=architecture, mixer="attention", knobs={"heads": 2}, position="learned",
-        dim=8, depth=1, length=LENGTH, input_kind="tokens", input_size=first.size,
+        architecture=architecture,
+        mixer="attention",
+        knobs={"heads": 2},
+        position="learned",
+        dim=8,
+        depth=1,
+        length=LENGTH,
+        input_kind="tokens",
+        input_size=first.size,
         others={k: v for k, v in interface.inputs.items() if k != INPUTS},
         output_size=interface.output_size,
-    )  # fmt: skip
+    )
     return build_model(spec).double().eval()
 
 

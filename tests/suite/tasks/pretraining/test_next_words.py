@@ -19,9 +19,17 @@ def model(architecture: str) -> torch.nn.Module:
     mixer = "" if architecture == "bert_prefix" else "attention"
     torch.manual_seed(0)
     spec = ModelSpec(
-        architecture=architecture, mixer=mixer, knobs={}, position="learned", dim=8, depth=2,
-        length=LENGTH, input_kind="tokens", input_size=NUM_SYMBOLS, output_size=NUM_SYMBOLS,
-    )  # fmt: skip
+        architecture=architecture,
+        mixer=mixer,
+        knobs={},
+        position="learned",
+        dim=8,
+        depth=2,
+        length=LENGTH,
+        input_kind="tokens",
+        input_size=NUM_SYMBOLS,
+        output_size=NUM_SYMBOLS,
+    )
     return build_model(spec).double().eval()
 
 

@@ -59,9 +59,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def _public(server: Server, **changes: object) -> PublicSet:
     public = PublicSet(
-        name="some", title="Some set", licence="free", url=server.url, num_bytes=len(CONTENT),
-        sha256=hashlib.sha256(CONTENT).hexdigest(), is_unpacked=False, most_bytes=10_000_000,
-    )  # fmt: skip
+        name="some",
+        title="Some set",
+        licence="free",
+        url=server.url,
+        num_bytes=len(CONTENT),
+        sha256=hashlib.sha256(CONTENT).hexdigest(),
+        is_unpacked=False,
+        most_bytes=10_000_000,
+    )
     return dataclasses.replace(public, **changes)  # type: ignore[arg-type]
 
 
@@ -164,9 +170,11 @@ def test_an_archive_is_unpacked_beside_itself(server: Server, tmp_path: Path) ->
         archive.writestr("a/b.txt", b"text")
     server.content = packed.getvalue()
     public = _public(
-        server, is_unpacked=True, num_bytes=None,
+        server,
+        is_unpacked=True,
+        num_bytes=None,
         sha256=hashlib.sha256(server.content).hexdigest(),
-    )  # fmt: skip
+    )
     for _ in range(2):
         fetch(public, tmp_path)
         assert (tmp_path / "some" / "unpacked" / "a" / "b.txt").read_bytes() == b"text"
@@ -181,9 +189,11 @@ def test_a_set_without_a_recorded_digest_is_said_to_be_unproven(
 
 
 def test_a_set_may_be_proven_by_an_md5_alone(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     public = _public(server, sha256="", md5=hashlib.md5(CONTENT).hexdigest())
     monkeypatch.setitem(PUBLIC_SETS, "some", public)
     monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path))
@@ -235,9 +245,11 @@ def test_the_command_fetches_by_name_into_the_folder_that_tasks_read(
 
 
 def test_another_folder_is_said_to_need_a_word(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setitem(PUBLIC_SETS, "some", _public(server))
     monkeypatch.delenv("BAKEOFF_DATA", raising=False)
     data.fetch_by_name("some", tmp_path)
@@ -245,9 +257,11 @@ def test_another_folder_is_said_to_need_a_word(
 
 
 def test_all_files_of_a_set_are_brought_each_once(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """What breaks off between two goes on with the second."""
     others = [_public(server, url=server.url.replace("set", name)) for name in ("b", "c")]
     monkeypatch.setitem(PUBLIC_SETS, "some", _public(server, beside=tuple(others)))

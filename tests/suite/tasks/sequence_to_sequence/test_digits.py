@@ -20,8 +20,10 @@ from suite.training.engines.engine import evaluate_in_parts
 from tests.suite.writers import Successor
 
 ORDERS: dict[type[Task], Callable[[list[int]], list[int]]] = {
-    Copying: list, Reversal: lambda digits: digits[::-1], Sorting: sorted,
-}  # fmt: skip
+    Copying: list,
+    Reversal: lambda digits: digits[::-1],
+    Sorting: sorted,
+}
 KINDS = list(ORDERS)
 
 

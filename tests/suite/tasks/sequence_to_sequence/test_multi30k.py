@@ -32,9 +32,12 @@ TRAINING = {
 }
 VALIDATION = {"val.en": b"A dog walks.\n\n", "val.de": "Ein Hund läuft.\n\n".encode()}
 TEST = {
-    "./._test.de": b"\x00\xff", "./test.de": b"Ein Mann.\nZwei M\xc3\xa4nner.\n",
-    "./._test.en": b"\x00\xff", "./test.en": b"A man.\nTwo men.\n", "./test.fr": b"Un homme.\n",
-}  # fmt: skip
+    "./._test.de": b"\x00\xff",
+    "./test.de": b"Ein Mann.\nZwei M\xc3\xa4nner.\n",
+    "./._test.en": b"\x00\xff",
+    "./test.en": b"A man.\nTwo men.\n",
+    "./test.fr": b"Un homme.\n",
+}
 
 
 def packed(members: dict[str, bytes]) -> bytes:
@@ -77,12 +80,13 @@ def test_captions_stand_beside_their_translation(put: Put, archives: list[bytes]
     put(*archives)
     assert read_captions() == {
         "training": [
-            ("A man walks.", "Ein Mann läuft."), ("Two dogs run.", "Zwei Hunde rennen."),
+            ("A man walks.", "Ein Mann läuft."),
+            ("Two dogs run.", "Zwei Hunde rennen."),
             ("A dog and a man.", "Ein Hund und ein Mann."),
         ],
         "validation": [("A dog walks.", "Ein Hund läuft.")],
         "test": [("A man.", "Ein Mann."), ("Two men.", "Zwei Männer.")],
-    }  # fmt: skip
+    }
 
 
 def test_both_ways_are_the_same_captions(put: Put, archives: list[bytes]) -> None:

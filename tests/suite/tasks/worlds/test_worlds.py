@@ -17,8 +17,10 @@ from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, Moved, World, draw_ch
 WORLDS = {"corridor": CORRIDOR, "windy_grid": WINDY_GRID, "cart_pole": CART_POLE}
 # The mean return of each player over very many episodes, as the modules' notes have them.
 MEANS = {
-    "corridor": (0.05, 0.22, 0.61), "windy_grid": (-0.13, 0.35, 0.84), "cart_pole": (0.22, 0.44, 1)
-}  # fmt: skip
+    "corridor": (0.05, 0.22, 0.61),
+    "windy_grid": (-0.13, 0.35, 0.84),
+    "cart_pole": (0.22, 0.44, 1),
+}
 NUM = 600
 
 every_world = pytest.mark.parametrize("name", WORLDS)
@@ -78,8 +80,9 @@ def test_the_corridor_is_that_of_its_rules() -> None:
         for time in range(CORRIDOR.limit):
             seen = CORRIDOR.seen(situation)[0]
             assert seen.tolist() == [
-                *(float(cell == each) for each in range(9)), float(cell == 0 and not has_key)
-            ]  # fmt: skip
+                *(float(cell == each) for each in range(9)),
+                float(cell == 0 and not has_key),
+            ]
             action = int(drawn.integers(3))
             luck = drawn.random((1, NUM_CHANCES))
             situation, rewards, ended = CORRIDOR.step(situation, np.array([action]), time, luck)
@@ -211,10 +214,14 @@ def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
 @pytest.mark.parametrize(
     ("situation", "is_over"),
     [
-        ((2.39, 0.0, 0.0, 0.0), False), ((2.39, 1.0, 0.0, 0.0), True), ((-2.39, -1.0, 0, 0), True),
-        ((0.0, 0.0, 0.2, 0.4), False), ((0.0, 0.0, 0.2, 0.5), True), ((0, 0, -0.2, -0.5), True),
+        ((2.39, 0.0, 0.0, 0.0), False),
+        ((2.39, 1.0, 0.0, 0.0), True),
+        ((-2.39, -1.0, 0, 0), True),
+        ((0.0, 0.0, 0.2, 0.4), False),
+        ((0.0, 0.0, 0.2, 0.5), True),
+        ((0, 0, -0.2, -0.5), True),
     ],
-)  # fmt: skip
+)
 def test_it_ends_beyond_the_edge_and_where_the_pole_has_fallen(
     situation: tuple[float, ...], is_over: bool
 ) -> None:

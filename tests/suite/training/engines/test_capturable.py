@@ -106,11 +106,15 @@ def served(architecture: str, task: type[Task]) -> ModelSpec:
     first = interface.inputs[INPUTS]
     parts = {"mixer": "attention", "position": "learned", "dim": DIM, "depth": 1}
     asked = ModelSpec(
-        architecture=architecture, length=first.length, input_kind=first.kind, grid=first.grid,
-        input_size=first.size, output_size=interface.output_size,
+        architecture=architecture,
+        length=first.length,
+        input_kind=first.kind,
+        grid=first.grid,
+        input_size=first.size,
+        output_size=interface.output_size,
         others={name: each for name, each in interface.inputs.items() if name != INPUTS},
         **{name: part for name, part in parts.items() if name in kind.takes},
-    )  # fmt: skip
+    )
     return asked if is_built(asked) else replace(asked, settings={"patch": 2})
 
 
@@ -147,15 +151,20 @@ RECIPES: dict[str, dict[str, Any]] = {
     "sgd": {"optimizer": "sgd", "momentum": 0.9},
     "smoothed": {"label_smoothing": 0.1, "clip_norm": None},
     "mixed": {"mixup": 0.8, "cutmix": 1.0, "label_smoothing": 0.1},
-    "augmented": {"flip": True, "crop": 4, "randaugment": 9.0, "erasing": 0.25,
-                  "repeated_augmentation": 2},
+    "augmented": {
+        "flip": True,
+        "crop": 4,
+        "randaugment": 9.0,
+        "erasing": 0.25,
+        "repeated_augmentation": 2,
+    },
     "averaged": {"ema": 0.9},
     "in parts": {"accumulation": 2},
     "adversarial": {"adversarial_steps": 3},
     "adafactor": {"optimizer": "adafactor"},
     "soft teacher": {"distillation": "soft", "distillation_temperature": 3.0},
     "hard teacher": {"distillation": "hard", "mixup": 0.8},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -37,13 +37,20 @@ def _model() -> nn.Module:
     first = interface.inputs["inputs"]
     return build_model(
         ModelSpec(
-            architecture="contrastive", mixer="attention", position="learned", dim=8, depth=1,
-            length=LENGTH, input_kind="tokens", input_size=first.size,
+            architecture="contrastive",
+            mixer="attention",
+            position="learned",
+            dim=8,
+            depth=1,
+            length=LENGTH,
+            input_kind="tokens",
+            input_size=first.size,
             output_size=interface.output_size,
             others={name: each for name, each in interface.inputs.items() if name != "inputs"},
-            knobs={"heads": 2}, settings={"patch": 16},
+            knobs={"heads": 2},
+            settings={"patch": 16},
         )
-    )  # fmt: skip
+    )
 
 
 def _trained(engine: Engine) -> list[float]:
@@ -58,9 +65,13 @@ def _alone(accumulation: int) -> tuple[list[float], list[Tensor]]:
     """Without clipping or AdamW, to which all multiples of a gradient are alike."""
     model = _model()
     asked = training(
-        STEPS, learning_rate=1e-2, warmup_steps=1, accumulation=accumulation, optimizer="sgd",
+        STEPS,
+        learning_rate=1e-2,
+        warmup_steps=1,
+        accumulation=accumulation,
+        optimizer="sgd",
         clip_norm=None,
-    )  # fmt: skip
+    )
     return _trained(LocalEngine(model, asked, "cpu")), [*map(_copied, model.parameters())]
 
 

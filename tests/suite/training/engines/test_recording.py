@@ -45,11 +45,18 @@ def built(mixer: str = "attention", **settings: Any) -> nn.Module:
     torch.manual_seed(0)
     return build_model(
         ModelSpec(
-            architecture="language_model", mixer=mixer, settings=settings, position="sinusoidal",
-            dim=16, depth=2, length=LENGTH, input_kind="tokens", input_size=task.input_size,
+            architecture="language_model",
+            mixer=mixer,
+            settings=settings,
+            position="sinusoidal",
+            dim=16,
+            depth=2,
+            length=LENGTH,
+            input_kind="tokens",
+            input_size=task.input_size,
             output_size=task.output_size,
         )
-    )  # fmt: skip
+    )
 
 
 def trained(model: nn.Module, asked: Training, task: Task, **how: Any) -> tuple[Any, ...]:
@@ -65,11 +72,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "plain": {},
     "sgd": {"optimizer": "sgd"},
     "warm-up, clipping, decay, ema": {
-        "warmup_steps": 3, "clip_norm": 0.1, "weight_decay": 0.1, "ema": 0.9
+        "warmup_steps": 3,
+        "clip_norm": 0.1,
+        "weight_decay": 0.1,
+        "ema": 0.9,
     },
     "bf16": {"precision": "bf16"},
     "own answers": {"scheduled_sampling": 0.5},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -225,10 +235,15 @@ def test_a_captioner_is_recorded_unless_it_chooses_where_to_look(attention: str)
     """Half of its batches are read softly, which Python decides."""
     interface = EmojiScenes.interface(SCENE)
     spec = ModelSpec(
-        architecture="show_attend_tell", dim=8, length=SCENE, input_kind="tokens",
-        input_size=interface.inputs["inputs"].size, output_size=interface.output_size,
-        others={"context": interface.inputs["context"]}, settings={"attention": attention},
-    )  # fmt: skip
+        architecture="show_attend_tell",
+        dim=8,
+        length=SCENE,
+        input_kind="tokens",
+        input_size=interface.inputs["inputs"].size,
+        output_size=interface.output_size,
+        others={"context": interface.inputs["context"]},
+        settings={"attention": attention},
+    )
     why = recording.why_eager(build_model(spec), training(2))
     assert why == ("show_attend_tell draws anew as it trains" if attention == "hard" else "")
 

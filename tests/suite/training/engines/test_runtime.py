@@ -34,10 +34,18 @@ TEXT = "shakespeare_characters"
 def spec(declared: Any, mixer: str = "attention") -> ModelSpec:
     task = build_task(TEXT, LENGTH)
     return ModelSpec(
-        architecture="language_model", mixer=mixer, knobs={}, position="sinusoidal", dim=16,
-        depth=1, length=LENGTH, input_kind="tokens", input_size=task.input_size,
-        output_size=task.output_size, runtime=declared,
-    )  # fmt: skip
+        architecture="language_model",
+        mixer=mixer,
+        knobs={},
+        position="sinusoidal",
+        dim=16,
+        depth=1,
+        length=LENGTH,
+        input_kind="tokens",
+        input_size=task.input_size,
+        output_size=task.output_size,
+        runtime=declared,
+    )
 
 
 def engine(declared: Any, device: str = "cpu", **recipe: Any) -> LocalEngine:
@@ -53,11 +61,18 @@ def losses(found: LocalEngine, task: Task) -> list[float]:
 def parameters_trial(declared: Any) -> Trial:
     task = build_task(TEXT, LENGTH)
     return Trial(
-        probe="quality", task=TEXT, task_digest=task.source.sha256, length=LENGTH, batch=BATCH,
-        subjects=(spec(declared),), training=Training(
+        probe="quality",
+        task=TEXT,
+        task_digest=task.source.sha256,
+        length=LENGTH,
+        batch=BATCH,
+        subjects=(spec(declared),),
+        training=Training(
             steps=1, learning_rate=1e-3, warmup_steps=0, weight_decay=0.0, num_evaluations=1
-        ), seed=0, versions={},
-    )  # fmt: skip
+        ),
+        seed=0,
+        versions={},
+    )
 
 
 def ended(trial: Trial) -> Finished:
@@ -199,9 +214,7 @@ def test_bf16_is_compiled_with_the_model() -> None:
     model, batch = GruPair(dim=8), Reversal(5).training_batch(0, 3, 0)
     compiled = prepared(model, "compiled", "cpu", "bf16")
     eager = prepared(model, "eager", "cpu", "bf16")
-    torch.testing.assert_close(
-        batch.through(compiled), batch.through(eager), rtol=2e-2, atol=2e-2
-    )  # fmt: skip
+    torch.testing.assert_close(batch.through(compiled), batch.through(eager), rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.slow

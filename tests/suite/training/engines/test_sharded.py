@@ -33,9 +33,17 @@ RTOL = {"float32": 1e-5, "bf16": 1e-2}  # measured: 2e-7 and 7e-4
 STEPS, BATCH, LENGTH = 12, 8, 32
 NUM_LOSSES = 4  # in a curve: after steps 3, 6, 9, 12; scores after 4, 8, 12
 SPEC = ModelSpec(
-    architecture="language_model", mixer="attention", knobs={"heads": 4}, position="learned",
-    dim=128, depth=1, length=LENGTH, input_kind="tokens", input_size=81, output_size=81,
-)  # fmt: skip
+    architecture="language_model",
+    mixer="attention",
+    knobs={"heads": 4},
+    position="learned",
+    dim=128,
+    depth=1,
+    length=LENGTH,
+    input_kind="tokens",
+    input_size=81,
+    output_size=81,
+)
 # At width 128 a matrix is large enough that stage 3 divides it.
 CASES = {
     "zero 0": Parallel(workers=2, zero=0, precision="float32", accumulation=1),
@@ -59,9 +67,11 @@ class Short(ShakespeareCharacters):
 
 def exercise() -> Exercise:
     return Exercise(
-        task=Short(LENGTH), batch=BATCH, seed=0,
+        task=Short(LENGTH),
+        batch=BATCH,
+        seed=0,
         training=training(STEPS, learning_rate=3e-3, warmup_steps=3, num_evaluations=3),
-    )  # fmt: skip
+    )
 
 
 def model() -> torch.nn.Module:

@@ -38,11 +38,15 @@ def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
     base = torch.arange(12, dtype=torch.float64).view(3, 4)
     nest = OrderedDict(
         [
-            ("view", base.T[1:]), (3, [base, base]), ("none", torch.zeros(0, 5)),
+            ("view", base.T[1:]),
+            (3, [base, base]),
+            ("none", torch.zeros(0, 5)),
             ("half", torch.tensor([0.1, torch.nan, torch.inf], dtype=torch.bfloat16)),
-            ("number", torch.tensor(7)), ("size", base.shape), ("infinite", -math.inf),
+            ("number", torch.tensor(7)),
+            ("size", base.shape),
+            ("infinite", -math.inf),
         ]
-    )  # fmt: skip
+    )
     write_tree(tmp_path / "kept", nest)
     found = read_tree(tmp_path / "kept")
     assert list(found) == list(nest)

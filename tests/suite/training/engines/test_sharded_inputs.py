@@ -86,9 +86,10 @@ class Moody(GruPair):
 
 
 TRAININGS: dict[str, tuple[dict[str, object], type[Task]]] = {
-    "plain": ({}, Short), "ragged": ({}, Ragged),
+    "plain": ({}, Short),
+    "ragged": ({}, Ragged),
     "taught": ({"distillation": "soft", "scheduled_sampling": 1.0}, Short),
-}  # fmt: skip
+}
 
 
 def trained(engine: Engine, task: Task) -> tuple[list[float], float]:
@@ -139,10 +140,11 @@ def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
     """Train the parent, then the child: on two workers where the scale says so, else here."""
     _, parent, child, *_ = plan(
         family_ablation(
-            task, axes=[vary("start", ["none", STARTS[task]])],
+            task,
+            axes=[vary("start", ["none", STARTS[task]])],
             scale={"pretraining_steps": 2, **scale},
         )
-    ).trials  # fmt: skip
+    ).trials
     assert child.start == parent
     is_spread, said = dist.is_initialized(), []
     for trial in (parent, child):
