@@ -1,10 +1,9 @@
-"""Seeds bugs into copies of models, suite and reports, and checks that the tests notice each.
+"""Put each bug of `tools/mistakes.toml` into a copy of the code, and check that its tests notice.
 
-    python tools/mutants.py [-k WORD]
+    python tools/mutants.py [-k WORD] [--check]
 
-Each mutant is one of the mistakes in `tools/mistakes/`, in one file.
-The copy's battery must fail; a mutant that survives is a hole in the battery, and the exit code is
-1. Prints a line for each, and in the end "n of n caught".
+A bug that no test notices is a hole in the tests: the exit code is 1. Prints a line for each bug,
+and then "n of n caught". With --check no test runs: it is checked that each bug can be made.
 """
 
 from __future__ import annotations
@@ -15,55 +14,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-from mistakes import Mutant
-from mistakes.architectures import MUTANTS_OF_ARCHITECTURES
-from mistakes.arena import MUTANTS_OF_ARENA
-from mistakes.attentions import MUTANTS_OF_ATTENTIONS
-from mistakes.cait import MUTANTS_OF_CAIT_AND_VOLO
-from mistakes.captions import MUTANTS_OF_CAPTIONS
-from mistakes.choices import MUTANTS_OF_CHOICES
-from mistakes.contrastive import MUTANTS_OF_CONTRASTIVE
-from mistakes.decisions import MUTANTS_OF_DECISIONS
-from mistakes.deit import MUTANTS_OF_DEIT_AND_LEVIT
-from mistakes.drawings import MUTANTS_OF_DRAWINGS
-from mistakes.filters import MUTANTS_OF_FILTERS
-from mistakes.latents import MUTANTS_OF_LATENTS
-from mistakes.mixers import MUTANTS_OF_MIXERS
-from mistakes.positions import MUTANTS_OF_POSITIONS
-from mistakes.pretraining import MUTANTS_OF_PRETRAINING
-from mistakes.recipes import MUTANTS_OF_RECIPES
-from mistakes.resnet import MUTANTS_OF_RESNET
-from mistakes.scaling_laws import MUTANTS_OF_SCALING_LAWS
-from mistakes.swin import MUTANTS_OF_SWIN
-
 ROOT = Path(__file__).resolve().parents[1]
-MUTANTS = (
-    MUTANTS_OF_MIXERS
-    + MUTANTS_OF_ATTENTIONS
-    + MUTANTS_OF_ARENA
-    + MUTANTS_OF_FILTERS
-    + MUTANTS_OF_ARCHITECTURES
-    + MUTANTS_OF_RESNET
-    + MUTANTS_OF_SWIN
-    + MUTANTS_OF_CAIT_AND_VOLO
-    + MUTANTS_OF_DEIT_AND_LEVIT
-    + MUTANTS_OF_POSITIONS
-    + MUTANTS_OF_RECIPES
-    + MUTANTS_OF_LATENTS
-    + MUTANTS_OF_CHOICES
-    + MUTANTS_OF_CAPTIONS
-    + MUTANTS_OF_CONTRASTIVE
-    + MUTANTS_OF_DRAWINGS
-    + MUTANTS_OF_SCALING_LAWS
-    + MUTANTS_OF_DECISIONS
-    + MUTANTS_OF_PRETRAINING
-)
-_OF_MIXERS = "test_every_mixer.py"
-# What the tests of a room need.
+_OF_MIXERS = "tests/models/test_every_mixer.py"
+# The folders that tests of a package need.
 _COPIED = {
     "models": ("models", "tests/models"),
     "suite": ("models", "suite", "reports", "tests/suite"),
@@ -71,54 +30,109 @@ _COPIED = {
 }
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """One bug; `tools/mistakes.toml` describes the fields."""
+
+    mistake: str
+    file: str
+    old: str
+    new: str
+    select: str
+    tests: str = _OF_MIXERS
+
+    def mutated(self, root: Path) -> str:
+        """Return the text of the file with the bug in it.
+
+        Raises:
+            ValueError: if the file does not hold the right text exactly once.
+            SyntaxError: if the text with the bug is not Python.
+        """
+        text = (root / self.file).read_text()
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.file} must hold {self.old!r} once ({self.mistake})")
+        text = text.replace(self.old, self.new)
+        compile(text, self.file, "exec")
+        return text
+
+
+def mistakes() -> list[Mistake]:
+    """Read the list."""
+    found = tomllib.loads((ROOT / "tools" / "mistakes.toml").read_text())["mistakes"]
+    return [Mistake(**each) for each in found]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try all mutants, or those whose mistake or file has the word in it."""
+    """Try all bugs, or those with a word in their file or description."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("-k", default="", metavar="WORD", help="only mutants with this word")
-    word = parser.parse_args(arguments).k
-    chosen = [each for each in MUTANTS if word in f"{each.file} {each.mistake}"]
+    parser.add_argument("-k", default="", metavar="WORD", help="only bugs with this word")
+    parser.add_argument("--check", action="store_true", help="only check that they can be made")
+    chosen = parser.parse_args(arguments)
+    found = [each for each in mistakes() if chosen.k in f"{each.file} {each.mistake}"]
+    if chosen.check:
+        wrong = list(problems(found))
+        print(*wrong, f"{len(found)} bugs, {len(wrong)} problems", sep="\n")
+        return int(bool(wrong) or not found)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        caught = list(pool.map(report, chosen))
-    print(f"{sum(caught)} of {len(chosen)} caught")
-    return 0 if all(caught) and chosen else 1
+        caught = list(pool.map(report, found))
+    print(f"{sum(caught)} of {len(found)} caught")
+    return 0 if all(caught) and found else 1
 
 
-def report(mutant: Mutant) -> bool:
-    """Whether the battery caught it; prints the test that did."""
+def problems(found: Sequence[Mistake]) -> Iterator[str]:
+    """Yield a sentence for each bug that cannot be made, that has no tests, or is listed twice."""
+    seen: set[object] = set()
+    for each in found:
+        try:
+            each.mutated(ROOT)
+        except (OSError, ValueError, SyntaxError) as error:
+            yield f"{each.file}: {each.mistake}: {error}"
+        if not (ROOT / each.tests).is_file():
+            yield f"{each.tests}: the file does not exist ({each.mistake})"
+        for key in (each.mistake, (each.file, each.old, each.new)):
+            if key in seen:
+                yield f"{each.file}: listed twice: {key}"
+            seen.add(key)
 
-    def make_mistake(room: Path) -> None:
-        path = room / mutant.file
-        path.write_text(mutated(path.read_text(), mutant))
 
-    run = battery_of_copy(make_mistake, mutant.tests, mutant.battery, mutant.room)
-    test = failed_test(run)
-    verdict = f"caught by {test}" if test else "SURVIVED"
-    print(f"{mutant.file}: {mutant.mistake}: {verdict}", flush=True)
+def report(mistake: Mistake) -> bool:
+    """Return whether a test failed because of the bug; print which."""
+
+    def make_mistake(copy: Path) -> None:
+        (copy / mistake.file).write_text(mistake.mutated(copy))
+
+    try:
+        test = failed_test(run_on_copy(make_mistake, mistake.select, mistake.tests))
+        verdict = f"caught by {test}" if test else "SURVIVED"
+    except (RuntimeError, ValueError) as error:
+        test, verdict = "", f"NOT TRIED: {error}"
+    print(f"{mistake.file}: {mistake.mistake}: {verdict}", flush=True)
     return bool(test)
 
 
-def battery_of_copy(
-    change: Callable[[Path], None], tests: str, battery: str = _OF_MIXERS, room: str = "models"
+def run_on_copy(
+    change: Callable[[Path], None], select: str, tests: str = _OF_MIXERS
 ) -> subprocess.CompletedProcess[str]:
-    """Change a copy of a room, and run the battery over it, up to the first failure.
+    """Change a copy of the code, and run tests there, up to the first failure.
 
     Args:
-        change: Is given the folder of the copy.
-        tests: What pytest's -k selects.
-        battery: The file of tests, below `tests/` and the room.
-        room: Folder of the package.
+        change: A function that changes the copy; its argument is the copy's folder.
+        select: An expression for pytest's -k.
+        tests: The file of tests.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         shutil.copy(ROOT / "pyproject.toml", copy)
-        for part in _COPIED[room]:
+        for part in _COPIED[tests.split("/")[1]]:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / part, copy / part, ignore=ignored)
-        change(copy / room)
+        for shared in (ROOT / "tests").glob("*.py"):
+            shutil.copy(shared, copy / "tests")
+        change(copy)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
         command += ["-m", "not slow"]  # with all values of knobs
         return subprocess.run(
-            [*command, "-k", tests, f"tests/{room}/{battery}"],
+            [*command, "-k", select, tests],
             cwd=copy,
             env={**os.environ, "PYTHONPATH": folder},
             capture_output=True,
@@ -126,22 +140,11 @@ def battery_of_copy(
         )
 
 
-def mutated(text: str, mutant: Mutant) -> str:
-    """The text with the mistake in it.
-
-    Raises:
-        ValueError: if the right text does not stand there exactly once.
-    """
-    if text.count(mutant.old) != 1:
-        raise ValueError(f"{mutant.file} must hold {mutant.old!r} once ({mutant.mistake})")
-    return text.replace(mutant.old, mutant.new)
-
-
 def failed_test(run: subprocess.CompletedProcess[str]) -> str:
-    """Name of the first test that failed; empty where all passed.
+    """Return the name of the first test that failed, or an empty text if all passed.
 
     Raises:
-        RuntimeError: where pytest neither passed nor failed: that proves nothing.
+        RuntimeError: if pytest neither passed nor failed, which proves nothing.
     """
     lines = [line for line in run.stdout.splitlines() if line.startswith("FAILED ")]
     if run.returncode == 0:

@@ -66,7 +66,7 @@ class TaskResult:
     seconds: float
 
 
-def run_task(
+def run_task(  # noqa: PLR0913  (people call it with options by name)
     module: nn.Module,
     *,
     task: str,

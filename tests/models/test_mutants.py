@@ -1,14 +1,10 @@
 """The battery notices wrong mixers, old and new: bugs seeded into copies of the models."""
 
-import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tools import mutants
 
 POOLING = '''"""The mean of the newest tokens."""
 
@@ -76,27 +72,27 @@ class Pooling(Mixer):
 '''
 
 
-@pytest.fixture
-def mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    yield importlib.import_module("mutants")
-    for name in [n for n in sys.modules if n.partition(".")[0] in ("mutants", "mistakes")]:
-        sys.modules.pop(name, None)
+def test_every_mutant_can_be_made_and_is_a_mistake_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert mutants.main(["--check"]) == 0, capsys.readouterr().out
+    assert len(mutants.mistakes()) >= 20
 
 
-def test_every_mutant_can_be_made_and_is_a_mistake_of_its_own(mutants: ModuleType) -> None:
-    table = mutants.MUTANTS
-    assert len(table) >= 20
-    assert len({each.mistake for each in table}) == len(table)
-    assert len({(each.file, each.old, each.new) for each in table}) == len(table)
-    for each in table:
-        path = ROOT / each.room / each.file
-        text = mutants.mutated(path.read_text(), each)
-        compile(text, each.file, "exec")
+def test_a_mutant_that_cannot_be_made_is_named() -> None:
+    file, tests = "models/registry.py", "tests/models/test_mutants.py"
+    twice = mutants.Mistake("a", file, "models.", "no", "x", tests)
+    gone = mutants.Mistake("a", "models/gone.py", "no", "no", "x", "tests/models/gone.py")
+    assert [line.split(": ")[0] for line in mutants.problems([twice, gone])] == [
+        file,
+        "models/gone.py",
+        "tests/models/gone.py",
+        "models/gone.py",
+    ]
 
 
 @pytest.mark.slow
-def test_every_mutant_is_caught(mutants: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_mutant_is_caught(capfd: pytest.CaptureFixture[str]) -> None:
     assert mutants.main([]) == 0, capfd.readouterr().out
 
 
@@ -110,14 +106,13 @@ def test_every_mutant_is_caught(mutants: ModuleType, capfd: pytest.CaptureFixtur
         ("", ""),  # the right one
     ],
 )
-def test_a_newcomers_mixer_is_tested_by_its_line_alone(
-    mutants: ModuleType, wrong: str, right: str
-) -> None:
-    def add(models: Path) -> None:
+def test_a_newcomers_mixer_is_tested_by_its_line_alone(wrong: str, right: str) -> None:
+    def add(copy: Path) -> None:
+        models = copy / "models"
         (models / "mixers" / "pooling.py").write_text(POOLING.replace(right, wrong))
         registry = models / "registry.py"
         line = 'MIXERS: dict[str, str] = {\n    "pooling": "models.mixers.pooling:Pooling",'
         registry.write_text(registry.read_text().replace("MIXERS: dict[str, str] = {", line))
 
-    run = mutants.battery_of_copy(add, "pooling")
+    run = mutants.run_on_copy(add, "pooling")
     assert bool(mutants.failed_test(run)) == (wrong != right), run.stdout

@@ -1,32 +1,60 @@
 """The structure check finds what it forbids, and passes on this repository."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from tools.check_structure import ambiguous_names
+import pytest
+
+from tools.check_structure import findings
 
 ROOT = Path(__file__).parents[2]
 
 
-def write(root: Path, name: str, text: str) -> None:
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+def test_the_repository_keeps_the_rules() -> None:
+    assert list(findings(ROOT)) == []
 
 
-def test_the_repository_uses_every_class_name_once() -> None:
-    assert list(ambiguous_names(ROOT)) == []
-
-
-def test_a_class_name_that_is_used_twice_is_named(tmp_path: Path) -> None:
-    write(tmp_path, "models/a.py", "class A: ...\n")
-    write(tmp_path, "reports/b.py", "class A: ...\n")
-    (found,) = ambiguous_names(tmp_path)
-    assert found == "class A is defined 2 times: reports/b.py:1, models/a.py:1"
-
-
-def test_every_mixer_may_have_a_config(tmp_path: Path) -> None:
-    write(tmp_path, "models/a.py", "class A:\n    class Config: ...\n")
-    write(tmp_path, "models/b.py", "class B:\n    class Config: ...\n")
-    assert list(ambiguous_names(tmp_path)) == []
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (
+            {"models/a.py": "class A: ...", "reports/b.py": "class A: ..."},
+            ["class A is defined 2 times: reports/b.py:1, models/a.py:1"],
+        ),
+        (
+            {
+                "models/a.py": "class A:\n    class Config: ...",
+                "models/b.py": "class B:\n    class Config: ...",
+            },
+            [],
+        ),
+        ({"suite/utils/a.py": ""}, ["suite/utils/a.py: the name does not say what the file holds"]),
+        ({"suite/a.py": "x = 'a bert'"}, ["suite/a.py: names the architecture bert"]),
+        ({"suite/a.py": '"""About bert."""'}, []),
+        ({"suite/tasks/a.py": "class A:\n    architecture = 'bert'"}, []),
+        (
+            {"suite/a.py": "class A:\n    architecture = 'vit'"},
+            ["suite/a.py: names the architecture vit"],
+        ),
+        (
+            {"reports/a.py": "from models.architectures import vit"},
+            ["reports/a.py: names the architecture models.architectures.vit"],
+        ),
+        (
+            {
+                "models/architectures/a.py": "class Alone: ...",
+                "suite/a.py": "isinstance(x, (int, a.Alone))",
+                "suite/b.py": "match x:\n    case Alone(): ...",
+            },
+            [
+                "suite/a.py: names the architecture Alone",
+                "suite/b.py: names the architecture Alone",
+            ],
+        ),
+        ({"suite/a.py": "from models.architectures.mixer_alone import MixerAlone"}, []),
+    ],
+)
+def test_a_broken_rule_is_found(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert list(findings(tmp_path)) == found
