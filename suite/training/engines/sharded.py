@@ -11,7 +11,8 @@ bf16 mode turns parameters to bf16 as well, and models that add tables of their 
 by FFT, fail in it.
 
 DeepSpeed compiles nothing here: the optimiser is torch's, and its shared-memory kernels are off.
-What it saves of a training `sharded_checkpoint` writes, so that nothing is pickled or unpickled.
+A checkpoint holds the state dictionaries of DeepSpeed's model, optimiser and schedule, written by
+`sharded_checkpoint`; DeepSpeed's own `save_checkpoint` would pickle them.
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ from suite.training.engines.engine import (
     weights_of,
     writes,
 )
-from suite.training.engines.sharded_checkpoint import (
-    NOT_SAVED,
-    OPTIMIZER,
-    SCALER,
-    PlainCheckpointEngine,
-    plain_name,
-    read_trees,
-    tensors_in,
-)
+from suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
 from suite.training.recipes import BETAS, decayed_apart, schedule_of
 from suite.training.sampling import share_at, with_own_answers
-from suite.training.tensor_io import Tensors, refuse_misfit, refuse_non_tensors, sha256_of
+from suite.training.tensor_io import (
+    Tensors,
+    read_tensors,
+    refuse_misfit,
+    sha256_of,
+    write_tensors,
+)
 
 VERSION = 1  # goes up whenever a change here moves a number
 _DIVIDED = 3  # the stage of ZeRO at which no worker holds all parameters
-_TAG = "."  # DeepSpeed's folder inside a checkpoint: none
 _FLAT = "fp32_flat_groups"  # where stage 3 keeps this worker's share of the parameters
+_SCALER = "loss_scaler"  # an object; it does not change, since no gradient is scaled here
+_NOT_SAVED = (_SCALER, "param_slice_mappings")  # the latter is for another checkpoint format
+_MODEL_FILE, _STATE_FILE = "model.safetensors", "optimizer-{}"
 # Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
 _BUCKET_SHARE, _LARGEST_BUCKET, _SMALL_ENOUGH = 32, 500_000_000, 10_000
 
@@ -93,7 +94,7 @@ class ShardedEngine:
             NoDeepSpeed: where it is not installed.
         """
         self.rank, self.num_workers = dist.get_rank(), dist.get_world_size()
-        self.device, self._accumulation = device, parallel.accumulation
+        self.device, self._accumulation, self._stage = device, parallel.accumulation, parallel.zero
         self._training, self._precision, self._seed = training, parallel.precision, seed
         self._teacher = teacher.to(device).eval() if teacher else None
         deepspeed = _deepspeed(device)
@@ -108,7 +109,6 @@ class ShardedEngine:
             config=_settings(training, parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )
-        self._files = _use_plain_files(self.model)
         if self.rank:  # were all alike, dropout would drop the same places of all shares
             torch.manual_seed(torch.initial_seed() + self.rank)
 
@@ -301,55 +301,75 @@ class ShardedEngine:
             return {n: t.cpu().clone() for n, t in weights_of(self.model.module).items()}
 
     def save(self, folder: Path) -> None:
-        """See `Engine.save`."""
-        self._files.error = None
-        self.model.save_checkpoint(str(folder), tag=_TAG, save_latest=False)
-        if self._files.error:
-            raise self._files.error
+        """See `Engine.save`: the model from the first worker, an optimiser from each."""
+        own = {
+            "optimizer": self._optimizer_state(),
+            "schedule": self.model.lr_scheduler.state_dict(),
+            "global_steps": self.model.global_steps,
+        }
+        write_tree(folder / _STATE_FILE.format(self.rank), own)
+        if self.rank == 0:
+            write_tensors(folder / _MODEL_FILE, self._model_state())
 
     def load(self, folder: Path) -> None:
         """See `Engine.load`."""
-        why = ""
+        why, model, own = "", {}, {}
         try:
-            scaler = getattr(self.model.optimizer, SCALER, None)
-            self._files.loaded = read_trees(folder, self.rank, scaler)
-            self._refuse_misfit(self._files.loaded)
+            model = read_tensors(folder / _MODEL_FILE)
+            own = read_tree(folder / _STATE_FILE.format(self.rank))
+            self._refuse_misfit(model, own)
         except CheckpointError as error:
             why = str(error)
         if self.largest(bool(why)):
             raise CheckpointError(why or "another worker cannot read its part")
-        self.model.load_checkpoint(str(folder), tag=_TAG)
-        self._files.loaded = {}
+        self.model.module.load_state_dict(model, strict=False)  # a shared tensor is in it once
+        self._load_optimizer(own["optimizer"])
+        self.model.lr_scheduler.load_state_dict(own["schedule"])
+        self.model.global_steps = own["global_steps"]
 
     def state_sha256(self) -> str:
         """See `Engine.state_sha256`: a hash over the shares of all workers."""
-        optimizer = {
-            key: value
-            for key, value in self.model.optimizer.state_dict().items()
-            if key not in NOT_SAVED
-        }
         own = sha256_of(
             {
                 "model": tensors_in(self.model.module_state_dict()),
-                "optimizer": tensors_in(optimizer),
+                "optimizer": tensors_in(self._optimizer_state()),
             }
         )
         digests = torch.zeros(self.num_workers, len(own), dtype=torch.int32, device=self.device)
         digests[self.rank] = torch.tensor(list(own.encode()), device=self.device)
         return sha256_of({"workers": {"digests": self._sum(digests)}})
 
-    def _refuse_misfit(self, trees: dict[str, Any]) -> None:
-        """Before DeepSpeed begins to load, and workers to wait for each other."""
-        found = {name: t for tree in trees.values() for name, t in tree.get("module", {}).items()}
-        own = self.model.module_state_dict()
-        for tensors in (found, own):
-            refuse_non_tensors(tensors)
-        refuse_misfit("tensor", found, own)
-        flat = [t for tree in trees.values() for t in (tree.get(OPTIMIZER) or {}).get(_FLAT, [])]
-        wanted = getattr(self.model.optimizer, "fp32_partitioned_groups_flat", [])
-        refuse_misfit(
-            "group", *({str(n): t for n, t in enumerate(group)} for group in (flat, wanted))
-        )
+    def _model_state(self) -> Tensors:
+        """Return what the optimiser's state does not hold; at stage 3 it holds all parameters."""
+        found = weights_of(self.model.module)
+        if self._stage != _DIVIDED:
+            return found
+        parameters = {name for name, _ in self.model.module.named_parameters()}
+        return {name: tensor for name, tensor in found.items() if name not in parameters}
+
+    def _optimizer_state(self) -> dict[str, Any]:
+        state = self.model.optimizer.state_dict()
+        return {key: value for key, value in state.items() if key not in _NOT_SAVED}
+
+    def _load_optimizer(self, state: dict[str, Any]) -> None:
+        optimizer = self.model.optimizer
+        if not self._stage:  # torch's own
+            optimizer.load_state_dict(state)
+            return
+        if self._stage == _DIVIDED:  # small parameters, too, are taken from this worker's share
+            optimizer.checkpoint_event_prologue()
+            state = {**state, _SCALER: optimizer.loss_scaler}
+        of_all = [state] * self.num_workers  # of which a worker reads its own
+        optimizer.load_state_dict(state_dict_list=of_all, load_from_fp32_weights=True)
+        if self._stage == _DIVIDED:
+            optimizer.checkpoint_event_epilogue()
+
+    def _refuse_misfit(self, model: Tensors, own: dict[str, Any]) -> None:
+        """Refuse another model's checkpoint before workers begin to wait for each other."""
+        refuse_misfit("tensor", model, self._model_state())
+        here, found = self._optimizer_state(), own.get("optimizer", {})
+        groups = ({str(n): t for n, t in enumerate(each.get(_FLAT, []))} for each in (found, here))
+        refuse_misfit("group", *groups)
 
     def _sum(self, values: Tensor) -> Tensor:
         dist.all_reduce(values)
@@ -361,19 +381,6 @@ def _without_parameters(model: nn.Module) -> nn.Module:
     parameters = model.parameters()
     empty = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in parameters}
     return copy.deepcopy(model, empty)
-
-
-def _use_plain_files(model: Any) -> PlainCheckpointEngine:
-    """Make DeepSpeed save and load its state as plain files."""
-    # DeepSpeed has no public setting for a writer of our own, so three of its internals are
-    # replaced. It checks that the file which it loads first exists, hence the name; and it would
-    # copy a script beside its files. Checked with DeepSpeed 0.19.8; pyproject.toml bounds the
-    # version, and test_sharded.py must pass before the bound is raised.
-    files, name_of = PlainCheckpointEngine(), model._get_ckpt_name
-    model.checkpoint_engine = files
-    model._copy_recovery_script = lambda folder: None
-    model._get_ckpt_name = lambda *where, **which: plain_name(name_of(*where, **which))
-    return files
 
 
 def _settings(training: Training, parallel: Parallel, num_parameters: int) -> dict[str, Any]:
