@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ray.exceptions import WorkerCrashedError
 
-from suite.cluster import connect, execute, multi_worker, ray_private, task
+from suite.cluster import connect, execute, multi_worker, ray_private, ray_task
 from suite.cluster.capacity import NodeShape
-from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TrialAttempt
+from suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt
 from suite.cluster.worker import WorkerConfig
 from suite.events import (
     Checkpoints,
@@ -104,7 +104,7 @@ def test_a_trial_whose_steps_cannot_be_captured_runs_again_in_a_fresh_process(
     assert heard == [told[0], eagerly_remark(RunAgainEagerly(trial.trial_id, "it waits"))]
     (again,) = queue.drain()
     assert again.why_eager == "it waits"
-    environments = [task._own_environment(each) for each in (running.attempt, again)]
+    environments = [ray_task._own_environment(each) for each in (running.attempt, again)]
     assert environments[0] != environments[1]  # which keeps Ray from using the process again
 
 
