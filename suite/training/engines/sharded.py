@@ -37,10 +37,10 @@ from suite.tasks.task import Batch, Metric, Split, Task
 from suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
-    judged,
     learned_loss,
     part_of,
     rows_of,
+    score_batch,
     weight_of,
     weights_of,
     writes,
@@ -67,11 +67,11 @@ _BUCKET_SHARE, _LARGEST_BUCKET, _SMALL_ENOUGH = 32, 500_000_000, 10_000
 
 
 class NoDeepSpeed(RuntimeError):
-    """DeepSpeed is not installed where a worker runs: one sentence."""
+    """Raised if DeepSpeed is not installed where a worker runs."""
 
 
 class ShardedEngine:
-    """A model, and this worker's part of its optimiser; see `Engine`.
+    """An `Engine` of a model and this worker's part of its optimiser.
 
     Torch's process group must exist already.
     """
@@ -88,7 +88,7 @@ class ShardedEngine:
         seed: int = 0,
         teacher: nn.Module | None = None,
     ) -> None:
-        """All workers at once; `seed` and `teacher` as for one process, each holds all of these.
+        """Build the engine on all workers at once, each with the whole model and teacher.
 
         Raises:
             NoDeepSpeed: where it is not installed.
@@ -115,7 +115,7 @@ class ShardedEngine:
     def step(
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
-        """See `Engine.step`; `before_update` is called when all gradients are there."""
+        """Make one update; `before_update` is called when all gradients are there."""
         batch, losses = self._with_own_answers(batch), []
         loss_of = self._jointly(batch, task) if task.compares_examples else None
         for index, part in enumerate(self._parts(batch)):
@@ -130,13 +130,13 @@ class ShardedEngine:
         return torch.stack(losses).mean()
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
-        """What goes through the model at once of this worker's share."""
+        """Yield the parts of this worker's share that go through the model at once."""
         share = part_of(batch, self.rank, self.num_workers)
         for index in range(self._accumulation):
             yield part_of(share, index, self._accumulation).to(self.device)
 
     def _loss(self, batch: Batch, task: Task, weight: float) -> Tensor:
-        """Weighted loss of a part, in float32; DeepSpeed runs the model under autocast at bf16."""
+        """Return the weighted loss of a part, in float32."""
         outputs = batch.through(self.model).map(Tensor.float)
         if not weight:  # a backward pass all the same, in which other workers take part
             return outputs.logits.sum() * 0.0
@@ -144,7 +144,7 @@ class ShardedEngine:
         return learned_loss(outputs, taught, batch, task, module, self._training) * weight
 
     def _jointly(self, batch: Batch, task: Task) -> Callable[[int, Batch], Tensor]:
-        """What to go backward from, of a part by its number, where all rows are compared.
+        """Return a function of a part and its number: its loss where all rows are compared.
 
         Its value is the loss of the whole batch, on all workers; see `joint`.
         """
@@ -174,11 +174,11 @@ class ShardedEngine:
         return loss_of
 
     def _answer(self, batch: Batch) -> Outputs:
-        """What the model answers in training, in float32."""
+        """Return the model's outputs in training, in float32."""
         return batch.through(self.model).map(Tensor.float)
 
     def _of_all_workers(self, batch: Batch) -> Callable[[Tensor], Tensor]:
-        """Makes the rows of all workers out of those of this one."""
+        """Return a function that collects the rows of all workers."""
         num_rows = len(batch.targets)
 
         def of_all(own: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ class ShardedEngine:
         return of_all
 
     def _taught(self, batch: Batch) -> Outputs | None:
-        """What the teacher answers, in float32; None where there is none."""
+        """Return the teacher's outputs in float32; None without a teacher."""
         if self._teacher is None:
             return None
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
@@ -197,7 +197,7 @@ class ShardedEngine:
             return batch.through(self._teacher).map(Tensor.float)
 
     def _with_own_answers(self, batch: Batch) -> Batch:
-        """See `suite.training.sampling`; the draw is of the whole batch."""
+        """Replace inputs by the model's own answers; the draw is of the whole batch."""
         step: int = self.model.global_steps
         share = share_at(step, self._training)
         if not share:
@@ -206,7 +206,7 @@ class ShardedEngine:
             return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
 
     def _answers(self, batch: Batch) -> Tensor:
-        """The likeliest at each place, `[batch, time]`; 0 in the rows of other workers."""
+        """Return the likeliest symbols, `[batch, time]`; 0 in the rows of other workers."""
         own = [part.through(self.model).logits.argmax(dim=-1) for part in self._parts(batch)]
         shares = [part_of(batch, rank, self.num_workers) for rank in range(self.num_workers)]
         found = [torch.zeros_like(share.targets) for share in shares]
@@ -214,16 +214,16 @@ class ShardedEngine:
         return torch.cat(found)
 
     def mean(self, losses: Sequence[Tensor]) -> float:
-        """The mean loss over steps and workers."""
+        """Return the mean loss over steps and workers."""
         mean = torch.stack([loss.to(self.device) for loss in losses]).mean().double()
         return self._sum(mean).item() / self.num_workers
 
     def evaluate(self, task: Task, split: Split, batch: int, metric: Metric | None = None) -> float:
-        """A metric, by default the task's, over a whole split, each worker scoring its rows."""
+        """Return a metric, by default the task's, over a whole split; each worker scores rows."""
         return self._scores(task, split, batch, [""], metric)[""]
 
     def evaluate_in_parts(self, task: Task, split: Split, batch: int) -> dict[str, float]:
-        """As `suite.training.engines.engine.evaluate_in_parts`."""
+        """Return the task's metric over the split and its parts, as `engine.evaluate_in_parts`."""
         return self._scores(task, split, batch, ["", *task.parts()])
 
     def _scores(
@@ -234,7 +234,7 @@ class ShardedEngine:
         places: Sequence[str],
         asked_for: Metric | None = None,
     ) -> dict[str, float]:
-        """At those coordinates of which something is asked; ``""`` is the whole split.
+        """Return the metric at the coordinates that have targets; ``""`` is the whole split.
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
@@ -246,18 +246,18 @@ class ShardedEngine:
                 share = part_of(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                sums_of = judged(model, metric, share)
+                sums_of = score_batch(model, metric, share)
                 for at, asked in in_parts(task, share) if len(places) > 1 else [("", share)]:
                     sums = sums_of(asked)
                     totals[at] = totals[at] + (sums if has_rows else torch.zeros_like(sums))
-        none = torch.zeros_like(totals[""])  # of a part of which a worker has no row
-        found = {at: self._sum((none + t).to(self.device)).cpu() for at, t in totals.items()}
+        nothing = torch.zeros_like(totals[""])  # the sums of a part without rows here
+        found = {at: self._sum((nothing + t).to(self.device)).cpu() for at, t in totals.items()}
         return {at: metric.value(sums) for at, sums in found.items() if not at or sums.any()}
 
     def _whole(self) -> nn.Module:
-        """The model with all parameters on this worker; to write with, in float32.
+        """Return the model with all parameters on this worker, for decoding in float32.
 
-        Workers write sequences of different lengths, during which none may wait for another's
+        Workers write sequences of different lengths, during which no one may wait for another's
         parameters, as it would at stage 3; there it is a copy.
         """
         module: nn.Module = self.model.module
@@ -270,7 +270,7 @@ class ShardedEngine:
         return self._copy.eval()
 
     def _gathered(self) -> AbstractContextManager[Any]:
-        """In the block the model has all parameters on every worker."""
+        """Gather all parameters on every worker for the block."""
         if self._copy is None:
             return nullcontext()
         import deepspeed
@@ -281,27 +281,27 @@ class ShardedEngine:
         return found
 
     def agreed(self, is_so: bool) -> bool:
-        """See `Engine.agreed`."""
+        """Return the first worker's value."""
         said = torch.tensor(int(is_so), device=self.device)
         dist.broadcast(said, 0)
         return bool(said.item())
 
     def largest(self, value: float) -> float:
-        """See `Engine.largest`."""
+        """Return the largest value of any worker."""
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found.item())
 
     def finish(self) -> None:
-        """See `Engine.finish`; it keeps no average."""
+        """Do nothing: there is no average of weights."""
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`: copies on the CPU, since stage 3 divides the weights again."""
+        """Return copies of the weights on the CPU, since stage 3 divides them again."""
         with self._gathered():
             return {n: t.cpu().clone() for n, t in weights_of(self.model.module).items()}
 
     def save(self, folder: Path) -> None:
-        """See `Engine.save`: the model from the first worker, an optimiser from each."""
+        """Write the model on the first worker, and the optimiser's state on each."""
         own = {
             "optimizer": self._optimizer_state(),
             "schedule": self.model.lr_scheduler.state_dict(),
@@ -312,7 +312,7 @@ class ShardedEngine:
             write_tensors(folder / _MODEL_FILE, self._model_state())
 
     def load(self, folder: Path) -> None:
-        """See `Engine.load`."""
+        """Read what `save` has written; see `Engine.load`."""
         why, model, own = "", {}, {}
         try:
             model = read_tensors(folder / _MODEL_FILE)
@@ -328,7 +328,7 @@ class ShardedEngine:
         self.model.global_steps = own["global_steps"]
 
     def state_sha256(self) -> str:
-        """See `Engine.state_sha256`: a hash over the shares of all workers."""
+        """Return a hash over the shares of all workers."""
         own = sha256_of(
             {
                 "model": tensors_in(self.model.module_state_dict()),
@@ -377,14 +377,14 @@ class ShardedEngine:
 
 
 def _without_parameters(model: nn.Module) -> nn.Module:
-    """A copy whose parameters have shapes and no numbers, and take no memory."""
+    """Return a copy whose parameters have shapes but no values, and take no memory."""
     parameters = model.parameters()
     empty = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in parameters}
     return copy.deepcopy(model, empty)
 
 
 def _settings(training: Training, parallel: Parallel, num_parameters: int) -> dict[str, Any]:
-    """For DeepSpeed, of which the batch's size matters only in proportion.
+    """Return DeepSpeed's configuration; its batch size matters only in proportion.
 
     Buckets in which gradients travel are small against the model, since by default each worker
     sets aside room for half a billion numbers. At stage 3 single vectors stay on all workers.
@@ -407,9 +407,9 @@ def _settings(training: Training, parallel: Parallel, num_parameters: int) -> di
 
 
 def _deepspeed(device: str) -> Any:
-    """The package, quiet, compiling nothing, and speaking through torch's process group."""
+    """Import DeepSpeed, without logs or compilation, on torch's process group."""
     os.environ["DS_ACCELERATOR"] = "cpu" if device == "cpu" else "cuda"  # read on import
-    os.environ.setdefault("LOCAL_RANK", "0")  # whoever starts several on a host has said it
+    os.environ.setdefault("LOCAL_RANK", "0")  # unless the launcher of several on a host has set it
     for kind in (FutureWarning, DeprecationWarning):  # it calls much of torch by old names
         warnings.filterwarnings("ignore", "`torch.", kind)
     try:
