@@ -344,7 +344,7 @@ class ShardedEngine:
         found = weights_of(self.model.module)
         if self._stage != _DIVIDED:
             return found
-        parameters = {name for name, _ in self.model.module.named_parameters()}
+        parameters = dict(self.model.module.named_parameters(remove_duplicate=False))
         return {name: tensor for name, tensor in found.items() if name not in parameters}
 
     def _optimizer_state(self) -> dict[str, Any]:
