@@ -23,9 +23,9 @@ from suite.training.tensor_io import Tensors, refuse_non_tensors
 
 
 class Engine(Protocol):
-    """An engine runs training steps on whole batches; each of several workers has one.
+    """The interface of an engine, which runs training steps on whole batches.
 
-    All workers must call a method at once. What `mean`, `evaluate`, `agreed`, `largest` and
+    Each of several workers has one. All workers must call a method at once. What `mean`, `evaluate`, `agreed`, `largest` and
     `state_sha256` return is about all of them, and equal on all of them.
 
     Attributes:

@@ -174,3 +174,19 @@ def test_a_node_has_longer_to_start_than_ray_gives_it(monkeypatch: pytest.Monkey
         with pytest.raises(RuntimeError):
             ray_private.services.get_node("here", "node")
     assert ray_private.services.get_node is look_up
+
+
+@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
+def test_a_folder_too_long_for_sockets_is_named_before_ray_starts(
+    variable: str, settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = "/tmp/" + "x" * 110
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    monkeypatch.setenv(variable, folder)
+    monkeypatch.setattr(connect.ray, "init", lambda **options: pytest.fail("it was started"))
+    with pytest.raises(Unavailable) as refused, connect.started(settings):
+        pass
+    said = str(refused.value)
+    assert said.startswith(f"{variable}={folder} has 115 bytes, and Ray can use at most ")
+    assert f"set a shorter one, as {variable}=/tmp" in said
+    assert "busy" not in said
