@@ -1,9 +1,9 @@
-"""Interrupts the main thread when a time limit passes: of an import, a trial or a sweep.
+"""Interrupts the main thread when the time limit of an import, a trial or a sweep passes.
 
 The kernel's alarm interrupts a loop, and a wait for a process or for Ray. Several alarms may be set
 at once, as the limit of a trial within that of its sweep; one timer serves the next of them. Code
-that hangs in C never sees the signal: whoever runs a trial in another process ends that process
-some seconds later. Outside the main thread no signal arrives.
+that hangs in C never sees the signal: a trial in another process is killed from outside some
+seconds later. Outside the main thread no signal arrives.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _Item = TypeVar("_Item")
 
 
 class TimeIsUp(BaseException):
-    """The sweep's deadline has passed. Not an `Exception`, which a trial would catch as its own."""
+    """Raised at the sweep's deadline; a trial would catch an `Exception` as its own."""
 
 
 class _ImportTimeout(BaseException):
-    """Not an `Exception`, so that an `except Exception` of the user's does not catch it."""
+    """Raised in a slow import; not an `Exception`, which the user's code may catch."""
 
 
 @dataclass(eq=False)
 class _Alarm:
-    """What to call, when (on the monotonic clock), and how long after that again."""
+    """A callback, its time on the monotonic clock, and the pause before it is called again."""
 
     due: float
     callback: Callable[[FrameType | None], None]
@@ -97,7 +97,7 @@ def alarm(
 
 
 def _set_timer() -> None:
-    """For the next alarm; off where there is none."""
+    """Set the timer for the next alarm, or switch it off."""
     first = min((one.due for one in _ALARMS), default=None)
     wait = 0.0 if first is None else max(1e-3, first - time.monotonic())  # zero would mean never
     signal.setitimer(signal.ITIMER_REAL, wait)
@@ -105,7 +105,7 @@ def _set_timer() -> None:
 
 def _call_due_alarms(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
-    due = [one for one in _ALARMS if _is_due(one, now)]
+    due = [one for one in _ALARMS if one.due <= now]
     for one in due:
         one.due = now + one.seconds_between
     _set_timer()  # before a callback may raise
@@ -113,13 +113,9 @@ def _call_due_alarms(number: int, frame: FrameType | None) -> None:
         one.callback(frame)
 
 
-def _is_due(one: _Alarm, now: float) -> bool:
-    return one.due <= now
-
-
 @dataclass
 class Interruption:
-    """Raises an error into the code that produces the next item, never into its consumer.
+    """A way to raise an error in the code that produces the next item, never in its consumer.
 
     So an item that was handed over is stored in full. A running import gets some seconds to end:
     a module whose import was interrupted can never be used again in this process.
@@ -138,7 +134,7 @@ class Interruption:
     _next: float = 0.0
 
     def interrupt(self, frame: FrameType | None) -> None:
-        """The callback for `alarm`."""
+        """Raise the error, if an item is being produced; the callback for `alarm`."""
         now = time.monotonic()
         self.is_time_up, self._first = True, min(self._first, now)
         if not self._is_producing or now < self._next:
@@ -154,7 +150,7 @@ class Interruption:
         raise self.error()
 
     def next_of(self, items: Iterator[_Item]) -> _Item:
-        """The next item; the error is raised in its producer if the time passes before that."""
+        """Return the next item; the error is raised in its producer if the time passes before."""
         self._is_producing = True
         try:
             return next(items)
@@ -172,26 +168,26 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 @dataclass(frozen=True)
 class Deadline:
-    """A number of seconds, and the moment from which they count, on the monotonic clock."""
+    """A number of seconds from a moment on the monotonic clock."""
 
     seconds: float
     begun: float = field(default_factory=time.monotonic)
 
     @property
     def seconds_left(self) -> float:
-        """Until then; below zero afterwards."""
+        """The seconds until the deadline; negative afterwards."""
         return self.begun + self.seconds - time.monotonic()
 
     @property
     def is_over(self) -> bool:
-        """Whether it has passed."""
+        """True if it has passed."""
         return self.seconds_left <= 0
 
 
 def in_time(
     events: Generator[Event, None, None], deadline: Deadline | None
 ) -> Generator[Event, None, None]:
-    """The events before the deadline; their producer is interrupted there, and closed.
+    """Yield the events before the deadline; then interrupt and close their producer.
 
     Outside the main thread the deadline is only checked between two events.
 
@@ -218,12 +214,12 @@ def in_time(
 
 
 def timeout_reason(seconds: float) -> str:
-    """One sentence that says why a trial was ended."""
+    """Return the sentence on a trial that was ended for its time limit."""
     return f"it ran longer than {in_words(seconds)}, which is the limit of a trial (--trial-limit)"
 
 
 def limited(events: Iterator[Event], seconds: float | None) -> Iterator[Event]:
-    """The events of a trial, into which `TrialTimeout` is raised after so many seconds.
+    """Yield the events of a trial; raise `TrialTimeout` in it after so many seconds.
 
     It is raised while the trial produces its next event, never in the code that consumes them.
     Outside the main thread, and where `seconds` is None, there is no limit.

@@ -1,9 +1,9 @@
-"""The only folder that imports ray: execution on a cluster.
+"""The only folder that imports ray: an executor of trials as Ray tasks, and the jobs of a cluster.
 
-What Ray reads once, on import, is set here, before any file of this folder imports it. A host that
-stops answering is given up after some ten seconds: the head notices by its own health checks, but a
-driver only by the keep-alive of its connections, which otherwise takes seven minutes. (For how a
-driver authenticates see `suite.cluster.address.authenticate`.)
+This file sets what Ray reads once, on import, before any file of this folder imports it. A host
+that stops answering is given up after some ten seconds: the head notices by its own health checks,
+but a driver only by the keep-alive of its connections, which otherwise takes seven minutes.
+`suite.cluster.address.authenticate` sets how a driver authenticates.
 """
 
 import os

@@ -47,14 +47,14 @@ def authenticate(address: str | None) -> None:
 
 
 def check_address(address: str) -> None:
-    """Refuse what is not HOST:PORT, what is remote and unprotected, what is not a head of Ray.
+    """Refuse an address that is malformed, remote without a token, or not of a Ray head.
 
     ``auto`` passes: it is the cluster that this process is part of.
 
     Raises:
         BadAddress: if it is not the address of a Ray head.
         RefusedAddress: if it is not this machine, and there is no token.
-        Unavailable: if nothing answers there, or not as a head of our version that lets us in.
+        Unavailable: if the server there is not a head of our version that accepts our token.
     """
     if address == AUTO:
         return
@@ -68,7 +68,7 @@ def check_address(address: str) -> None:
 
 
 def check_url(address: str) -> str:
-    """The URL of a cluster's dashboard, if it lets us in.
+    """Return the URL of a cluster's dashboard that accepts our token.
 
     Args:
         address: ``http://HOST:PORT``, ``https://HOST`` or HOST:PORT; the port is 8265 by default.
@@ -76,7 +76,7 @@ def check_url(address: str) -> str:
     Raises:
         BadAddress: if it is not such an address.
         RefusedAddress: if it is not this machine, and there is no token.
-        Unavailable: if nothing answers there, or not as a dashboard of our version that lets us in.
+        Unavailable: if the server is not a dashboard of our version that accepts our token.
     """
     url = url_of(address)
     _refuse_unprotected(url, urlsplit(url).hostname or "")
@@ -85,7 +85,7 @@ def check_url(address: str) -> str:
 
 
 def url_of(address: str) -> str:
-    """The URL of the address; no connection is made.
+    """Return the URL of the address without connecting.
 
     Raises:
         BadAddress: if it is not such an address.
@@ -93,7 +93,7 @@ def url_of(address: str) -> str:
     found = _URL.fullmatch(address)
     if not found or address == AUTO or not 0 < int(found["port"] or 1) < 65_536:
         raise BadAddress(
-            f"--address {_shown(address)} is no address of a Ray dashboard; give "
+            f"--address {_shown(address)} is not the address of a Ray dashboard; give "
             "http://HOST:PORT, as http://127.0.0.1:8265, without a path, user or password."
         )
     scheme = found["scheme"] or "http"
@@ -104,7 +104,7 @@ def _split(address: str) -> tuple[str, int]:
     found = _HOST_AND_PORT.fullmatch(address)
     if not found or not 0 < int(found["port"]) < 65_536:
         raise BadAddress(
-            f"--address {_shown(address)} is no address of a Ray head; give HOST:PORT, as "
+            f"--address {_shown(address)} is not the address of a Ray head; give HOST:PORT, as "
             "127.0.0.1:6379."
         )
     return found["host"].strip("[]"), int(found["port"])
@@ -119,7 +119,7 @@ def _refuse_unprotected(address: str, host: str) -> None:
 
 
 def _shown(address: str) -> str:
-    """The address without what may be a secret: what is before the last @, and a query."""
+    """Return the address without what may be a secret: user, password and query."""
     found = re.match(r"[A-Za-z]{1,10}://", address)
     scheme = found.group() if found else ""
     _, at, rest = address.removeprefix(scheme).rpartition("@")

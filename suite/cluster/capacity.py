@@ -1,4 +1,4 @@
-"""Say whether a cluster can ever run a trial, how many at once, and what one waits for; pure.
+"""Determines whether a cluster can ever run a trial, how many at once, and what one waits for.
 
 Ray itself would let a request that no node can ever satisfy wait for ever.
 """
@@ -31,7 +31,7 @@ class NodeShape:
 
 
 def asked_of_a_node(resources: Resources) -> dict[str, float]:
-    """What one worker asks for, in Ray's words."""
+    """Return the request of one worker, as Ray names the resources."""
     asked = {
         "CPU": float(resources.num_cpus),
         "GPU": resources.num_gpus,
@@ -43,44 +43,44 @@ def asked_of_a_node(resources: Resources) -> dict[str, float]:
 
 
 def accelerator(gpu_model: str) -> str:
-    """The resource that Ray gives to nodes with GPUs of that model."""
+    """Return the resource that Ray gives to nodes with GPUs of that model."""
     return f"accelerator_type:{gpu_model}"
 
 
 def slots(asked: Mapping[str, float], nodes: Sequence[NodeShape]) -> int:
-    """How many workers the nodes hold at once."""
+    """Return how many workers the nodes hold at once."""
     return sum(_slots_of(asked, node.resources) * node.count for node in nodes)
 
 
-def why_never(resources: Resources, num_workers: int, nodes: Sequence[NodeShape]) -> str:
-    """One sentence of why the cluster can never run such a trial; empty where it can."""
+def infeasible_reason(resources: Resources, num_workers: int, nodes: Sequence[NodeShape]) -> str:
+    """Return one sentence on why the cluster can never run such a trial; empty if it can."""
     asked = asked_of_a_node(resources)
     fit = slots(asked, nodes)
     if fit >= num_workers:
         return ""
     wants = (
-        f"{num_workers} workers with {in_words(asked)} each"
+        f"{num_workers} workers with {format_request(asked)} each"
         if num_workers > 1
-        else (in_words(asked))
+        else (format_request(asked))
     )
     room = f"it has room for {fit} of them; it has" if fit else "no node has that; it has"
     return f"a trial asks for {wants}, and {room} {_nodes_in_words(nodes)}"
 
 
-def why_not_now(
+def waiting_reason(
     asked: Mapping[str, float], nodes: Sequence[NodeShape], free: Sequence[NodeShape]
 ) -> str:
-    """What a trial that could run here waits for."""
+    """Return what a trial waits for that the cluster can run."""
     if not slots(asked, nodes):
-        return f"no node has {in_words(asked)} yet; the cluster has to start one"
+        return f"no node has {format_request(asked)} yet; the cluster has to start one"
     if slots(asked, free):
         return "a worker process is starting"
     fitting = [node for node in nodes if _slots_of(asked, node.resources)]
-    return f"asks for {in_words(asked)}; {_busy(fitting, free)}"
+    return f"asks for {format_request(asked)}; {_busy(fitting, free)}"
 
 
-def in_words(asked: Mapping[str, float]) -> str:
-    """As ``2 CPU, 1 GPU (A100)``."""
+def format_request(asked: Mapping[str, float]) -> str:
+    """Format a request, as ``2 CPU, 1 GPU (A100)``."""
     model = next((k.partition(":")[2] for k in asked if k.startswith("accelerator_type:")), "")
     parts = [
         f"{_number(kind, number)} {_SHOWN.get(kind, kind)}"
@@ -92,7 +92,7 @@ def in_words(asked: Mapping[str, float]) -> str:
 
 
 def _busy(fitting: Sequence[NodeShape], free: Sequence[NodeShape]) -> str:
-    """As ``1 of 8 CPU free on 2 nodes``."""
+    """Format what is free, as ``1 of 8 CPU free on 2 nodes``."""
     names = {node.name for node in fitting}
     parts = []
     for kind in ("CPU", "GPU"):
@@ -111,7 +111,7 @@ def _slots_of(asked: Mapping[str, float], has: Mapping[str, float]) -> int:
 
 
 def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
-    """As ``2 nodes with 4 CPU and 1 node with 8 CPU``; without those that run no trials."""
+    """Format nodes that run trials, as ``2 nodes with 4 CPU and 1 node with 8 CPU``."""
     counts: Counter[str] = Counter()
     for node in sorted(nodes, key=lambda node: -node.resources.get("CPU", 0.0)):
         has = {
@@ -120,7 +120,7 @@ def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
             if kind in _SHOWN or kind.startswith("accelerator_type:")
         }
         if has.get("CPU") or has.get("GPU"):
-            spelt = in_words({kind: has[kind] for kind in (*_SHOWN, *has) if kind in has})
+            spelt = format_request({kind: has[kind] for kind in (*_SHOWN, *has) if kind in has})
             counts[spelt] += node.count
     parts = [f"{_count(number, 'node')} with {spelt}" for spelt, number in counts.items()]
     return " and ".join(parts) + "." if parts else "no node that runs trials."

@@ -47,7 +47,7 @@ class CodeBundle:
     names: tuple[str, ...]
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each of the user's own files, by its place in the bundle."""
+        """Return the bytes of each of the user's own files, by its path in the bundle."""
         found = sorted(path for path in self.files.rglob("*") if path.is_file())
         return {str(path.relative_to(self.files)): path.stat().st_size for path in found}
 
@@ -63,10 +63,10 @@ class CodeBundle:
         )
 
     def runtime_env(self) -> dict[str, Any]:
-        """For Ray's `submit_job` or `init`, both of which upload the folders.
+        """Return the runtime environment for Ray's `submit_job` or `init`, which upload folders.
 
         Our packages come before whatever the cluster has installed. The driver starts in the
-        `working_dir`, and every worker imports from it. Everybody who sees the cluster can read
+        `working_dir`, and every worker imports from it. All users of the cluster can read
         all of it, so nothing in it is secret.
         """
         return {
@@ -102,7 +102,7 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
-    """(place in the bundle, file) of everything of the user's own."""
+    """Yield the path in the bundle and the file, for each of the user's own files."""
     for name, folders in own_packages(plans).items():
         for folder in map(Path, folders):
             for file in _files(folder):
@@ -111,7 +111,7 @@ def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files below, but not hidden ones (they may be secret), caches, or a sweep's output.
+    """Yield all files below, except hidden ones (may be secret), caches and a sweep's output.
 
     Links to folders are not followed: they may lead in circles.
     """

@@ -34,7 +34,7 @@ _HEAD_WAIT = "RAY_gcs_server_port_wait_time_s"
 
 @contextmanager
 def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
-    """An executor on a Ray of this machine, which starts and ends with the block.
+    """Start a Ray of this machine for the block, and yield an executor on it.
 
     See `suite.sweep.driver.executing`, which sets beforehand what Ray reads on import.
 
@@ -67,7 +67,7 @@ def _refuse_long_folder() -> None:
 
 
 def _has_started(num_starts_left: int) -> bool:
-    """Whether Ray has started; raises Unavailable if not, and there is no start left."""
+    """Try to start Ray; raise Unavailable if that fails and no start is left."""
     # Its workers lead process groups: whatever a trial has started ends with its worker.
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "true")
     try:
@@ -97,7 +97,7 @@ def _has_started(num_starts_left: int) -> bool:
 def joined(
     address: str, settings: ExecutorSettings, plans: Sequence[Plan]
 ) -> Iterator[RayExecutor]:
-    """An executor on a cluster that others started.
+    """Connect to a running cluster for the block, and yield an executor on it.
 
     Args:
         address: ``HOST:PORT`` of a head, ``auto`` for the cluster that this process is part of.
@@ -117,9 +117,9 @@ def joined(
                 )
         except _JOIN_ERRORS as error:
             raise Unavailable(
-                f"--address {address}: no Ray cluster lets us in there ({_first_sentence(error)}). "
-                f"Is it a head of the same version ({ray.__version__}), and is its token in "
-                "RAY_AUTH_TOKEN_PATH?"
+                f"--address {address}: no Ray cluster there accepts the connection "
+                f"({_first_sentence(error)}). Is it a head of the same version "
+                f"({ray.__version__}), and is its token in RAY_AUTH_TOKEN_PATH?"
             ) from error
     try:
         # The bundle is the planned code, and lies elsewhere on each host.
@@ -149,6 +149,6 @@ def _connecting(seconds: int) -> Iterator[None]:
 
 
 def _first_sentence(error: Exception) -> str:
-    """Of its text; the name of its class where it has none."""
+    """Return the first sentence of an error's text, or the name of its class."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].partition(". ")[0].rstrip(".")

@@ -17,11 +17,11 @@ from ray.exceptions import RayError
 
 from suite import stopping
 from suite.cluster import nodes, retry
-from suite.cluster.capacity import why_never, why_not_now
+from suite.cluster.capacity import infeasible_reason, waiting_reason
 from suite.cluster.ray_private import remove_orphaned_groups
+from suite.cluster.ray_task import kill, node_of, submit
 from suite.cluster.retry import FailingNodes, FailureKind
-from suite.cluster.task import kill, node_of, submit
-from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TaskQueue, TrialAttempt
+from suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt, TrialQueue
 from suite.events import (
     Assignments,
     Event,
@@ -101,7 +101,7 @@ class RayExecutor:
             )
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
-        """The preferred one if a node offers it, else the one that most nodes offer.
+        """Return the preferred environment if a node offers it, else that of most nodes.
 
         Raises:
             Unavailable: if no node answers.
@@ -118,11 +118,13 @@ class RayExecutor:
         """
         asked = dict.fromkeys((resources, trial.num_workers) for trial, resources in work)
         for resources, num_workers in asked:
-            reason = why_never(resources, num_workers, nodes.live_nodes())
-            if reason and (reason := why_never(resources, num_workers, nodes.possible_nodes())):
+            reason = infeasible_reason(resources, num_workers, nodes.live_nodes())
+            if reason:  # an autoscaler may start larger nodes
+                reason = infeasible_reason(resources, num_workers, nodes.possible_nodes())
+            if reason:
                 raise Unavailable(reason)
 
-    def _run(self, queue: TaskQueue) -> Iterator[Event]:
+    def _run(self, queue: TrialQueue) -> Iterator[Event]:
         self._without_node_since = time.monotonic()
         try:
             while len(queue) or self._in_flight:
@@ -153,7 +155,7 @@ class RayExecutor:
                 except (StopIteration, RayError):
                     self._in_flight.remove(streams.pop(stream))
 
-    def _submit_from(self, queue: TaskQueue) -> None:
+    def _submit_from(self, queue: TrialQueue) -> None:
         attempts = queue.take([running.attempt for running in self._in_flight])
         excluded = self._failing.excluded(self._recent()) if attempts else ()
         for attempt in attempts:
@@ -161,8 +163,8 @@ class RayExecutor:
             stream = submit(attempt, self.settings, avoided)
             self._in_flight.append(_Running(attempt, stream, avoided))
 
-    def _new_events(self, queue: TaskQueue) -> Iterator[Event]:
-        """The events of the trials in flight since the last look."""
+    def _new_events(self, queue: TrialQueue) -> Iterator[Event]:
+        """Yield the events of the trials in flight since the last call."""
         streams = {running.stream: running for running in self._in_flight}
         if not streams:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -173,7 +175,7 @@ class RayExecutor:
         for stream in ready:
             yield from self._next_event(streams[stream], queue)
 
-    def _next_event(self, running: _Running, queue: TaskQueue) -> Iterator[Event]:
+    def _next_event(self, running: _Running, queue: TrialQueue) -> Iterator[Event]:
         try:
             event: Event = ray.get(next(running.stream))
         except StopIteration:
@@ -208,8 +210,8 @@ class RayExecutor:
         self._in_flight.remove(running)
         self._may_have_orphans |= running.attempt.trial.parallel is not None
 
-    def _after_failure(self, running: _Running, error: RayError, queue: TaskQueue) -> Event:
-        """The next attempt at a trial that left no result, or else the result that Ray implies."""
+    def _after_failure(self, running: _Running, error: RayError, queue: TrialQueue) -> Event:
+        """Queue the next attempt at a trial that left no result, or return its failure."""
         kind, node = retry.kind_of(error), node_of(running.place)
         if kind is FailureKind.DEAD_WORKER:
             self._failing.record_crash(node, running.attempt.trial.trial_id)
@@ -231,8 +233,8 @@ class RayExecutor:
     def _with_output(self, result: Result) -> Result:
         return with_left_output(result, self.settings.checkpoints)
 
-    def _report_waiting(self, queue: TaskQueue) -> Iterator[Waiting]:
-        """From time to time: how many trials have no place yet, and why not."""
+    def _report_waiting(self, queue: TrialQueue) -> Iterator[Waiting]:
+        """Report, from time to time, how many trials wait, and for what."""
         if time.monotonic() < self._next_report:
             return
         self._next_report = time.monotonic() + _SECONDS_BETWEEN_REPORTS
@@ -247,7 +249,7 @@ class RayExecutor:
             self._last_waiting = waiting
             yield waiting
 
-    def _release(self, queue: TaskQueue) -> None:
+    def _release(self, queue: TrialQueue) -> None:
         """Let trials that avoid some nodes run on any, once no other node is left."""
         for running in [each for each in self._in_flight if each.avoided and not each.place]:
             if not nodes.nodes_to_avoid(running.attempt, running.avoided):
@@ -255,8 +257,8 @@ class RayExecutor:
                 self._in_flight.remove(running)
                 queue.put_back(running.attempt)
 
-    def _give_up(self, queue: TaskQueue) -> Iterator[Finished]:
-        """Where no node is left that could time them, and none comes, trials end as crashed."""
+    def _give_up(self, queue: TrialQueue) -> Iterator[Finished]:
+        """End the trials as crashed if no node that could time them has come for long."""
         if self._in_flight or not len(queue):
             self._without_node_since = time.monotonic()
         elif time.monotonic() - self._without_node_since > _SECONDS_WITHOUT_A_NODE:
@@ -266,4 +268,4 @@ class RayExecutor:
 def _why_waiting(attempt: TrialAttempt) -> str:
     if attempt.node is not None:
         return f"the node {attempt.node.name[:8]}, which it needs to itself, is still busy"
-    return why_not_now(attempt.asked, nodes.live_nodes(), nodes.free_nodes())
+    return waiting_reason(attempt.asked, nodes.live_nodes(), nodes.free_nodes())

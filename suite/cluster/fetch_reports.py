@@ -1,7 +1,7 @@
-"""Fetch the reports of a submitted sweep from the head of its cluster.
+"""Fetches the reports of a submitted sweep from the head of its cluster.
 
-A job of its own packs them and prints them into its log, which the Jobs API gives to whoever may
-ask. So no other port is needed, and no ray here.
+A separate job packs them and prints them into its log, which the Jobs API returns. So no other
+port is needed, and no ray here.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _ended(url: str, key: str) -> Job:
 
 
 def _sound_tar(url: str, job: Job, command: str, missing: str) -> bytes:
-    """Unpacked, which checks the sum; Ray writes into the same log, perhaps in the middle."""
+    """Return the unpacked archive; try again if Ray wrote into the log in the middle of it."""
     for _ in range(_TRIES):
         with suppress(OSError, EOFError, ValueError, zlib.error):
             file = gzip.GzipFile(fileobj=io.BytesIO(_packed(url, job, command, missing)))
@@ -133,9 +133,9 @@ def _sound_tar(url: str, job: Job, command: str, missing: str) -> bytes:
 
 
 def _unpack(tar: bytes, folder: Path, url: str) -> None:
-    """Plain files and folders only, and none outside the folder."""
+    """Unpack regular files and folders into the folder, and nothing outside it."""
     try:
         with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as members:
             members.extractall(folder, filter="data")
     except (tarfile.TarError, ValueError) as error:
-        raise Unavailable(f"--address {url}: what came is no report ({error}).") from error
+        raise Unavailable(f"--address {url}: the answer is not a report ({error}).") from error

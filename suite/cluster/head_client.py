@@ -1,4 +1,4 @@
-"""Ask the head of a Ray cluster, with our token and a time limit, before ray is imported.
+"""Sends requests to the head of a Ray cluster, with our token and a time limit, without ray.
 
 The dashboard is asked over HTTP, since Ray's own client has no time limit and reads the environment
 where an address was given. The head's other port is asked by one gRPC call, since Ray itself tries
@@ -33,25 +33,25 @@ _SECONDS = 5.0
 _SECONDS_OF_A_LONG_ANSWER = 30.0
 _BYTES_OF_A_PIECE = 1 << 16
 _NO_DASHBOARD = (
-    "what answers there is no dashboard of a Ray cluster; its port is the one of "
+    "the server there is not the dashboard of a Ray cluster; its port is the one of "
     "`ray start --head --dashboard-port`, 8265 by default, not the head's"
 )
 _NO_HEAD = (
-    "what answers there is no head of a Ray cluster; its port is the one of "
+    "the server there is not the head of a Ray cluster; its port is the one of "
     "`ray start --head --port`, 6379 by default, not the dashboard's"
 )
-# An empty request needs none of Ray's code; of the answer only the version is read, which is
+# An empty request needs no code of Ray; only the version is read from the answer. It is
 # field 2 in protobuf's wire format, a string.
 _CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 _VERSION = re.compile(rb"\x12[\x01-\x40]([0-9A-Za-z.+-]+)")
 
 
 class NotThere(Unavailable):
-    """The cluster has no such thing."""
+    """Raised if the cluster has nothing at a path."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether that host is this machine, whatever the network says."""
+    """Return True if the name of the host alone says that it is this machine."""
     if host == "localhost":
         return True
     try:
@@ -61,10 +61,10 @@ def is_loopback(host: str) -> bool:
 
 
 def token() -> str:
-    """The token that Ray would use; empty where there is none, or where it is switched off.
+    """Return the token that Ray would use; empty if there is none, or tokens are off.
 
     Raises:
-        Unavailable: if its file holds something else, which the message does not show.
+        Unavailable: If its file holds something else, which the message does not show.
     """
     if os.environ.get("RAY_AUTH_MODE") == "disabled":
         return ""
@@ -78,12 +78,12 @@ def token() -> str:
 
 
 def token_file() -> Path:
-    """Where Ray would look for the token."""
+    """Return the file where Ray would look for the token."""
     return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
 
 
 def how_to_give_a_token() -> str:
-    """What to do where there is none: a clause."""
+    """Return a clause on what to do without a token."""
     return (
         f"copy that of the cluster to {token_file()}, or name its file in RAY_AUTH_TOKEN_PATH, and "
         "set RAY_AUTH_MODE=token"
@@ -91,7 +91,7 @@ def how_to_give_a_token() -> str:
 
 
 def check_head(address: str) -> None:
-    """Refuse what is not a head, a head of another version, one that our token does not open.
+    """Refuse a server that is not a head, has another version, or rejects our token.
 
     Raises:
         Unavailable: in one sentence, which never shows the token.
@@ -106,7 +106,7 @@ def check_head(address: str) -> None:
 
 
 def _check_alive(address: str) -> tuple[str, bytes]:
-    """The status of the call, as gRPC names it, and the answer."""
+    """Return the status of the call, as gRPC names it, and the answer."""
     import grpc  # type: ignore[import-untyped]
 
     metadata = [("authorization", f"Bearer {ours}")] if (ours := token()) else []
@@ -131,7 +131,7 @@ class HeadClient:
     url: str
 
     def check_version(self) -> None:
-        """Refuse what is not a dashboard, one of another Ray, one that does not let us in.
+        """Refuse a server that is not a dashboard, has another version, or rejects our token.
 
         Raises:
             Unavailable: in one sentence, which never shows the token.
@@ -152,7 +152,7 @@ class HeadClient:
         body: Mapping[str, Any] | None = None,
         seconds: float = _SECONDS_OF_A_LONG_ANSWER,
     ) -> Any:
-        """The JSON at the path; a body is sent as JSON.
+        """Return the JSON at the path; a body is sent as JSON.
 
         Raises:
             NotThere: if there is nothing.
@@ -189,14 +189,14 @@ class HeadClient:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Follows no redirect: the token would go along."""
+    """A handler that follows no redirect, since the token would go along."""
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
 def _read(answer: IO[bytes], until: float) -> bytes:
-    """All of it; a socket's time limit is for each piece, and a server may send many."""
+    """Read a whole answer in time; a socket's own limit holds for each piece of it."""
     pieces = []
     while piece := answer.read1(_BYTES_OF_A_PIECE):  # type: ignore[attr-defined]
         pieces.append(piece)
@@ -209,12 +209,12 @@ def _why_unauthorised() -> str:
     if token():
         path = f"{token_file()} (RAY_AUTH_TOKEN_PATH)"
         place = "RAY_AUTH_TOKEN" if os.environ.get("RAY_AUTH_TOKEN") else path
-        return f"the cluster there does not know our token; is the right one in {place}?"
+        return f"the cluster there does not accept our token; is the right one in {place}?"
     return f"the cluster there asks for a token; {how_to_give_a_token()}"
 
 
 def _refuse_other_version(address: str, theirs: str) -> None:
-    """Two versions of Ray do not understand each other."""
+    """Raise if the cluster runs another version of Ray, since versions are incompatible."""
     ours = version("ray")
     if theirs != ours:
         raise _unavailable(

@@ -1,7 +1,7 @@
-"""Specify the Ray job of a submitted sweep: its id, its command and its metadata.
+"""Specifies the Ray job of a submitted sweep: its id, its command and its metadata.
 
 The id is a hash of the sweep and of the code that is sent, so both submitted twice are one job.
-Everybody who sees the cluster can read all of this.
+All users of the cluster can read all of this.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class JobSpec:
 
 
 def folder_on_head(out: Path) -> Path:
-    """The folder on the head; ``~`` is the home that relative ones are in anyway.
+    """Return the folder on the head; ``~`` is the home, in which relative ones are anyway.
 
     Raises:
         SpecError: for the home folder itself, the root, and what leads out of either.
@@ -125,13 +125,13 @@ def folder_on_head(out: Path) -> Path:
 
 
 def split_id(submission_id: str) -> tuple[str, int]:
-    """The id of the first attempt, and the number of this one, 1 for the first."""
+    """Return the id of the first attempt, and the number of this one, from 1."""
     found = _ATTEMPT.fullmatch(submission_id)
     return (found["first"], int(found["attempt"] or 1)) if found else (submission_id, 1)
 
 
 def public_uri(uri: str) -> str:
-    """Check the address of the store, which all who see the cluster can read.
+    """Check the address of the store, which all users of the cluster can read.
 
     Raises:
         BadUri: if it is not the address of a store.
@@ -141,8 +141,8 @@ def public_uri(uri: str) -> str:
     checked = check_tracking_uri(uri)
     if "@" in checked or redact(checked) != checked or urlsplit(checked).password:
         raise RefusedUri(
-            f"--tracking-uri {redact(checked)}: the command of a job can be read by all who see "
-            "the cluster, so it must not hold a user or password; set MLFLOW_TRACKING_USERNAME "
+            f"--tracking-uri {redact(checked)}: the command of a job can be read by all users "
+            "of the cluster, so it must not hold a user or password; set MLFLOW_TRACKING_USERNAME "
             "and MLFLOW_TRACKING_PASSWORD in the environment of the head instead."
         )
     file = sqlite_path(checked)

@@ -1,4 +1,4 @@
-"""Submit a sweep to a cluster as a Ray job; list, follow and stop such jobs.
+"""Submits a sweep to a cluster as a Ray job; lists, follows and stops such jobs.
 
 Ray's own client only uploads and submits. It has no time limit, and RAY_ADDRESS overrides the
 address that it is given; both are corrected here. The rest goes over `head_client`, without ray.
@@ -35,7 +35,7 @@ _OVERRIDES = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A submission as the cluster knows it.
+    """A submission, as the cluster describes it.
 
     Attributes:
         status: Ray's: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
@@ -54,7 +54,7 @@ class Job:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it may still start or work."""
+        """True if it may still start or run."""
         return self.status in _LIVE
 
     @property
@@ -63,20 +63,20 @@ class Job:
         return self.status == SUCCEEDED or self.exit_code == FAILED
 
     def is_called(self, name: str) -> bool:
-        """By id, by that of the first attempt, or by an ablation's name or file."""
+        """Return True for its id, that of the first attempt, or an ablation's name or file."""
         names = {Path(each).stem for each in self.names.split()}
         ids = (self.submission_id, split_id(self.submission_id)[0])
         return name in ids or Path(name).stem in names
 
     @property
     def submitted(self) -> str:
-        """As ``submitted 2026-05-04 13:07``, in local time; empty where that is not known."""
+        """The local time, as ``submitted 2026-05-04 13:07``; empty if unknown."""
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.start_seconds))
         return f"submitted {when}" if self.start_seconds else ""
 
 
 def list_jobs(url: str) -> list[Job]:
-    """Every submission of ours on the cluster, newest first.
+    """Return all submissions of bakeoff on the cluster, newest first.
 
     Raises:
         Unavailable: if the cluster does not answer.
@@ -91,7 +91,7 @@ def list_jobs(url: str) -> list[Job]:
 
 
 def get_job(url: str, submission_id: str) -> Job:
-    """That submission.
+    """Return that submission.
 
     Raises:
         Unavailable: if there is none, or the cluster does not answer.
@@ -100,7 +100,7 @@ def get_job(url: str, submission_id: str) -> Job:
 
 
 def job_log(url: str, submission_id: str) -> str:
-    """The driver's output so far; empty where it has not begun, or its node is gone."""
+    """Return the driver's output so far; empty if it has not begun, or its node is gone."""
     try:
         return str(HeadClient(url).ask(f"/api/jobs/{submission_id}/logs")["logs"])
     except NotThere:
@@ -135,7 +135,7 @@ def submit_job(
 
 
 def follow(url: str, submission_id: str) -> Iterator[str]:
-    """The driver's log as it grows, in pieces; ends when the job has ended.
+    """Yield the driver's log in pieces as it grows, until the job has ended.
 
     Raises:
         Unavailable: if the cluster does not answer.
@@ -171,7 +171,7 @@ def stop_job(url: str, submission_id: str) -> Job:
 
 
 def node_shapes(url: str) -> list[NodeShape]:
-    """The live nodes; empty where an autoscaler may start others, which only it knows.
+    """Return the live nodes; empty if an autoscaler may start others.
 
     Raises:
         Unavailable: if the cluster does not answer.
@@ -187,7 +187,7 @@ def node_shapes(url: str) -> list[NodeShape]:
 
 
 def _may_grow(status: Any) -> bool:
-    """Whether nodes may still be started, or that is not known.
+    """Return True if nodes may still be started, or that is not known.
 
     Where there is no autoscaler, Ray calls the type of each node after the node itself.
     """
@@ -213,7 +213,7 @@ def _parse_job(found: dict[str, Any]) -> Job:
 
 
 def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundle) -> bool:
-    """Upload and submit; False if the job was submitted from elsewhere meanwhile."""
+    """Upload and submit; return False if the job was submitted from elsewhere meanwhile."""
     (bundle.files / STARTER).write_text(STARTER_SCRIPT)
     try:
         with _only_this_address(url):
@@ -232,7 +232,7 @@ def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundl
 
 
 def _client(url: str) -> Any:
-    """Ray's, with a time limit on every request; how to authenticate is set before its import."""
+    """Return Ray's client, with a time limit on every request."""
     authenticate(url)
     from ray.job_submission import JobSubmissionClient
 

@@ -1,4 +1,4 @@
-"""Run a trial of several workers: processes of Ray Train, with DeepSpeed inside.
+"""Runs a trial of several workers: processes of Ray Train, with DeepSpeed inside.
 
 Every worker runs the same trial; the first one's points and result are the trial's, and an error of
 any is. A worker that dies ends the others, and all continue from the newest checkpoint, twice at
@@ -47,7 +47,7 @@ _SECONDS_BETWEEN_LOOKS = 0.3
 def run_trial_of_workers(
     trial: Trial, resources: Resources, place: str, settings: ExecutorSettings
 ) -> Iterator[Event]:
-    """Run it, from its newest checkpoint on; its points as they come, its result last.
+    """Run the trial from its newest checkpoint; yield its points, and its result last.
 
     For a Ray task of no CPUs: the workers have what the trial asks for. By the time of the result
     they are gone and what they held is free. Checkpoints stay until the result is committed.
@@ -72,7 +72,7 @@ def run_trial_of_workers(
 
 @dataclass
 class _NewEvents:
-    """What was passed on so far: points that a worker repeats after a restart are dropped."""
+    """A filter of events: drops points that a worker repeats after a restart."""
 
     trial_id: str
     known: set[tuple[str, int]] = field(default_factory=set)
@@ -81,7 +81,7 @@ class _NewEvents:
     result: Result | None = None
 
     def among(self, events: list[Event]) -> Iterator[Event]:
-        """Those to pass on; a result is kept until the workers are gone."""
+        """Yield the events to pass on; keep a result until the workers are gone."""
         for event in events:
             if isinstance(event, Finished):
                 self.result = self.result or event.result
@@ -98,7 +98,7 @@ class _NewEvents:
 
 
 class _TrainerThread(threading.Thread):
-    """Runs Ray Train, whose `fit` returns when the workers are gone."""
+    """A thread of Ray Train, whose `fit` returns when the workers are gone."""
 
     def __init__(self, config: WorkerConfig) -> None:
         super().__init__(daemon=True)
@@ -138,7 +138,7 @@ def _trainer(config: WorkerConfig) -> Any:
 
 
 def _crashed(config: WorkerConfig, error: BaseException | None, events: _NewEvents) -> Result:
-    """The result of a trial whose workers could not leave one, with the first one's provenance.
+    """Return the failure of a trial whose workers left no result.
 
     And with what those that died have printed.
     """

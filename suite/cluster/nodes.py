@@ -1,4 +1,4 @@
-"""Ask the cluster for its nodes, what is free on them, and the environment that each offers."""
+"""Asks the cluster for its nodes, what is free on them, and the environment that each offers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster import ray_private
 from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
-from suite.cluster.task_queue import TrialAttempt
+from suite.cluster.trial_queue import TrialAttempt
 from suite.events import Unavailable
 from suite.provenance import provenance
 from suite.schema import Resources
@@ -25,7 +25,7 @@ _SECONDS_TO_START_A_NODE = 900.0
 
 
 def live_nodes() -> list[NodeShape]:
-    """The nodes that are alive."""
+    """Return the nodes that are alive."""
     return [NodeShape(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
@@ -37,7 +37,7 @@ class RecentNodes:
     _asked_again_at: float = 0.0
 
     def __call__(self) -> list[NodeShape]:
-        """As `live_nodes`, asked of the head a few times a second."""
+        """Return the live nodes; ask the head a few times a second at most."""
         if time.monotonic() >= self._asked_again_at:
             self._known = live_nodes()
             self._asked_again_at = time.monotonic() + _SECONDS_TO_TRUST
@@ -45,12 +45,12 @@ class RecentNodes:
 
 
 def free_nodes() -> list[NodeShape]:
-    """What is free on the live nodes, as far as the head knows."""
+    """Return what is free on the live nodes, as far as the head knows."""
     return [NodeShape(name, has) for name, has in ray_private.free_resources().items()]
 
 
 def possible_nodes() -> list[NodeShape]:
-    """The most that the cluster may ever have: what is alive, or what its autoscaler may start."""
+    """Return the most that the cluster may ever have: live nodes, or those of its autoscaler."""
     return [
         NodeShape(
             group.name, dict(group.resources), group.max_count if group.max_count >= 0 else MANY
@@ -60,7 +60,7 @@ def possible_nodes() -> list[NodeShape]:
 
 
 def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str, ...]:
-    """Ids of the nodes where a trial should not run; empty if no other has room for it.
+    """Return the ids of nodes where a trial should not run; empty if no other has room.
 
     Args:
         attempt: At the trial; one that has a node already keeps it.
@@ -77,7 +77,7 @@ def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str,
 
 @dataclass
 class _EnvironmentRequest:
-    """Asks a node for its environment.
+    """A request to a node for its environment.
 
     A silent node may only be busy with another job, so it is asked again after a pause. It is
     waited for once: meanwhile no events of trials are read.
@@ -91,14 +91,14 @@ class _EnvironmentRequest:
     _was_silent: bool = False
 
     def ask(self) -> None:
-        """Unless it has answered, is being asked, or was silent a moment ago."""
+        """Ask the node, unless it has answered, is being asked, or was silent a moment ago."""
         is_pausing = time.monotonic() < self._ends_at
         if not self._environment_id and self._answer is None and not is_pausing:
             self._answer = _ask(self.resources, self.node)
             self._ends_at = time.monotonic() + _SECONDS_TO_ANSWER
 
     def answer(self, *, is_awaited: bool) -> str:
-        """The environment; empty as long as the node is silent."""
+        """Return the environment; empty as long as the node is silent."""
         if self._answer is not None:
             left = self._ends_at - time.monotonic() if is_awaited and not self._was_silent else 0.0
             self._environment_id = _answered(self._answer, max(0.0, left))
@@ -112,13 +112,13 @@ class _EnvironmentRequest:
 
 
 class TimingNodes:
-    """Nodes by the environment that they offer; each is asked until it answers."""
+    """The nodes by the environment that they offer; each is asked until it answers."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, Resources], _EnvironmentRequest] = {}
 
     def environment(self, resources: Resources, preferred: str) -> str:
-        """The preferred one if a node offers it, else the one that most nodes offer.
+        """Return the preferred environment if a node offers it, else that of most nodes.
 
         Where no fitting node is alive one is asked for, and waited for.
 
@@ -132,12 +132,12 @@ class TimingNodes:
         return preferred if preferred in offered else max(sorted(set(offered)), key=offered.count)
 
     def nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
-        """Live nodes that offer this environment, as far as they have answered; no wait."""
+        """Return live nodes that have answered with this environment; do not wait."""
         offers = self._offers(resources, are_awaited=False)
         return [node for node in _fitting(resources) if offers.get(node.name) == environment_id]
 
     def _offers(self, resources: Resources, *, are_awaited: bool) -> dict[str, str]:
-        """All are asked before any is waited for, so that the time to answer is that of all."""
+        """Ask all nodes before waiting for any, so that they share the time to answer."""
         requests = [
             self._requests.setdefault(
                 (node.name, resources), _EnvironmentRequest(node.name, resources)
@@ -150,7 +150,7 @@ class TimingNodes:
 
 
 def _fitting(resources: Resources) -> list[NodeShape]:
-    """Nodes that could time such a trial; where some declare the resource for it, only those."""
+    """Return the nodes that could time such a trial: those that declare it, if any do."""
     nodes = live_nodes()
     if any(node.resources.get(TIMING) for node in nodes):
         nodes = [node for node in nodes if node.resources.get(TIMING)]
@@ -165,7 +165,7 @@ def _ask(resources: Resources, node: str) -> ray.ObjectRef:
 
 
 def _answered(answer: ray.ObjectRef, seconds: float) -> str:
-    """Empty where the node is gone, or busy for longer."""
+    """Return the answer; empty if the node is gone, or busy for longer."""
     try:
         environment_id: str = ray.get(answer, timeout=seconds)
     except RayError:  # also if it takes too long

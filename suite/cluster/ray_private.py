@@ -1,4 +1,4 @@
-"""Use the parts of Ray that have no public interface; no other file imports `ray._private`.
+"""Uses the parts of Ray that have no public interface; no other file imports `ray._private`.
 
 Written against Ray 2.60; `pyproject.toml` admits no later minor release, since any may change them.
 """
@@ -25,7 +25,7 @@ _SECONDS_TO_START_A_NODE = 60.0
 
 
 def is_job() -> bool:
-    """Whether Ray started this process as a job's entrypoint, with its code in place."""
+    """Return True if Ray started this process as a job, with its code in place."""
     return bool(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR))
 
 
@@ -90,13 +90,13 @@ def end_process_after_this_task(most_calls: int) -> None:
 
 
 def free_resources() -> Mapping[str, Mapping[str, float]]:
-    """What is free, by the node's id; `ray.available_resources` only has the sum of all nodes."""
+    """Return what is free on each node; `ray.available_resources` has only the sum."""
     found: Mapping[str, Mapping[str, float]] = state.available_resources_per_node()
     return found
 
 
 def node_groups() -> list[Any]:
-    """The node types of the autoscaler; empty where there is none. They are nowhere public."""
+    """Return the node types of the autoscaler; empty without one. No public call has them."""
     config = state.get_cluster_config()
     return list(config.node_group_configs) if config is not None else []
 

@@ -1,4 +1,4 @@
-"""Decide whether a failed attempt at a trial is retried, and with what; else make its result.
+"""Decides whether a failed attempt at a trial is retried, and with what; else makes its result.
 
 What happened to a trial from outside is retried elsewhere, up to three attempts in all. What the
 trial did itself (it raised, diverged, ran out of time or of a card's memory) would happen again.
@@ -23,7 +23,7 @@ from ray.exceptions import (
 )
 
 from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
-from suite.cluster.task_queue import TrialAttempt
+from suite.cluster.trial_queue import TrialAttempt
 from suite.events import Remarked
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status
@@ -37,7 +37,7 @@ _LOST_NODE = (NodeDiedError, LocalRayletDiedError, ObjectLostError, TaskUnschedu
 
 
 class FailureKind(Enum):
-    """How an attempt ended that left no result."""
+    """The cause of an attempt without a result."""
 
     LOST_NODE = "its node was lost"
     DEAD_WORKER = "its process died"
@@ -47,7 +47,7 @@ class FailureKind(Enum):
 
 
 def kind_of(error: RayError) -> FailureKind:
-    """What Ray's error says about the cause."""
+    """Return the cause of Ray's error."""
     if isinstance(error, _LOST_NODE):
         return FailureKind.LOST_NODE
     if isinstance(error, OutOfMemoryError):
@@ -61,7 +61,7 @@ def kind_of(error: RayError) -> FailureKind:
 def next_attempt(
     attempt: TrialAttempt, kind: FailureKind, node: str, nodes: Sequence[NodeShape]
 ) -> TrialAttempt | None:
-    """The next attempt; None where there is none.
+    """Return the next attempt; None if the trial is not retried.
 
     Args:
         attempt: The one that failed.
@@ -81,7 +81,7 @@ def next_attempt(
 
 
 def _with_more_memory(attempt: TrialAttempt, nodes: Sequence[NodeShape]) -> Resources | None:
-    """Twice what it asked for, half a node at least; None where no node has more to give.
+    """Return twice the request, half a node at least; None if no node has more memory.
 
     A node without its CPUs or GPUs does not count, however much memory it has: Ray would let a
     request that fits no node wait for ever.
@@ -99,22 +99,22 @@ def _with_more_memory(attempt: TrialAttempt, nodes: Sequence[NodeShape]) -> Reso
 class FailingNodes:
     """The nodes on which the workers of one trial after the other die: they are excluded.
 
-    A trial that dies everywhere says nothing about a node, nor does one that succeeded before.
+    A trial that dies everywhere does not count against a node, nor one that succeeded before.
     """
 
     _crashed_on: dict[str, set[str]] = field(default_factory=dict)
 
     def record_crash(self, node: str, trial_id: str) -> None:
-        """A worker died there."""
+        """Count a worker that died on the node."""
         if node:
             self._crashed_on.setdefault(node, set()).add(trial_id)
 
     def record_result(self, node: str) -> None:
-        """A trial has left a result there."""
+        """Forget the crashes of a node that has returned a result."""
         self._crashed_on.pop(node, None)
 
     def excluded(self, nodes: Sequence[NodeShape]) -> tuple[str, ...]:
-        """Prefixes of the ids of those among the nodes that fail; empty if all of them do."""
+        """Return prefixes of the ids of nodes that fail; empty if all of them do."""
         found = tuple(
             failing
             for failing, trial_ids in self._crashed_on.items()
@@ -125,7 +125,7 @@ class FailingNodes:
 
 
 def failed_result(attempt: TrialAttempt, error: RayError) -> Result:
-    """The result of a trial that Ray ended, or that was lost once too often."""
+    """Return the result of a trial that Ray ended, or that was lost too often."""
     kind, status = kind_of(error), Status.CRASHED
     if kind is FailureKind.HOST_MEMORY:
         status = Status.OUT_OF_MEMORY
@@ -139,25 +139,25 @@ def failed_result(attempt: TrialAttempt, error: RayError) -> Result:
 
 
 def retry_remark(again: TrialAttempt, error: RayError) -> Remarked:
-    """The message about another attempt."""
+    """Return the message about another attempt."""
     more = ", and is given more memory" if again.has_more_memory else ""
     sentence = f"{kind_of(error).value}; it runs again (attempt {again.number}{more})"
     return Remarked(again.trial.trial_id, sentence)
 
 
 def timeout_result(attempt: TrialAttempt, seconds: float) -> Result:
-    """The result of a trial that was ended because it took too long."""
+    """Return the result of a trial that was ended because it took too long."""
     return _result(attempt, Status.TIMEOUT, timeout_reason(seconds))
 
 
 def no_node_result(attempt: TrialAttempt) -> Result:
-    """The result of a trial for which no node is left."""
+    """Return the result of a trial for which no node is left."""
     reason = "no node is left of the environment in which this sweep's timings are made"
     return _result(attempt, Status.CRASHED, reason)
 
 
 def _result(attempt: TrialAttempt, status: Status, reason: str, traceback: str = "") -> Result:
-    """With the provenance of the worker: a later success there must replace the failure.
+    """Return a result with the worker's provenance: a later success there must replace it.
 
     A trial that never began has that of this process.
     """
@@ -172,7 +172,7 @@ def _result(attempt: TrialAttempt, status: Status, reason: str, traceback: str =
 
 
 def _sentence(error: RayError) -> str:
-    """The first line; of what was raised in a worker the last, which is that of its traceback."""
+    """Return the first line, or the last line of a worker's traceback."""
     lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""Run a trial on one of its several workers, and send its events to the task that waits for them.
+"""Runs a trial on one of its several workers, and sends its events to the waiting task.
 
 The first worker reports for all; a worker that fails reports that itself, and ends the others.
 """
@@ -41,16 +41,16 @@ MARK = "shared"  # a file by which workers see that they share the folder
 
 
 class _LostOther(BaseException):
-    """Another worker has gone. Not an Exception, since that would become the trial's result."""
+    """Raised if another worker has gone; an Exception would become the trial's result."""
 
 
 class NotShared(RuntimeError):
-    """The folder of checkpoints is not the same one on all hosts: one sentence."""
+    """Raised if the folder of checkpoints is not the same one on all hosts."""
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a worker needs to run the trial."""
+    """The arguments of a worker."""
 
     trial: Trial
     resources: Resources
@@ -62,7 +62,7 @@ class WorkerConfig:
 
     @property
     def folder(self) -> Path:
-        """Of this trial's checkpoints."""
+        """The folder of this trial's checkpoints."""
         return self.checkpoints.folder / self.trial.trial_id
 
 
@@ -79,17 +79,17 @@ class Mailbox:
         self._is_over = self._is_over or isinstance(event, Finished)
 
     def take(self) -> list[Event]:
-        """All events since the last call."""
+        """Return all events since the last call."""
         events, self._events = self._events, []
         return events
 
     def is_over(self) -> bool:
-        """Whether a result has come."""
+        """Return True if a result has come."""
         return self._is_over
 
 
 def work(loop_config: dict[str, WorkerConfig]) -> None:
-    """For Ray Train's `train_loop_per_worker`.
+    """Run the trial on this worker, as Ray Train's `train_loop_per_worker`.
 
     Raises:
         RuntimeError: where the trial did, so that Train ends the other workers.
@@ -108,14 +108,14 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
         try:
             for event in run_measuring(config.trial, config.resources, config.place, measure):
                 _pass_on(with_output(event, output), rank, config)
-        except TrainingStopped:  # all workers alike; whoever asked for that is about to end Ray
+        except TrainingStopped:  # on all workers alike; the driver is about to end Ray
             return
         except _LostOther as error:
             raise RuntimeError(f"another worker has gone: {error}") from error
 
 
 def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:
-    """The first worker reports for all; one that fails reports that, and ends the others."""
+    """Report for all workers from the first; a worker that fails reports, and ends the others."""
     if isinstance(event, Started | Progressed | Remarked) and rank == 0:
         config.mailbox.put.remote(event)
     if not isinstance(event, Finished):
@@ -128,7 +128,7 @@ def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:
 
 
 def _measure(config: WorkerConfig) -> Iterator[Said]:
-    """What the trial's probe measures on this worker."""
+    """Yield what the trial's probe measures on this worker."""
     from suite.execution.trial import device_of
     from suite.probes.probe import SpreadProbe, probe
 
@@ -156,7 +156,7 @@ def _measure(config: WorkerConfig) -> Iterator[Said]:
 
 
 def _is_lost_connection(error: Exception) -> bool:
-    """Whether it was raised because the connection to another worker was lost.
+    """Return True if the error was raised because the connection to another worker was lost.
 
     ZeRO-3 receives from other workers in frames of DeepSpeed, which raise errors of their own too.
     """

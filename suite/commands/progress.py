@@ -24,7 +24,7 @@ from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
 from suite.planning.estimate import kinds_of, seconds_of, slowness_of_this_machine
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
-from suite.sweep.pending import Pending, Work, distinct_work, in_layers
+from suite.sweep.pending import Pending, Work, distinct_work, topological_layers
 from suite.text import in_words, number_of, short
 
 _MOST_RUNNING_SHOWN = 8
@@ -175,7 +175,7 @@ def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
     """Of the trials to run, and of those whose seconds are known from earlier runs."""
     past = [item for item in distinct_work(plans) if item[0].trial_id in missing.past]
     works: list[Work] = [*missing.packed, *missing.alone, *past]
-    layers = enumerate(in_layers(missing.packed))
+    layers = enumerate(topological_layers(missing.packed))
     is_on_a_gpu = any(plan.resources.num_gpus for plan in plans)
     return Estimates(
         work={trial.trial_id: seconds_of(trial, asked) for trial, asked in works},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.cluster import jobs
 from suite.cluster.address import check_url, url_of
-from suite.cluster.capacity import why_never
+from suite.cluster.capacity import infeasible_reason
 from suite.cluster.code_bundle import CodeBundle, bundle_code
 from suite.cluster.job_spec import JobSpec, folder_on_head, public_uri, split_id
 from suite.cluster.jobs import SUCCEEDED, Job
@@ -96,7 +96,7 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
         return
     asked = {(resources, trial.num_workers) for trial, resources in distinct_work(plans)}
     for resources, num_workers in asked:
-        if reason := why_never(resources, num_workers, nodes):
+        if reason := infeasible_reason(resources, num_workers, nodes):
             raise Unavailable(f"--address {url}: {reason}")
 
 

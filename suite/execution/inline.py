@@ -1,7 +1,7 @@
 """Runs trials on this machine without Ray or MLflow, one after the other or sharing its GPUs.
 
-Training trials run in this process; timing trials, those with code of the user's, and those on
-GPUs, each in a process of its own: what goes wrong on a GPU may stay with the process.
+Training trials run in this process. Timing trials, trials with code of the user's, and trials on
+GPUs each run in a process of their own: an error on a GPU may stay with the process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from importlib.util import find_spec
 
 import torch
@@ -22,7 +22,7 @@ from suite.events import (
     Unavailable,
     runs_own_code,
 )
-from suite.execution.process_template import ProcessTemplate
+from suite.execution.fork_server import ForkServers
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.trial import run_trial
 from suite.provenance import num_cpus, provenance
@@ -35,7 +35,7 @@ _GIB = 2**30
 
 
 class InlineExecutor:
-    """Runs trials one at a time, but for those that share GPUs; a timing is always alone."""
+    """An executor of one trial at a time, or several that share GPUs; a timing is alone."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self._settings = settings
@@ -52,27 +52,24 @@ class InlineExecutor:
         yield from self._in_turn([item for item in work if item[0].trial_id not in begun])
 
     def _in_turn(self, work: Assignments) -> Iterator[Event]:
-        templates: dict[Resources, ProcessTemplate] = {}
-        with ExitStack() as ending:
+        settings = self._settings
+        with closing(ForkServers()) as servers:
             for trial, resources in work:
                 if not resources.num_gpus and not runs_own_code(trial):
                     yield from self._here(trial, resources)
                     continue
-                if resources not in templates:
-                    templates[resources] = ProcessTemplate(environment_of(resources))
-                    ending.callback(templates[resources].close)
-                limit, checkpoints = self._settings.trial_seconds, self._settings.checkpoints
-                yield from run_in_subprocess(
-                    trial,
-                    resources,
-                    limit,
-                    checkpoints,
-                    templates[resources],
-                    code=self._settings.code,
-                )
+                with servers.one_with(environment_of(resources)) as server:
+                    yield from run_in_subprocess(
+                        trial,
+                        resources,
+                        settings.trial_seconds,
+                        settings.checkpoints,
+                        server,
+                        code=settings.code,
+                    )
 
     def _here(self, trial: Trial, resources: Resources) -> Iterator[Event]:
-        """Run it in this process, and undo what it changes of it."""
+        """Run a trial in this process, and undo what it changes in the process."""
         torch.set_num_threads(resources.num_threads)
         before = GlobalState()
         checkpointer = checkpointer_for(trial, self._settings.checkpoints)
@@ -83,7 +80,7 @@ class InlineExecutor:
             yield Remarked(trial.trial_id, f"it changed {changes}, which was undone")
 
     def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
-        """Run each in a process of its own, all in this machine's one environment."""
+        """Run each trial in a fresh process, all in this machine's one environment."""
         gc.collect()
         torch.cuda.empty_cache()  # releases what earlier trainings still reserve on the GPU
         for trial, resources in work:
@@ -92,16 +89,16 @@ class InlineExecutor:
             )
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
-        """That of this process."""
+        """Return the environment of this process."""
         return provenance(resources).environment_id
 
     def refuse_infeasible(self, work: Assignments) -> None:
-        """See the function `refuse_infeasible`."""
+        """Raise `Unavailable` as the function `refuse_infeasible` does."""
         refuse_infeasible(work)
 
 
 def refuse_infeasible(work: Assignments) -> None:
-    """Refuse what this machine has no room for, and what needs several processes.
+    """Refuse trials that do not fit on this machine, and those of several processes.
 
     Raises:
         Unavailable: with the trial's number of workers, or what it asks for.

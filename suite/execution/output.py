@@ -1,4 +1,4 @@
-"""Keep the end of what a trial's process prints: standard output and error, by C code too.
+"""Keeps the end of what a trial's process prints, also what C code prints.
 
 It is written to a file, so that the last words of a process that dies are there. A thread cuts the
 file from time to time: a trial may print for days.
@@ -26,7 +26,7 @@ _FILE, _OF_WORKER = "output.txt", "output-{}.txt"
 
 
 def with_output(event: Event, file: int) -> Event:
-    """The event; a failed trial's result gets what the trial has printed."""
+    """Return the event; add what the trial has printed to the result of a failed one."""
     if isinstance(event, Finished) and (event.result.status in {*FAILURES, Status.OUT_OF_MEMORY}):
         _flush()
         return Finished(replace(event.result, output=end_of(file)))
@@ -34,14 +34,14 @@ def with_output(event: Event, file: int) -> Event:
 
 
 def end_of(file: int, most: int = MOST_BYTES) -> str:
-    """The last of what was printed; the file's own place stays."""
+    """Return the end of what was printed, without moving the position of the file."""
     size = os.fstat(file).st_size
     text = os.pread(file, most, max(0, size - most)).decode(errors="replace")
     return f"... {text}" if size > most else text
 
 
 def appended_only(file: int) -> None:
-    """Write at the end of the file always, so that it can be cut while others write."""
+    """Write at the end of the file always, so that it can be cut meanwhile."""
     fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
 
 
@@ -57,7 +57,7 @@ def cut_when_long(file: int, is_over: threading.Event) -> None:
 
 
 def output_file(checkpoints: Checkpoints, trial_id: str, worker: int | None = None) -> Path:
-    """Where the output of a trial, or a worker of it, lies while it runs: by its checkpoints."""
+    """Return the file of the output of a running trial, or a worker: by its checkpoints."""
     name = _FILE if worker is None else _OF_WORKER.format(worker)
     return checkpoints.folder / trial_id / name
 
@@ -66,10 +66,10 @@ def output_file(checkpoints: Checkpoints, trial_id: str, worker: int | None = No
 def captured_output(
     checkpoints: Checkpoints, trial_id: str, worker: int | None = None
 ) -> Iterator[int]:
-    """All that this process prints in the block goes to a file, whose number is given.
+    """Write all that this process prints in the block to a file; yield its descriptor.
 
-    The file is removed with the block, and stays where the process dies: whoever runs the sweep
-    reads it by `left_output`. Where the folder of checkpoints is not on this host it has no name.
+    The file is removed with the block, and stays if the process dies: the driver reads it by
+    `with_left_output`. Where the folder of checkpoints is not on this host it has no name.
     """
     path, is_over = output_file(checkpoints, trial_id, worker), threading.Event()
     named = checkpoints.folder.is_dir()
@@ -115,7 +115,7 @@ def _remove(path: Path) -> None:
 
 
 def with_left_output(result: Result, checkpoints: Checkpoints) -> Result:
-    """The result of a trial whose process died, with what it had printed, if that is found here.
+    """Return the result of a trial whose process died, with what it printed, if found here.
 
     Of several workers, what each has printed that died; together as long as that of one.
     """

@@ -1,4 +1,4 @@
-"""Import the user's code, in the process of a trial, as it was when the sweep was planned.
+"""Imports the user's code, in the process of a trial, as it was when the sweep was planned.
 
 A module keeps the `__file__` that it had, so that data beside it are found. Its text comes from the
 plan; so do the lines that tracebacks, Triton and TorchScript look up.
@@ -21,7 +21,7 @@ from suite.events import PlannedCode
 
 
 class ChangedFile(RuntimeError):
-    """A file that the user's classes declare is not as it was planned: one sentence."""
+    """Raised if a file that the user's classes declare has changed since the plan."""
 
 
 def import_only(code: PlannedCode | None) -> None:
@@ -114,7 +114,7 @@ class _PlannedFinder(MetaPathFinder):
 
 
 class _PlannedLoader(SourceFileLoader):
-    """Runs the text that was planned; everything else of the module is found where it lies."""
+    """A loader of the text that was planned; all else of the module is where it was."""
 
     def __init__(self, fullname: str, path: str, source: str) -> None:
         super().__init__(fullname, path)

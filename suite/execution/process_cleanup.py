@@ -22,7 +22,7 @@ _START = 19  # of the fields behind the name in /proc/PID/stat: starttime, in ti
 
 @contextmanager
 def process_cleanup() -> Iterator[None]:
-    """Kill whatever was started in the block, by any process, if it inherited the variable."""
+    """Kill all processes started in the block, by any process, that inherited the variable."""
     _kill_marked(lambda driver: not _is_alive(driver))
     before, ours = os.environ.get(_VARIABLE), _identity_of(os.getpid())
     os.environ[_VARIABLE] = ours
@@ -36,7 +36,7 @@ def process_cleanup() -> Iterator[None]:
 
 
 def _kill_marked(is_to_kill: Callable[[str], bool]) -> None:
-    """The kernel shows the environment that a process started with, so this one is not marked."""
+    """Kill processes by their driver; this one is not marked, since it started without the mark."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
             driver = _driver_in(folder / "environ")
@@ -46,14 +46,14 @@ def _kill_marked(is_to_kill: Callable[[str], bool]) -> None:
 
 
 def _driver_in(environ: Path) -> str | None:
-    """Raises OSError where there is no such process, or it may not be read."""
+    """Return the driver that a process inherited; raise OSError if it cannot be read."""
     begin = f"{_VARIABLE}=".encode()
     found = (line for line in environ.read_bytes().split(b"\0") if line.startswith(begin))
     return next((os.fsdecode(line.removeprefix(begin)) for line in found), None)
 
 
 def _identity_of(pid: int) -> str:
-    """Its number, the tick at which it started, and its namespace: numbers alone are reused.
+    """Return number, start (in ticks) and namespace of a process: numbers are reused.
 
     Raises:
         OSError: where there is no such process.
@@ -63,12 +63,12 @@ def _identity_of(pid: int) -> str:
 
 
 def _namespace() -> str:
-    """Numbers mean the same processes here and there only if this is the same."""
+    """Return the namespace, within which a number means one process."""
     return os.readlink("/proc/self/ns/pid")
 
 
 def _is_alive(driver: str) -> bool:
-    """Whether the driver still runs; True where that cannot be known from here."""
+    """Return True if the driver still runs, or that cannot be known from here."""
     pid, _, rest = driver.partition("-")
     if not pid.isdigit() or rest.partition("-")[2] != _namespace():
         return True

@@ -27,8 +27,8 @@ from suite.training.augmentation import why_not_augmented
 from suite.training.engines.engine import (
     evaluate_in_parts,
     in_evaluation_mode,
-    judged,
     num_trained,
+    score_batch,
     writes,
 )
 from suite.training.loop import VALIDATION, Exercise, train
@@ -40,7 +40,7 @@ LENGTH = 64  # where neither the caller nor the data give one
 
 
 class ModuleError(ValueError):
-    """A module that does not suit the task: one sentence."""
+    """Raised for a module that does not suit the task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ def _refuse_no_module(module: object) -> None:
 
 
 def _scale(seed: int, recipe: Recipe, given: Mapping[str, Any]) -> Scale:
-    """The recipe with the sizes; refuse what cannot be, and what needs another trial or a GPU."""
+    """Return the recipe with the sizes; refuse invalid ones, and those of two trials or a GPU."""
     if not isinstance(recipe, Recipe):
         raise SpecError(f"run_task: recipe={recipe!r} must be a Recipe(...).")
     asked = {"length": 1, **recipe.model_dump(exclude_unset=True), **given}
@@ -297,7 +297,7 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
 
 
 def _shown(points: Iterable[Point], exercise: Exercise) -> Iterator[Point]:
-    """Pass the points on; redraw a line on a terminal, elsewhere print the validation scores."""
+    """Yield the points; redraw a line on a terminal, elsewhere print the validation scores."""
     start, steps, is_live = time.monotonic(), exercise.training.steps, sys.stderr.isatty()
     begin, end = ("\r", "\x1b[K") if is_live else ("", "\n")
     try:
@@ -347,7 +347,7 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
         try:
             outputs = batch.through(module)
             if _writes(task):
-                judged(module, task.metric, batch.rows(slice(1)))
+                score_batch(module, task.metric, batch.rows(slice(1)))
         except Exception as error:  # a user's module may raise anything
             raise ModuleError(
                 f"the module {type(module).__name__} cannot be called with a batch of {task.name}, "
@@ -393,7 +393,7 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
 
 
 def _writes(task: Task) -> bool:
-    """Whether the metric asks more of a module than its call, of which playing is made up."""
+    """Return True if the metric needs more methods than a call, which playing consists of."""
     return writes(task.metric) and not isinstance(task.metric, PlayedMetric)
 
 
@@ -433,7 +433,7 @@ def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: o
 
 
 def _input_of(task: Task, batch: Batch) -> str:
-    """What the module is given, as ``integers of 0 to 255, shape [16, 64]``."""
+    """Describe the module's input, as ``integers of 0 to 255, shape [16, 64]``."""
     first = batch.inputs["inputs"]
     if task.input_kind == "tokens":
         return f"integers of 0 to {task.input_size - 1}, shape {[*first.shape]}"

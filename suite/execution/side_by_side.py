@@ -3,14 +3,26 @@
 A trial starts as soon as one GPU has its share left, and the machine its CPUs; the order is that of
 the work. A process sees the GPU that it runs on and no other, and may take its share of the memory
 (`suite.execution.trial`), so that a trial that wants more fails by itself.
+
+The processes compute at the same time through NVIDIA's MPS, where the machine has it. Without MPS
+their kernels take turns: each has the whole GPU for a slice of time, so that small kernels leave
+most of it idle. The daemon is started for a sweep's trainings and ended before its timings. Where
+it cannot be started, or a process cannot compute through it (as in many containers), the GPU is
+shared by time.
+
+Source: NVIDIA, "Multi-Process Service" (docs.nvidia.com/deploy/mps).
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from queue import SimpleQueue
@@ -18,17 +30,20 @@ from queue import SimpleQueue
 import torch
 
 from suite.events import Assignments, Event, ExecutorSettings
-from suite.execution.mps import shared_gpus
-from suite.execution.process_template import ProcessTemplate
+from suite.execution.fork_server import ForkServers
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.provenance import num_cpus
 from suite.schema import Resources, Trial
 
+PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_CONTROL = "nvidia-cuda-mps-control"
+_A_CLIENT = "import torch; torch.ones(1, device='cuda').sum().item()"
+_SECONDS = 60.0  # for the daemon to start or to end, and for its first client
 
 
 def gpu_names() -> list[str]:
-    """The GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
+    """Return the GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
     given = os.environ.get(_VISIBLE)
     names = (
         given.split(",") if given else [str(index) for index in range(torch.cuda.device_count())]
@@ -37,7 +52,7 @@ def gpu_names() -> list[str]:
 
 
 def num_places(resources: Resources) -> int:
-    """How many trials with these resources run at a time: on GPUs as many as fit, on CPUs one."""
+    """Return how many trials with these resources run at a time; on CPUs one."""
     if not resources.num_gpus or resources.num_gpus > 1:
         return 1
     on_gpus = len(gpu_names()) * int(1 / _exact(resources.num_gpus))
@@ -45,7 +60,7 @@ def num_places(resources: Resources) -> int:
 
 
 def beside_others(work: Assignments) -> Assignments:
-    """What of the work is to run on GPUs, if more than one of it can at a time; else nothing."""
+    """Return the work for GPUs if more than one trial of it can run at a time, else nothing."""
     if all(num_places(resources) == 1 for resources in {resources for _, resources in work}):
         return []
     return [item for item in work if 0 < item[1].num_gpus <= 1]
@@ -53,7 +68,7 @@ def beside_others(work: Assignments) -> Assignments:
 
 @dataclass(frozen=True)
 class _Ended:
-    """A trial has given back what it held."""
+    """A trial has ended; what it held is free again."""
 
     gpu: str
     resources: Resources
@@ -62,7 +77,7 @@ class _Ended:
 
 @dataclass
 class _Room:
-    """What no trial holds: of each GPU the share, and CPUs; and how many trials hold the rest."""
+    """The free share of each GPU, the free CPUs, and the number of running trials."""
 
     gpus: dict[str, Fraction] = field(
         default_factory=lambda: dict.fromkeys(gpu_names(), Fraction(1))
@@ -71,7 +86,7 @@ class _Room:
     num_running: int = 0
 
     def taken(self, resources: Resources) -> str | None:
-        """The GPU with the most left, of which the trial has its share now; None has to wait."""
+        """Take a share of the GPU with the most left; return None if the trial must wait."""
         gpu = max(self.gpus, key=lambda name: self.gpus[name])
         if self.gpus[gpu] < _exact(resources.num_gpus) or self.cpus < resources.num_cpus:
             return None
@@ -79,7 +94,7 @@ class _Room:
         return gpu
 
     def give_back(self, gpu: str, resources: Resources) -> None:
-        """What the trial held there."""
+        """Free what the trial held there."""
         self._change(gpu, resources, -1)
 
     def _change(self, gpu: str, resources: Resources, trials: int) -> None:
@@ -89,22 +104,21 @@ class _Room:
 
 
 def _exact(share: float) -> Fraction:
-    """As 1/3 of 0.333: three of them are a whole GPU."""
+    """Return 1/3 for 0.333: three such shares are a whole GPU."""
     return Fraction(share).limit_denominator(64)
 
 
 class SideBySide:
-    """Runs as many trials at a time as fit; every one asks for one GPU or a share of one."""
+    """A runner of as many trials at a time as fit, each on one GPU or a share of one."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self._settings = settings
         self._events: SimpleQueue[Event | _Ended] = SimpleQueue()
-        self._templates: list[ProcessTemplate] = []
-        self._idle: dict[tuple[str, Resources], list[ProcessTemplate]] = {}
+        self._servers = ForkServers()
         self._is_stopped = threading.Event()
 
     def execute(self, work: Assignments) -> Iterator[Event]:
-        """Run all; the events of different trials are mixed.
+        """Run all; events of different trials are interleaved.
 
         When this ends or is closed, no process is left.
         """
@@ -122,10 +136,10 @@ class SideBySide:
                 yield from self._until_one_ends(room)
 
     def _until_one_ends(self, room: _Room) -> Iterator[Event]:
-        """Pass on events until a trial has given back what it held.
+        """Yield events until a trial has ended and its share is free.
 
         Raises:
-            BaseException: whatever running it raised, which is no fault of the trial.
+            BaseException: What running the trial raised; the trial did not raise it.
         """
         while not isinstance(event := self._events.get(), _Ended):
             yield event
@@ -138,39 +152,61 @@ class SideBySide:
     ) -> None:
         error: BaseException | None = None
         try:
-            template = self._template(gpu, resources, environment)
-            limit, checkpoints = self._settings.trial_seconds, self._settings.checkpoints
-            for event in run_in_subprocess(
-                trial,
-                resources,
-                limit,
-                checkpoints,
-                template,
-                code=self._settings.code,
-                is_stopped=self._is_stopped,
-            ):
-                self._events.put(event)
-            self._idle[gpu, resources].append(template)
+            seen = {**environment_of(resources), **environment, _VISIBLE: gpu}
+            with self._servers.one_with(seen) as server:
+                for event in run_in_subprocess(
+                    trial,
+                    resources,
+                    self._settings.trial_seconds,
+                    self._settings.checkpoints,
+                    server,
+                    code=self._settings.code,
+                    is_stopped=self._is_stopped,
+                ):
+                    self._events.put(event)
         except BaseException as raised:  # raised again where the events are read
             error = raised
         self._events.put(_Ended(gpu, resources, error))
-
-    def _template(
-        self, gpu: str, resources: Resources, environment: Mapping[str, str]
-    ) -> ProcessTemplate:
-        """One that forks nothing just now."""
-        idle = self._idle.setdefault((gpu, resources), [])
-        try:
-            return idle.pop()
-        except IndexError:
-            seen = {**environment_of(resources), **environment, _VISIBLE: gpu}
-            made = ProcessTemplate(seen)
-            self._templates.append(made)
-            return made
 
     def _end(self, threads: list[threading.Thread]) -> None:
         self._is_stopped.set()
         for thread in threads:
             thread.join()
-        for template in self._templates:
-            template.close()
+        self._servers.close()
+
+
+@contextmanager
+def shared_gpus(work: Assignments) -> Iterator[Mapping[str, str]]:
+    """Start MPS for the block; yield what the environment of its clients needs, {} without MPS.
+
+    A daemon that runs already, as the environment says, is used and left running.
+    """
+    is_asked = any(resources.is_shared for _, resources in work)
+    if not is_asked or PIPES in os.environ or shutil.which(_CONTROL) is None:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="bakeoff-mps-") as folder:
+        variables = {PIPES: folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        # The daemon sees all GPUs: then their numbers mean the same to its clients.
+        given = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"} | variables
+        is_served = _succeeds([_CONTROL, "-d"], given) and _succeeds(
+            [sys.executable, "-c", _A_CLIENT], os.environ | variables
+        )
+        try:
+            yield variables if is_served else {}
+        finally:
+            _succeeds([_CONTROL], given, message="quit\n")
+
+
+def _succeeds(command: list[str], environment: Mapping[str, str], message: str = "") -> bool:
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            command,
+            env=environment,
+            input=message.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+        )
+        return done.returncode == 0
+    return False

@@ -2,7 +2,8 @@
 
 The trial comes on standard input, as one line; its events leave on standard output, a line each.
 What the trial itself prints goes to standard error. The input stays open as long as the parent
-process lives: when it closes, this process exits, whatever it is doing.
+process lives: when it closes, this process exits, whatever it is doing. `serve` is the main loop of
+a fork server.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from typing import BinaryIO
 from pydantic import TypeAdapter
 
 from suite.events import Checkpoints, Event, PlannedCode
+from suite.execution.fork_server import NUMBER, exit_code
 from suite.execution.output import cut_when_long
-from suite.execution.process_template import END, PID
 from suite.schema import Resources, Trial
 from suite.stopping import TrainingStopped
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """What to run, with what, how long it may take, and where its checkpoints are.
+    """A trial to run, and how.
 
     Attributes:
+        trial: The trial.
+        resources: What it may use.
+        trial_seconds: Its time limit; None for no limit.
+        checkpoints: Where it saves its state; None if it saves no state.
         code: The user's code that it runs.
         why_eager: See `suite.execution.trial.run_trial`.
     """
@@ -65,7 +70,7 @@ def main() -> None:
     kept = checkpointer_for(request.trial, where) if where else None
     place = f"process {os.getpid()}"
     events = run_trial(request.trial, request.resources, place, kept, why_eager=request.why_eager)
-    with suppress(TrainingStopped):  # its state is saved; whoever asked for it waits for our end
+    with suppress(TrainingStopped):  # its state is saved; the parent process waits for the end
         for event in limited(events, request.trial_seconds):
             out.write(EVENT.dump_json(event) + b"\n")
             out.flush()
@@ -74,8 +79,8 @@ def main() -> None:
 
 
 def serve(connection_number: int) -> None:
-    """Fork a process for each trial that is asked for; end with the connection."""
-    import torch._dynamo  # noqa: F401 - what takes long is imported once, here
+    """Fork a process for each request; end with the connection."""
+    import torch._dynamo  # noqa: F401 - imported once, here, since it takes long
 
     import suite.execution.trial
     import suite.probes.quality  # noqa: F401
@@ -92,17 +97,15 @@ def serve(connection_number: int) -> None:
             main()
         for file in files:
             os.close(file)
-        connection.sendall(PID.pack(pid))
-        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert end is not None, "it was waited for"
-        connection.sendall(END.pack(end.si_code, end.si_status))
+        connection.sendall(NUMBER.pack(pid))
+        connection.sendall(NUMBER.pack(exit_code(pid)))
         connection.recv(1)  # until then it stays a zombie, so that its number is not reused
         os.waitpid(pid, 0)
     os._exit(0)
 
 
 def _take_standard_output() -> BinaryIO:
-    """Where events go; whatever else is printed, by C code too, joins the errors."""
+    """Return where events go; from now on all else that is printed joins the errors."""
     ours = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     if isinstance(sys.stdout, io.TextIOWrapper):

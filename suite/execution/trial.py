@@ -38,6 +38,7 @@ from suite.execution.planned_code import planned_folders, refuse_changed_files
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import (
+    BYTES_OF_A_CONTEXT,
     Measurement,
     Point,
     Provenance,
@@ -47,6 +48,7 @@ from suite.schema import (
     Status,
     Trial,
 )
+from suite.timing.gpu_state import joules_since
 from suite.training.checkpoint import Checkpointer
 from suite.training.recipes import float32_products
 
@@ -62,7 +64,7 @@ _NOT_OWN = (
 
 @dataclass
 class _Collected:
-    """What the probe has yielded so far; survives the exception that ends the trial."""
+    """The output of the probe so far; survives the exception that ends the trial."""
 
     measurements: list[Measurement] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
@@ -105,7 +107,7 @@ def run_trial(
     *,
     why_eager: str = "",
 ) -> Iterator[Event]:
-    """Run one trial; its points as they come, its result last.
+    """Run one trial; yield its points as they come, and its result last.
 
     With a checkpointer it resumes from its newest checkpoint, and writes others. If a GPU cannot
     capture its steps, `RunAgainEagerly` comes in place of the result: then run it in another
@@ -123,14 +125,14 @@ def run_trial(
 
 
 def device_of(resources: Resources) -> str:
-    """Where a worker with these resources computes, as torch names it."""
+    """Return the device of a worker with these resources, as torch names it."""
     return "cuda" if resources.num_gpus else "cpu"
 
 
 def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
-    """What `measure` yields for the trial, as events; whatever it raises is in the result."""
+    """Yield the output of `measure` as events; what it raises goes into the result."""
     precision = trial.settled_precision
     here = _with_products(provenance(resources), precision, resources)
     yield Started(trial.trial_id, place, here)
@@ -177,16 +179,33 @@ def _unchanged(measure: Measure) -> Iterator[Said]:
 
 
 def _gpu_use(trial: Trial, resources: Resources) -> Callable[[], dict[str, Any]]:
-    """What it takes of a GPU from now on, as fields of a result; of none nothing."""
+    """Limit this process to its share of a GPU's memory; return a function that measures its use.
+
+    The function gives fields of `Result`. The memory is what torch's allocator has reserved; the
+    GPU's context and the libraries are not part of it, and each share leaves room for them. The
+    counter of energy is the card's: a trial on a part of a card is given that part of the card's
+    joules, whatever its neighbours did; a timing has its card to itself. A trial of several workers
+    has no energy, since the first one sees its own card alone.
+    """
     if not resources.num_gpus:
         return dict
-    from suite.execution.gpu_use import gpu_use
-
-    return gpu_use(trial, resources)
+    share = min(1.0, resources.for_trial(trial).num_gpus)
+    has_card = torch.cuda.is_available()
+    if has_card:  # a trial that wants more runs out of memory, and its neighbours do not
+        context = BYTES_OF_A_CONTEXT / torch.cuda.get_device_properties(0).total_memory
+        fraction = share if share == 1.0 else max(0.0, share - context)
+        torch.cuda.set_per_process_memory_fraction(fraction)
+        torch.cuda.reset_peak_memory_stats()
+    is_one = trial.num_workers == 1
+    joules = joules_since(torch.device("cuda"), share) if is_one else lambda: None
+    return lambda: {
+        "gpu_bytes": torch.cuda.max_memory_reserved() if has_card else None,
+        "joules": joules(),
+    }
 
 
 def _wanted_more(resources: Resources) -> str:
-    """What to say, behind the reason, of a trial on part of a GPU that ran out of memory."""
+    """Return advice for a trial on part of a GPU that ran out of memory."""
     if not resources.is_shared:
         return ""
     more = min(1.0, 2 * resources.num_gpus)
@@ -194,7 +213,7 @@ def _wanted_more(resources: Resources) -> str:
 
 
 def _with_products(made: Provenance, precision: str, resources: Resources) -> Provenance:
-    """With how a GPU multiplies float32, which moves numbers and times."""
+    """Add how a GPU multiplies float32, which changes numbers and times."""
     if not resources.num_gpus:
         return made
     return _under(made, {"float32 products": "in TF32" if precision == "tf32" else "exact"})
@@ -220,7 +239,7 @@ def _events(
 
 
 def own_frame(error: BaseException) -> str:
-    """As `` (at mine.py, line 7: return x / 0)``: the last line of the user's that was passed."""
+    """Return the last line of the user's code, as `` (at mine.py, line 7: return x / 0)``."""
     passed = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in passed if not frame.filename.startswith((*_NOT_OWN, "<"))]
     if not own:
@@ -232,10 +251,10 @@ def own_frame(error: BaseException) -> str:
 
 
 def _ends_more_than_the_trial(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, a closed generator, or an interruption by the suite itself.
+    """Return True for Ctrl-C, a closed generator, or an interruption by the suite itself.
 
     The latter, such as `TimeIsUp` and what a worker raises that has lost another, is known by the
-    module that defines it. A panic of an extension in Rust is no Exception either; it ends the
+    module that defines it. A panic of an extension in Rust is not an Exception either; it ends the
     trial alone.
     """
     if isinstance(error, (Exception, SystemExit, TrialTimeout)):

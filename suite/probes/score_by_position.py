@@ -28,7 +28,7 @@ from suite.schema import MetricSpec, Parallel, Trial
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode, judged, writes
+from suite.training.engines.engine import in_evaluation_mode, score_batch, writes
 
 AXIS = "position"
 
@@ -74,7 +74,7 @@ class ScoreByPosition(TrainedModelProbe):
         with in_evaluation_mode(model), torch.inference_mode():
             for held_out in task.held_out("test", num_rows):
                 batch = held_out.to(device)
-                sums_of = judged(model, task.metric, batch)
+                sums_of = score_batch(model, task.metric, batch)
                 for at, part in _parts(batch):
                     sums.setdefault(at, []).append(sums_of(part))
         for at, found in sums.items():

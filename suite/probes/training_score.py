@@ -25,7 +25,7 @@ from suite.tasks.metrics import PlayedMetric
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode, judged
+from suite.training.engines.engine import in_evaluation_mode, score_batch
 
 NUM_BATCHES = 64
 
@@ -59,6 +59,6 @@ class TrainingScore(TrainedModelProbe):
         with in_evaluation_mode(model), torch.inference_mode():
             for step in range(NUM_BATCHES):
                 batch = task.training_batch(step, trial.batch, trial.seed).to(device)
-                sums.append(judged(model, task.metric, batch)(batch))
+                sums.append(score_batch(model, task.metric, batch)(batch))
         spec = self.metrics(task_class(trial.task), trial.length)[0]
         yield measurement(spec, task.metric.over(sums))

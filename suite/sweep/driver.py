@@ -41,20 +41,20 @@ from suite.provenance import num_cpus
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
-from suite.sweep.folder_lock import held
+from suite.sweep.folder_lock import lock_folder
 from suite.sweep.interruption import Interrupted, checkpoint_folder, where_it_continues
 from suite.sweep.mlflow_sync import EventLog, MlflowSync
 from suite.sweep.pending import (
     Pending,
     Where,
-    at,
     distinct_work,
     environment_of_most,
-    here,
-    in_layers,
-    in_order,
+    fixed_environment,
+    local_environment,
     pending_work,
     seconds_of_past,
+    split_by_seed,
+    topological_layers,
 )
 from suite.sweep.starts import StartWeights
 from suite.tasks.data_files import refuse_damaged
@@ -95,7 +95,7 @@ DisplayFor = Callable[[Sequence[Plan], Pending, Console], Display]
 def executing(
     executor: Executor, address: str | None, settings: ExecutorSettings, plans: Sequence[Plan] = ()
 ) -> AbstractContextManager[TrialExecutor]:
-    """An executor for the length of the block.
+    """Open an executor for the length of the block.
 
     Raises:
         BadAddress, RefusedAddress: see `suite.cluster.address.check_address`.
@@ -128,7 +128,7 @@ _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a sweep is run.
+    """The options of a sweep.
 
     Attributes:
         out: The output folder.
@@ -138,7 +138,7 @@ class Options:
         fail_fast: Stop at the first trial that times out, crashes or errs.
         checkpoint_seconds: Time between two checkpoints of a trial, at least; what takes less
             time leaves none.
-        trial_seconds: How long a trial may run; None takes `trial_limit.SECONDS_AT` its scale.
+        trial_seconds: How long a trial may run; None takes `timeouts.SECONDS_AT` of its scale.
         is_patient: Wait for another sweep that holds the output folder, instead of giving up.
         deadline: When to stop with what there is; None runs to the end.
     """
@@ -160,7 +160,7 @@ class Options:
 
     @property
     def journal(self) -> Path:
-        """The journal's file."""
+        """The file of the journal."""
         return journal_in(self.out)
 
     @property
@@ -201,7 +201,10 @@ def run_plans(
     """Run what is missing; every result is in the journal before anything else gets it."""
     refuse_what_cannot_run(plans, options)
     code, sources = planned_code(plans), [source_of(plan) for plan in plans]  # before it waits
-    with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
+    with (
+        lock_folder(options.out, is_patient=options.is_patient),
+        Journal(options.journal) as journal,
+    ):
         journal.refuse_damaged()
         _meet_store(plans, options, journal, console, map(source_sha256, sources))
         for sentence in remarks_on(plans):
@@ -234,7 +237,7 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
     refuse_unusable(options.store)
     with Journal(file.resolve(), read_only=True) as other:
         plans = other.plans()
-        with held(options.out), Journal(options.journal) as journal:
+        with lock_folder(options.out), Journal(options.journal) as journal:
             journal.refuse_damaged()
             hashes = [other.source_sha256_of(plan) for plan in plans]
             _meet_store(plans, options, journal, Console(stderr=True), hashes)
@@ -306,7 +309,7 @@ def refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Ran:
-    """How many trials have left a result, which failed, and whether the deadline came first."""
+    """The outcome of a run: finished trials, failed ones, and whether the deadline came first."""
 
     num_finished: int = 0
     failed: tuple[str, ...] = ()
@@ -315,7 +318,7 @@ class _Ran:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """Runs what is missing of some plans, and writes it down."""
+    """A run of what is missing of some plans, which records every event."""
 
     plans: Sequence[Plan]
     options: Options
@@ -348,7 +351,7 @@ class _Sweep:
             return self._taken(events, display)
 
     def _num_places(self) -> float | None:
-        """Of this machine; those of a cluster come and go."""
+        """Return how many trials run at a time on this machine; None on a cluster."""
         if self.options.address is not None:
             return None
         asked = [plan.resources for plan in self.plans]
@@ -363,7 +366,7 @@ class _Sweep:
         return where_it_continues(self.plans, self.running, self._executor_settings.checkpoints)
 
     def num_left(self) -> int:
-        """How many trials the next run would do."""
+        """Return how many trials the next run would do."""
         return self._pending().num_trials
 
     def _pending(self, where: Where | None = None) -> Pending:
@@ -372,7 +375,7 @@ class _Sweep:
         )
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
-        """Every event is written down first, then shown."""
+        """Record every event, then show it."""
         num_finished, was_cut = 0, False
         failed: list[str] = []
         try:
@@ -396,18 +399,18 @@ class _Sweep:
         return _Ran(num_finished, tuple(failed), was_cut)
 
     def _where(self) -> Where:
-        """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
+        """Return the environment of timings: local, or on a cluster that of earlier timings."""
         if self.options.address is None:
-            return here
+            return local_environment
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
     def _events(self, missing: Pending, executor: TrialExecutor) -> Generator[Event, None, None]:
-        """In each part training first, packed; then timing, alone, no request to MLflow."""
+        """Train first in each part, packed; then time, alone, without requests to MLflow."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
-        for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):
-            for layer in in_layers(part.packed):
-                ready, ended = self._starts.sorted_out(layer, self.journal)
+        for part, last_seed in split_by_seed(missing, may_be_cut=self.options.deadline is not None):
+            for layer in topological_layers(part.packed):
+                ready, ended = self._starts.partition_ready(layer, self.journal)
                 yield from ended
                 yield from executor.execute(ready)
             if part.alone:
@@ -421,9 +424,9 @@ class _Sweep:
         timed: set[tuple[str, Resources]],
         executor: TrialExecutor,
     ) -> Generator[Event, None, None]:
-        """In one environment; if that of earlier timings is gone, all are made in another.
+        """Time in one environment; if that of earlier timings is gone, repeat all in another.
 
-        What earlier parts have `timed` waits for the next run if it failed; see `in_order` for
+        What earlier parts have `timed` waits for the next run if it failed; see `split_by_seed` for
         `last_seed`.
         """
         so_far = self._where()
@@ -431,7 +434,7 @@ class _Sweep:
             found = executor.environment_for_timing(resources, so_far(resources))
             work = [
                 (trial, asked)
-                for trial, asked in self._pending(at(found)).alone
+                for trial, asked in self._pending(fixed_environment(found)).alone
                 if asked == resources
                 and (trial.trial_id, asked) not in timed
                 and (last_seed is None or trial.seed <= last_seed)

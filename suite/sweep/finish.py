@@ -33,7 +33,7 @@ _UNWRITTEN = (
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """How a sweep ended.
+    """The end of a sweep.
 
     Attributes:
         counts: Trials of the plans by the status of their newest result; skipped cells too.
@@ -70,7 +70,7 @@ class SweepOutcome:
         return sum(number for status, number in self.counts.items() if status in FAILURES)
 
     def in_words(self) -> str:
-        """As ``45 ok, 3 skipped, 2 error; 1 has no result yet``."""
+        """Format the counts, as ``45 ok, 3 skipped, 2 error; 1 has no result yet``."""
         counts = [f"{number} {status.value}" for status, number in self.counts.items()]
         missing = f"; {self.num_missing} without a result yet" if self.num_missing else ""
         return (", ".join(counts) or "nothing to do") + missing
@@ -79,7 +79,7 @@ class SweepOutcome:
 def counted(
     plans: Sequence[Plan], journal: Journal, num_run: int, failed: Collection[str] = ()
 ) -> SweepOutcome:
-    """What the journal says of the plans' trials, each counted once; `failed` are those of now."""
+    """Count the plans' trials in the journal, each once; `failed` are those of this run."""
     trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
     found = journal.statuses()
     statuses = {trial_id: Status(found[trial_id]) for trial_id in trial_ids if trial_id in found}

@@ -1,4 +1,4 @@
-"""Allow one driver per output folder, by a file lock that the kernel releases when it ends."""
+"""Allows one driver per output folder, by a file lock that the kernel releases when it ends."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SECONDS_TO_TRY = 0.25  # `is_held` holds the lock too, for a moment
 
 
 class FolderUnavailable(UnavailableError):
-    """The output folder is held by another driver, or cannot be written: one sentence."""
+    """Raised if another driver has locked the output folder, or it cannot be written."""
 
 
 class NotAFolder(UsageError):
-    """The path given for output is something else: one sentence."""
+    """Raised if the path given for output is not a folder."""
 
 
 @contextmanager
-def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
-    """Make the folder, and hold it for the length of the block.
+def lock_folder(out: Path, *, is_patient: bool = False) -> Iterator[None]:
+    """Make the folder, and lock it for the length of the block.
 
     A process that is forked in the block does not hold it.
 
@@ -51,7 +51,7 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
-    with suppress(OSError):  # a full disk: the folder is held, but nobody can say by whom
+    with suppress(OSError):  # a full disk: the folder is locked, without a process id
         path.write_text(str(os.getpid()))
     try:
         yield
@@ -63,7 +63,7 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
 
 
 def is_held(out: Path) -> bool:
-    """Whether a driver works on the folder now. Needs no permission to write."""
+    """Return True if a driver has locked the folder; needs no permission to write."""
     try:
         with (out / _LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -130,7 +130,7 @@ def where_it_continues(
 
 @contextmanager
 def checkpoint_folder(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[None]:
-    """Make the folder first, since a host that does not have it keeps none; remove it if empty.
+    """Make the folder of checkpoints for the block; remove it after the block if empty.
 
     A driver that was killed has left checkpoints of trials that are done.
 

@@ -19,7 +19,7 @@ HasWeights = Callable[[str], bool]  # whether a trial can be started from, by it
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """What is to be run, in order, in two phases: timing never shares a machine.
+    """The work to run, in order, in two phases: timing never shares a machine.
 
     Attributes:
         past: Seconds that trials took which are done, by id, as far as they are known.
@@ -38,18 +38,18 @@ class Pending:
         return len(self.packed) + len(self.alone)
 
 
-def here(resources: Resources) -> str:
-    """The environment of this machine."""
+def local_environment(resources: Resources) -> str:
+    """Return the environment of this machine."""
     return provenance(resources).environment_id
 
 
-def at(environment_id: str) -> Where:
-    """That environment, whatever a trial may use of it."""
+def fixed_environment(environment_id: str) -> Where:
+    """Return a function that gives this environment for any resources."""
     return lambda resources: environment_id
 
 
 def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources) -> str:
-    """Where most of these plans' timings with these resources were made; empty without any."""
+    """Return the environment of most of the plans' timings with these resources, or ""."""
     counts = Counter(
         environment_id
         for trial, asked in _work_by_environment(plans)
@@ -62,12 +62,12 @@ def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources)
 def pending_work(
     plans: Sequence[Plan],
     done: Done,
-    where: Where = here,
+    where: Where = local_environment,
     has_weights: HasWeights = lambda trial_id: True,
 ) -> Pending:
-    """The work that is left, in order; a trial that two plans share is in it once.
+    """Return the work that is left, in order; a trial that two plans share is in it once.
 
-    The order is that of `in_line`.
+    The order is that of `sort_by_priority`.
 
     A timing that two plans share is in it once for each of their resources: on other threads it is
     made in another environment, and neither comparison may be filled from both.
@@ -78,7 +78,7 @@ def pending_work(
     left = [work for work in every if not is_done(*work, done, where)]
     lost = {each for trial, _ in left for each in _lost(trial, done, has_weights)}
     left += [work for work in every if work[0].trial_id in lost and is_done(*work, done, where)]
-    left = in_line(left)
+    left = sort_by_priority(left)
     return Pending(
         packed=tuple(work for work in left if not work[0].is_timing),
         alone=tuple(work for work in left if work[0].is_timing),
@@ -87,15 +87,15 @@ def pending_work(
 
 
 def _lost(trial: Trial, done: Done, has_weights: HasWeights) -> Iterator[str]:
-    """The trials before it that are done and cannot be started from."""
+    """Yield the parents of a trial that are done and have lost their weights."""
     for parent in trial.givers_of_weights.values():
         if done.get(parent.trial_id) and not has_weights(parent.trial_id):
             yield parent.trial_id
             yield from _lost(parent, done, has_weights)
 
 
-def in_layers(works: Iterable[Work]) -> list[tuple[Work, ...]]:
-    """The work in layers, each after those that it needs; the order within them stays."""
+def topological_layers(works: Iterable[Work]) -> list[tuple[Work, ...]]:
+    """Return the work in layers, parents first; keep the order within a layer."""
     by_id = {work[0].trial_id: work for work in works}
     layers: dict[int, list[Work]] = {}
     for trial, resources in by_id.values():
@@ -104,13 +104,13 @@ def in_layers(works: Iterable[Work]) -> list[tuple[Work, ...]]:
 
 
 def _depth(trial: Trial, pending: Container[str]) -> int:
-    """How many that are pending come before it, one after the other."""
+    """Return the length of the longest chain of pending parents."""
     parents = [parent for parent in trial.parents.values() if parent.trial_id in pending]
     return 1 + max(_depth(parent, pending) for parent in parents) if parents else 0
 
 
-def in_line(works: Iterable[Work]) -> list[Work]:
-    """The shortest trial of each probe, task and mixer, then seed 0 of all, then the other seeds.
+def sort_by_priority(works: Iterable[Work]) -> list[Work]:
+    """Sort: the shortest trial of each probe, task and mixer; then seed 0; then other seeds.
 
     So there is soon something to see of each kind, and it is known how fast each runs. But for
     these few the longest come first: one that began last would leave all other places idle, while
@@ -130,33 +130,35 @@ def in_line(works: Iterable[Work]) -> list[Work]:
 
 
 def seconds_of_past(plans: Iterable[Plan], ends: Iterable[End]) -> Mapping[str, float]:
-    """How long trials of these plans took that have a result, by id."""
+    """Return how long the finished trials of these plans took, by id."""
     known = {trial.trial_id for plan in plans for trial in plan.trials}
     kept = (end for end in ends if end.is_kept and end.status not in FAILURES)
     return {end.trial_id: end.seconds for end in kept if end.trial_id in known}
 
 
 def distinct_work(plans: Iterable[Plan]) -> list[Work]:
-    """Every trial of the plans with its resources, each once, in the plans' order."""
+    """Return every trial of the plans with its resources, once, in the plans' order."""
     found = ((trial, plan.resources.for_trial(trial)) for plan in plans for trial in plan.trials)
     return list({trial.trial_id: (trial, resources) for trial, resources in found}.values())
 
 
 def _work_by_environment(plans: Iterable[Plan]) -> list[Work]:
-    """As `distinct_work`, but a timing as often as plans give it different resources."""
+    """Return the distinct work, but a timing once for each of its resources."""
     found = ((trial, plan.resources.for_trial(trial)) for plan in plans for trial in plan.trials)
     keyed = {(work[0].trial_id, work[0].is_timing and work[1]): work for work in found}
     return list(keyed.values())
 
 
-def is_done(trial: Trial, resources: Resources, done: Done, where: Where = here) -> bool:
-    """A quality trial: with a result from anywhere. A timing trial: with one from there."""
+def is_done(
+    trial: Trial, resources: Resources, done: Done, where: Where = local_environment
+) -> bool:
+    """Return True if a trial has a result; a timing needs one from its environment."""
     environments = done.get(trial.trial_id, set())
     return where(resources) in environments if trial.is_timing else bool(environments)
 
 
-def in_order(pending: Pending, *, may_be_cut: bool) -> Iterator[tuple[Pending, int | None]]:
-    """The work in parts to be run one after the other, each with its two phases.
+def split_by_seed(pending: Pending, *, may_be_cut: bool) -> Iterator[tuple[Pending, int | None]]:
+    """Yield the work in parts to be run one after the other, each with two phases.
 
     Without a limit there is one part, which packs best. Where the sweep may be cut, all variants
     with two seeds say something, and half of the variants with three say nothing: so seed 0 of

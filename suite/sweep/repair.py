@@ -14,7 +14,7 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.schema import Plan
 from suite.sweep.finish import conclude, counted
-from suite.sweep.folder_lock import held
+from suite.sweep.folder_lock import lock_folder
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.store_check import Difference
 from suite.sweep.verify import Verification, found_in, refuse_empty, verification
@@ -42,7 +42,7 @@ def repaired(out: Path, tracking_uri: str | None) -> Verification:
     """
     store = store_of(out, tracking_uri)
     refuse_empty(out, store)
-    with held(out):
+    with lock_folder(out):
         moved = try_rebase(store)
         found = before = found_in(out, store)
         if any(each.is_lost for each in found):

@@ -1,4 +1,4 @@
-"""Watches over the weights that trials start or learn from: which are there, needed, or to go."""
+"""Tracks the weights that trials start or learn from: which exist, are needed, or may go."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StartWeights:
     """
 
     def __init__(self, plans: Iterable[Plan], done: Done, folder: Path) -> None:
-        """Nothing is read from `folder`, that of all checkpoints, before it is asked for."""
+        """Read nothing yet from `folder`, that of all checkpoints."""
         self._folder = folder
         self._waiting: dict[str, set[str]] = {}
         for trial in (trial for plan in plans for trial in plan.trials):
@@ -50,15 +50,15 @@ class StartWeights:
 
     @property
     def needed(self) -> frozenset[str]:
-        """Ids of the trials whose weights one needs that is not done."""
+        """The ids of trials whose weights a pending trial needs."""
         return frozenset(self._waiting)
 
     def are_kept(self, trial_id: str) -> bool:
-        """Whether that trial has left weights, complete and undamaged."""
+        """Return True if the trial has left weights, complete and undamaged."""
         return not why_no_weights(self._folder, trial_id)
 
     def after(self, trial_id: str) -> list[str]:
-        """That trial is done: the ids of all whose checkpoints may go now."""
+        """Mark a trial as done; return the ids of all whose checkpoints may go now."""
         for waiting in self._waiting.values():
             waiting.discard(trial_id)
         free = [parent for parent, waiting in self._waiting.items() if not waiting]
@@ -66,10 +66,10 @@ class StartWeights:
             del self._waiting[parent]
         return free if trial_id in self._waiting else [*free, trial_id]
 
-    def sorted_out(
+    def partition_ready(
         self, works: Sequence[Work], journal: Journal
     ) -> tuple[list[Work], list[Finished]]:
-        """Those that can start, and the results of those that cannot."""
+        """Return the work that can start, and the results of trials that cannot."""
         reasons = _Reasons(self.are_kept, journal)
         ready: list[Work] = []
         ended: list[Finished] = []
@@ -83,14 +83,14 @@ class StartWeights:
 
 
 class _Reasons:
-    """Why trials cannot start, each parent looked at once."""
+    """The reasons why trials cannot start; each parent is examined once."""
 
     def __init__(self, are_kept: Callable[[str], bool], journal: Journal) -> None:
         self._are_kept, self._journal = are_kept, journal
         self._known: dict[str, tuple[Status, str] | None] = {}
 
     def of(self, trial: Trial) -> Iterator[tuple[Status, str]]:
-        """Status and reason, by the first parent that has left nothing to start or learn from."""
+        """Yield status and reason, by the first parent without weights or result."""
         for part, parent in trial.parents.items():
             if parent.trial_id not in self._known:
                 self._known[parent.trial_id] = self._why(parent.trial_id, part)
@@ -99,7 +99,7 @@ class _Reasons:
                 yield status, f"trial {parent.trial_id[:8]}, {_SAID[part]}, {clause}"
 
     def _why(self, trial_id: str, part: str) -> tuple[Status, str] | None:
-        """Status, and the rest of the sentence."""
+        """Return the status, and the rest of the sentence."""
         if part != SEARCH and self._are_kept(trial_id):
             return None
         results = [*self._journal.results([trial_id])]
@@ -119,7 +119,7 @@ class _Reasons:
 
 
 def _with_rate(trial: Trial, journal: Journal) -> Trial:
-    """The trial with the learning rate that its search has found, if it has one.
+    """Return the trial with the learning rate that its search has found, if it has one.
 
     Of searches in several environments the first to be written counts, for all seeds alike.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite import cli
-from suite.sweep.folder_lock import held
+from suite.sweep.folder_lock import lock_folder
 from tests.bad_inputs.command import Called, Place, expect, expect_refused
 
 INLINE = ("--executor", "inline")
@@ -155,7 +155,7 @@ def test_who_only_reads_makes_nothing(command: str, out: str, place: Place, call
 @pytest.mark.bad_input(26)
 def test_two_drivers_on_one_folder(place: Place, called: Called) -> None:
     out = place.path / "elsewhere"
-    with held(out):
+    with lock_folder(out):
         ended = called("run", "heads", *INLINE, "--out", str(out))
     expect(ended, 4, [f"--out {out}: another run works here (locked by pid {os.getpid()})"], place)
     assert [path.name for path in out.iterdir()] == ["driver.lock"]

@@ -21,7 +21,7 @@ from suite.events import Condition
 
 
 class AttentionChoice(TorchFunctionMode):
-    """In the block, notes what torch would take for each attention that is computed.
+    """A block in which the kernel that torch takes for each attention is recorded.
 
     Attributes:
         kernels: Their names, as `models.kernels.attention_kernels` has them.
@@ -44,11 +44,11 @@ class AttentionChoice(TorchFunctionMode):
 
     @property
     def said(self) -> str:
-        """All of them, as ``flash, math``."""
+        """Return the names of all kernels, as ``flash, math``."""
         return ", ".join(sorted(self.kernels))
 
     def conditions(self) -> Iterator[Condition]:
-        """What a result keeps of it, if there was any attention."""
+        """Return the condition to record in a result, if there was any attention."""
         if self.said:
             yield Condition("attention kernel", self.said)
 
@@ -63,7 +63,7 @@ def _chosen(*args: Any, **how: Any) -> str:
 
 
 def _under_autocast(given: Any) -> Any:
-    """As the function itself turns tensors that it is given."""
+    """Convert the tensors as the function itself does under autocast."""
     if not isinstance(given, Tensor):
         return given
     kind = given.device.type

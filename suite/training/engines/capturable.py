@@ -43,7 +43,7 @@ class NotCapturable(RuntimeError):
 
 @contextmanager
 def refusing_what_no_graph_holds(kind: str) -> Iterator[None]:
-    """In the block, refuse what fails or goes wrong while a graph of such a device is captured.
+    """Refuse, in the block, operations that a graph of the device cannot capture.
 
     Args:
         kind: Of the device that computes, as ``cuda`` or ``meta``. With ``cpu``, only what waits
@@ -57,7 +57,7 @@ def refusing_what_no_graph_holds(kind: str) -> Iterator[None]:
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operation, backward ones included."""
+    """A mode that checks every operation, also of the backward pass."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -100,7 +100,7 @@ def _why_refused(func: Any, args: Any, named: dict[str, Any], kind: str) -> str:
 
 
 class _Functions(TorchFunctionMode):
-    """Sees what reaches a device without an operation: numbers of Python that become tensors."""
+    """A mode that finds numbers of Python that become tensors without an operation."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Defines what training and its checkpoints ask of an engine, and how a split is scored."""
+"""Defines the interface of engines for training and checkpoints, and scores a split."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from suite.training.tensor_io import Tensors, refuse_non_tensors
 
 
 class Engine(Protocol):
-    """Runs training steps on whole batches. Of several workers each has one, and all do the same.
+    """The interface of an engine, which runs training steps on whole batches.
 
-    All workers must call a method at once. What `mean`, `evaluate`, `agreed`, `largest` and
+    Each of several workers has one. All workers must call a method at once. What `mean`, `evaluate`, `agreed`, `largest` and
     `state_sha256` return is about all of them, and equal on all of them.
 
     Attributes:
@@ -45,23 +45,23 @@ class Engine(Protocol):
     def how_steps_run(self) -> str: ...  # noqa: D102 - see above
 
     def step(self, batch: Batch, task: Task) -> Tensor:
-        """One update from the whole batch.
+        """Make one update from the whole batch.
 
         Returns:
             The mean loss of this worker's share of it, a scalar in nats, left on the device.
         """
 
     def mean(self, losses: Sequence[Tensor]) -> float:
-        """The mean loss over steps, and over workers."""
+        """Return the mean loss over steps, and over workers."""
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """The task's metric over a whole split, the model in evaluation mode."""
+        """Return the task's metric over a whole split, the model in evaluation mode."""
 
     def finish(self) -> None:
         """Give the model the weights that it is scored with; no step follows."""
 
     def weights(self) -> Tensors:
-        """Parameters and buffers of the whole model, by name, each once; see `weights_of`.
+        """Return parameters and buffers of the whole model, each once; see `weights_of`.
 
         Raises:
             CheckpointError: there is something else among them.
@@ -83,21 +83,21 @@ class Engine(Protocol):
         """
 
     def state_sha256(self) -> str:
-        """Of parameters, buffers and the optimiser's state.
+        """Return a hash of parameters, buffers and the optimiser's state.
 
         Raises:
             CheckpointError: there is something among them that has no bytes.
         """
 
     def agreed(self, is_so: bool) -> bool:
-        """What the first worker says."""
+        """Return the first worker's value."""
 
     def largest(self, value: float) -> float:
-        """The largest that any worker says."""
+        """Return the largest value of any worker."""
 
 
 def weights_of(model: nn.Module) -> Tensors:
-    """Parameters, buffers that are kept, and what a mixer adds; a shared one by its first name.
+    """Return parameters, persistent buffers and extra state; a shared one by its first name.
 
     Raises:
         CheckpointError: there is something else among them.
@@ -115,18 +115,18 @@ def num_trained(model: nn.Module) -> int:
 
 
 def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
-    """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
+    """Return part `index` of `num_parts` nearly equal parts of the rows; it may be empty."""
     rows = rows_of(len(batch.targets), index, num_parts)
     return batch.map(lambda tensor: tensor[rows])
 
 
 def rows_of(num_rows: int, index: int, num_parts: int) -> slice:
-    """Those of part number `index`."""
+    """Return the rows of part number `index`."""
     return slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
 
 
 def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
-    """The parts of a batch, each with its share of the scored targets.
+    """Yield the parts of a batch, each with its share of the scored targets.
 
     The loss of a part is a mean over these, so that losses times shares add up to the whole one's.
     """
@@ -142,7 +142,7 @@ def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
 
 
 def weight_of(part: Batch, batch: Batch, num_parts: int) -> float:
-    """What a part's loss is multiplied by, so that the mean over parts is the whole batch's loss.
+    """Return the weight of a part's loss with which the mean over parts is the batch's loss.
 
     A loss is a mean over scored targets, of which parts may have more or fewer; 1 where all have
     equally many.
@@ -160,7 +160,7 @@ def learned_loss(
     model: nn.Module,
     training: Training,
 ) -> Tensor:
-    """The mean loss of a part of a batch: the task's own, and what model and recipe add to it.
+    """Return the mean loss of a part of a batch: the task's, and terms of model and recipe.
 
     Args:
         outputs: Of the model in training, in float32.
@@ -181,7 +181,7 @@ def learned_loss(
 def _with_auxiliary(
     loss: Tensor, outputs: Outputs, batch: Batch, task: Task, model: nn.Module, training: Training
 ) -> Tensor:
-    """What the model samples learns from its cost; its penalty is added.
+    """Add the score-function loss of sampled choices, and the model's penalty.
 
     The penalty is the mean over examples, each weighted by its scored targets, as losses are: so
     the parts of a batch add up.
@@ -204,11 +204,11 @@ def evaluate(
     device: str,
     metric: Metric | None = None,
 ) -> float:
-    """A metric, by default the task's, over a whole split, the model in evaluation mode."""
+    """Return a metric, by default the task's, over a whole split, in evaluation mode."""
     asked = metric or task.metric
     with in_evaluation_mode(model), torch.inference_mode():
         batches = (held_out.to(device) for held_out in task.held_out(split, batch))
-        return asked.over(judged(model, asked, each)(each) for each in batches)
+        return asked.over(score_batch(model, asked, each)(each) for each in batches)
 
 
 def evaluate_in_parts(
@@ -219,7 +219,7 @@ def evaluate_in_parts(
     device: str,
     others: Sequence[Metric] = (),
 ) -> dict[str, float]:
-    """The task's metric over a whole split, and over each of the task's parts that has targets.
+    """Return the task's metric over a whole split, and over each part that has targets.
 
     Args:
         model: That answers.
@@ -240,17 +240,17 @@ def evaluate_in_parts(
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
             returns = own.played(model, on_device) if isinstance(own, PlayedMetric) else None
-            sums_of = judged(model, own, on_device, returns)
+            sums_of = score_batch(model, own, on_device, returns)
             for at, asked in in_parts(task, on_device):
                 sums[at].append(sums_of(asked))
             for each in others:
-                further[each.name].append(judged(model, each, on_device, returns)(on_device))
+                further[each.name].append(score_batch(model, each, on_device, returns)(on_device))
     found = {at: own.over(some) for at, some in sums.items() if some}
     return found | {each.name: each.over(further[each.name]) for each in others}
 
 
 def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """The whole batch, then the part of its targets at each coordinate, if there are any."""
+    """Yield the whole batch, then the part of its targets at each coordinate, if any."""
     yield "", batch
     for at, is_in_part in task.in_parts(batch).items():
         asked = batch.only(is_in_part)
@@ -259,7 +259,7 @@ def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
 
 
 def writes(metric: Metric) -> bool:
-    """Whether the metric judges what a model writes, or draws, or does, by itself."""
+    """Return True if the metric scores what a model generates or plays by itself."""
     if isinstance(metric, PlayedMetric):
         return True
     if isinstance(metric, PictureMetric):
@@ -267,10 +267,10 @@ def writes(metric: Metric) -> bool:
     return isinstance(metric, SequenceMetric) and metric.decoder is not None
 
 
-def judged(
+def score_batch(
     model: nn.Module, metric: Metric, batch: Batch, returns: Tensor | None = None
 ) -> Callable[[Batch], Tensor]:
-    """Let the model answer the batch, once; it is in evaluation mode.
+    """Run the model, in evaluation mode, once on the batch; return a function that scores it.
 
     Args:
         model: That answers.
@@ -293,7 +293,7 @@ def judged(
 
 
 def written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> Decoded:
-    """What the model writes for each row, given all inputs that stand before the first target.
+    """Decode each row, given all inputs before the first target.
 
     No row becomes longer than its targets may be, `[batch, time]`; it is cut there. The model is in
     evaluation mode.
@@ -307,7 +307,7 @@ def written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -
 
 
 def drawn(model: Any, batch: Batch) -> Tensor:
-    """The picture that the model draws for each row, given all inputs but the picture.
+    """Generate the picture of each row, given all inputs but the picture.
 
     The model is in evaluation mode.
     """
@@ -320,7 +320,7 @@ def drawn(model: Any, batch: Batch) -> Tensor:
 
 @contextmanager
 def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Without dropout and the like for the length of the block; then, always, as it was."""
+    """Set evaluation mode for the block, and the former mode after it."""
     was_training = model.training
     model.eval()
     try:

@@ -22,7 +22,7 @@ from suite.tasks.batch import Batch
 
 @dataclass(frozen=True)
 class FirstPass:
-    """What a part gave without a gradient.
+    """The outputs of a part, computed without a gradient.
 
     Attributes:
         outputs: Its outputs.
@@ -41,7 +41,7 @@ def first_pass(part: Batch, answer: Callable[[Batch], Outputs]) -> FirstPass:
 
 
 def joined(outputs: Sequence[Outputs]) -> Outputs:
-    """The outputs of all rows, from those of parts."""
+    """Return the outputs of all rows, from those of parts."""
     names = outputs[0].auxiliary
     together = {name: torch.cat([each.auxiliary[name] for each in outputs]) for name in names}
     return Outputs(torch.cat([each.logits for each in outputs]), together)
@@ -50,7 +50,7 @@ def joined(outputs: Sequence[Outputs]) -> Outputs:
 def loss_and_gradients(
     outputs: Outputs, loss_of: Callable[[Outputs], Tensor]
 ) -> tuple[Tensor, Outputs]:
-    """The loss of a whole batch, and its gradient by each of the outputs; zeros of those unread."""
+    """Return the loss of a whole batch and its gradient by each output; zeros if unread."""
     leaves = outputs.map(lambda tensor: tensor.detach().requires_grad_())
     with torch.enable_grad():
         loss = loss_of(leaves)
@@ -60,7 +60,7 @@ def loss_and_gradients(
 
 
 def divided(outputs: Outputs, sizes: Sequence[int]) -> list[Outputs]:
-    """Of parts with so many rows, one after the other."""
+    """Split the outputs into parts with these numbers of rows."""
     named = {name: torch.split(each, list(sizes)) for name, each in outputs.auxiliary.items()}
     logits = torch.split(outputs.logits, list(sizes))
     return [

@@ -116,7 +116,7 @@ class LocalEngine:
 
     @property
     def how_steps_run(self) -> str:
-        """See `Engine.how_steps_run`."""
+        """Return how steps are run; see `Engine`."""
         how: str = self._recorded.how if self._recorded else ""
         return how
 
@@ -132,7 +132,7 @@ class LocalEngine:
         return loss
 
     def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
-        """The step, in which torch is asked once for its choice; see `attention_choice`."""
+        """Return the step, in which torch's choice of kernel is recorded once."""
         from suite.training.engines.attention_choice import AttentionChoice
 
         def first(batch: Batch, task: Task) -> Tensor:
@@ -144,7 +144,7 @@ class LocalEngine:
         return first
 
     def _update(self, batch: Batch, task: Task) -> Tensor:
-        """All of a step that can be recorded: it depends on the batch, and on tensors that stay."""
+        """Make an update that can be recorded: it depends on the batch and on tensors that stay."""
         if task.compares_examples and self._training.accumulation > 1:
             loss = self._go_backward_jointly(batch, task)
         else:
@@ -167,7 +167,7 @@ class LocalEngine:
         return torch.stack(losses).sum() if len(losses) > 1 else losses[0]
 
     def _go_backward_jointly(self, batch: Batch, task: Task) -> Tensor:
-        """The same, where the loss compares the examples of all parts; see `joint`."""
+        """Compute gradients of a loss that compares the examples of all parts; see `joint`."""
         from suite.training.engines.joint import (
             divided,
             first_pass,
@@ -192,11 +192,11 @@ class LocalEngine:
         return loss
 
     def _answer(self, batch: Batch) -> Outputs:
-        """What the model answers in training."""
+        """Return the model's outputs in training."""
         return batch.through(self.model)
 
     def _losses(self, batch: Batch, task: Task) -> Iterator[Tensor]:
-        """What is to be gone backward through, one after the other: one, but for HAT's steps."""
+        """Yield the losses to differentiate in turn: one, except for HAT's steps."""
         if not self._training.adversarial_steps:
             yield self._loss(batch, task)[0]
             return
@@ -215,11 +215,11 @@ class LocalEngine:
         return loss, outputs.logits
 
     def _outputs(self, model: nn.Module, batch: Batch) -> Outputs:
-        """Of a model that is run eagerly, in float32."""
+        """Return the outputs of a model that is run eagerly, in float32."""
         return batch.through(at_precision(model, self._training.precision, self.device))
 
     def _with_own_answers(self, batch: Batch) -> Batch:
-        """See `suite.training.sampling`; the step is that which the schedule comes to."""
+        """Replace inputs by the model's own answers, as `suite.training.sampling` describes."""
         step = self.schedule.last_epoch
         share = share_at(step, self._training)
         if not share:
@@ -228,18 +228,18 @@ class LocalEngine:
             return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
 
     def _answers(self, batch: Batch) -> Tensor:
-        """The likeliest at each place, `[batch, time]`; as many rows at once as in training."""
+        """Return the likeliest symbols, `[batch, time]`, as many rows at once as in training."""
         num_parts = self._training.accumulation
         parts = (part_of(batch, index, num_parts) for index in range(num_parts))
         outputs = [self._outputs(self._eager, part) for part in parts if len(part.targets)]
         return torch.cat([each.logits.argmax(dim=-1) for each in outputs])
 
     def mean(self, losses: Sequence[Tensor]) -> float:
-        """The mean loss over steps; reading it waits for the device."""
+        """Return the mean loss over steps; this waits for the device."""
         return torch.stack(list(losses)).mean().item()
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """The task's metric over a whole split, the model in evaluation mode, run eagerly.
+        """Return the task's metric over a whole split, the model run eagerly.
 
         The last batch of a split may be smaller, and would be compiled for itself. It is scored in
         float32, with the average of the weights where there is one.
@@ -249,7 +249,7 @@ class LocalEngine:
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
-        """In the block the model has the averages of its weights."""
+        """Give the model the averages of its weights for the block."""
         if self._average is None:
             yield
             return
@@ -260,31 +260,31 @@ class LocalEngine:
             self._average.swap()
 
     def finish(self) -> None:
-        """See `Engine.finish`."""
+        """Give the model the averages of its weights, if it is scored with them."""
         if self._average:
             self._average.swap()
             self._average = None
 
     def agreed(self, is_so: bool) -> bool:
-        """See `Engine.agreed`; there is one worker."""
+        """Return the value: there is one worker."""
         return is_so
 
     def largest(self, value: float) -> float:
-        """See `Engine.largest`; there is one worker."""
+        """Return the value: there is one worker."""
         return value
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`."""
+        """Return the model's weights; see `weights_of`."""
         return weights_of(self._eager)
 
     def save(self, folder: Path) -> None:
-        """See `Engine.save`: the state of model, optimiser and schedule."""
+        """Write the state of model, optimiser and schedule; see `Engine.save`."""
         for name, tensors in self._state().items():
             write_tensors(folder / f"{name}.safetensors", tensors)
         write_json(folder / _RATES, self._rates())
 
     def load(self, folder: Path) -> None:
-        """See `Engine.load`."""
+        """Read what `save` has written; see `Engine.load`."""
         model = read_tensors(folder / f"{_MODEL}.safetensors")
         refuse_misfit("tensor", model, self.weights())
         states = self._read_states(folder)
@@ -305,11 +305,11 @@ class LocalEngine:
         self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
 
     def state_sha256(self) -> str:
-        """See `Engine.state_sha256`."""
+        """Return a hash of model and optimiser."""
         return sha256_of(self._state())
 
     def _state(self) -> dict[str, Tensors]:
-        """All tensors that training changes, by the file in which they are kept."""
+        """Return all tensors that training changes, by the file in which they are kept."""
         of_each = self.optimizer.state_dict()["state"]
         averages = {_AVERAGES: self._average.averages} if self._average else {}
         return {_MODEL: self.weights(), **averages} | {
@@ -318,7 +318,7 @@ class LocalEngine:
         }
 
     def _read_states(self, folder: Path) -> dict[int, dict[str, Tensor]]:
-        """The optimiser's state of each parameter.
+        """Return the optimiser's state of each parameter.
 
         Raises:
             CheckpointError: it is of other parameters.
@@ -336,7 +336,7 @@ class LocalEngine:
         return states
 
     def _rates(self) -> dict[str, object]:
-        """The learning rate of each group, and where the schedule stands."""
+        """Return the learning rate of each group, and the state of the schedule."""
         schedule = {k: v for k, v in self.schedule.state_dict().items() if k != "lr_lambdas"}
         rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         return {"rates": rates, "schedule": schedule | {"_last_lr": rates}}

@@ -52,7 +52,7 @@ def record_nothing(why: str) -> None:
 
 
 def on_gpu(work: Work) -> Work:
-    """What does all of the work again when it is called; its result lies in the same place.
+    """Return a function that repeats the work; its result is in the same memory.
 
     Raises:
         CaptureFailed: the process is of no more use: work waits for the GPU, a shape depends on
@@ -80,7 +80,7 @@ def on_gpu(work: Work) -> Work:
 
 
 def why_eager(model: nn.Module, training: Training) -> str:
-    """Why steps of this model cannot be recorded, known before they run; empty where they may be.
+    """Return why steps of this model cannot be recorded, if that is known; else "".
 
     A module of a user's own, without a spec, declares nothing that could be relied on.
     """
@@ -135,11 +135,11 @@ class RecordedSteps:
 
     @property
     def how(self) -> str:
-        """How steps are run, and why."""
+        """How steps are run, and why so."""
         return f"eagerly: {self._why_eager}" if self._why_eager else RECORDED
 
     def __call__(self, batch: Batch, task: Task) -> Tensor:
-        """See `Engine.step`.
+        """Make one update from the whole batch.
 
         Raises:
             CaptureFailed: see `on_gpu`.
@@ -191,14 +191,14 @@ class _Recording:
     replay: Work
 
     def __call__(self, batch: Batch) -> Tensor:
-        """The loss is copied, since the next replay writes into the same place."""
+        """Copy the loss, since the next replay writes into the same memory."""
         for inside, given in zip(_tensors(self.own), _tensors(batch), strict=True):
             inside.copy_(sendable(given, inside.device.type), non_blocking=True)
         return self.replay().clone()
 
 
 class _Snapshot:
-    """What a step changes, as it is now: parameters, buffers, optimiser, random numbers."""
+    """A copy of all that a step changes: parameters, buffers, optimiser, random numbers."""
 
     def __init__(self, models: Sequence[nn.Module], optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
@@ -210,7 +210,7 @@ class _Snapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """In place; state that the optimiser has made since becomes zeros, as it began."""
+        """Restore in place; newer state of the optimiser becomes zeros, as it began."""
         for tensor, value in self._kept.values():
             tensor.copy_(value)
         for tensor in _states(self._optimizer):

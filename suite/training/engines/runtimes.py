@@ -22,13 +22,13 @@ _Signature = tuple[object, ...]
 
 
 class NoRuntime(Exception):
-    """This machine cannot run a model as declared: one sentence."""
+    """Raised if this machine cannot run a model as declared."""
 
 
 def prepared(
     model: nn.Module, runtime: Runtime, device: str, precision: str = "float32"
 ) -> nn.Module:
-    """The model, called as before, run as declared. It is on the device already.
+    """Return the model, on the device already, to be called as before and run as declared.
 
     At ``bf16`` it runs under autocast, which is recorded with it, and returns float32.
     Modes are switched, and parameters found, on what is returned as on the model.
@@ -68,7 +68,7 @@ def _has_cpp_compiler() -> bool:
 
 
 class _Graphed(nn.Module):
-    """Records the model once for each shape and mode that it is called in, and replays that.
+    """A model that is recorded once for each shape and mode, and replayed.
 
     What it returns, and the gradients, lie where the next replay writes: they must be used before.
     """
@@ -80,7 +80,7 @@ class _Graphed(nn.Module):
         self._recorded: dict[_Signature, Callable[..., Any]] = {}
 
     def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
-        """As the model's, of tensors alone."""
+        """Run the model on tensors alone."""
         given = (*unnamed, *named.values())
         signature = (
             self.model.training,
@@ -97,7 +97,7 @@ class _Graphed(nn.Module):
 def _record(
     model: nn.Module, given: tuple[Tensor, ...], names: tuple[str, ...]
 ) -> Callable[..., Any]:
-    """Warm-up, forward and backward; the recording has inputs of its own, which are copied into.
+    """Record warm-up, forward and backward, with inputs of its own to copy into.
 
     Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
     shares the model's parameters.
@@ -111,7 +111,7 @@ def _record(
 
 
 class _Shell(nn.Module):
-    """Takes all tensors by position, as a recording does; the last of them have names."""
+    """A module that takes all tensors by position, as a recording does."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()

@@ -11,7 +11,8 @@ bf16 mode turns parameters to bf16 as well, and models that add tables of their 
 by FFT, fail in it.
 
 DeepSpeed compiles nothing here: the optimiser is torch's, and its shared-memory kernels are off.
-What it saves of a training `sharded_checkpoint` writes, so that nothing is pickled or unpickled.
+A checkpoint holds the state dictionaries of DeepSpeed's model, optimiser and schedule, written by
+`sharded_checkpoint`; DeepSpeed's own `save_checkpoint` would pickle them.
 """
 
 from __future__ import annotations
@@ -36,41 +37,41 @@ from suite.tasks.task import Batch, Metric, Split, Task
 from suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
-    judged,
     learned_loss,
     part_of,
     rows_of,
+    score_batch,
     weight_of,
     weights_of,
     writes,
 )
-from suite.training.engines.sharded_checkpoint import (
-    NOT_SAVED,
-    OPTIMIZER,
-    SCALER,
-    PlainCheckpointEngine,
-    plain_name,
-    read_trees,
-    tensors_in,
-)
+from suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
 from suite.training.recipes import BETAS, decayed_apart, schedule_of
 from suite.training.sampling import share_at, with_own_answers
-from suite.training.tensor_io import Tensors, refuse_misfit, refuse_non_tensors, sha256_of
+from suite.training.tensor_io import (
+    Tensors,
+    read_tensors,
+    refuse_misfit,
+    sha256_of,
+    write_tensors,
+)
 
 VERSION = 1  # goes up whenever a change here moves a number
 _DIVIDED = 3  # the stage of ZeRO at which no worker holds all parameters
-_TAG = "."  # DeepSpeed's folder inside a checkpoint: none
 _FLAT = "fp32_flat_groups"  # where stage 3 keeps this worker's share of the parameters
+_SCALER = "loss_scaler"  # an object; it does not change, since no gradient is scaled here
+_NOT_SAVED = (_SCALER, "param_slice_mappings")  # the latter is for another checkpoint format
+_MODEL_FILE, _STATE_FILE = "model.safetensors", "optimizer-{}"
 # Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
 _BUCKET_SHARE, _LARGEST_BUCKET, _SMALL_ENOUGH = 32, 500_000_000, 10_000
 
 
 class NoDeepSpeed(RuntimeError):
-    """DeepSpeed is not installed where a worker runs: one sentence."""
+    """Raised if DeepSpeed is not installed where a worker runs."""
 
 
 class ShardedEngine:
-    """A model, and this worker's part of its optimiser; see `Engine`.
+    """An `Engine` of a model and this worker's part of its optimiser.
 
     Torch's process group must exist already.
     """
@@ -87,13 +88,13 @@ class ShardedEngine:
         seed: int = 0,
         teacher: nn.Module | None = None,
     ) -> None:
-        """All workers at once; `seed` and `teacher` as for one process, each holds all of these.
+        """Build the engine on all workers at once, each with the whole model and teacher.
 
         Raises:
             NoDeepSpeed: where it is not installed.
         """
         self.rank, self.num_workers = dist.get_rank(), dist.get_world_size()
-        self.device, self._accumulation = device, parallel.accumulation
+        self.device, self._accumulation, self._stage = device, parallel.accumulation, parallel.zero
         self._training, self._precision, self._seed = training, parallel.precision, seed
         self._teacher = teacher.to(device).eval() if teacher else None
         deepspeed = _deepspeed(device)
@@ -108,14 +109,13 @@ class ShardedEngine:
             config=_settings(training, parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )
-        self._files = _use_plain_files(self.model)
         if self.rank:  # were all alike, dropout would drop the same places of all shares
             torch.manual_seed(torch.initial_seed() + self.rank)
 
     def step(
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
-        """See `Engine.step`; `before_update` is called when all gradients are there."""
+        """Make one update; `before_update` is called when all gradients are there."""
         batch, losses = self._with_own_answers(batch), []
         loss_of = self._jointly(batch, task) if task.compares_examples else None
         for index, part in enumerate(self._parts(batch)):
@@ -130,13 +130,13 @@ class ShardedEngine:
         return torch.stack(losses).mean()
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
-        """What goes through the model at once of this worker's share."""
+        """Yield the parts of this worker's share that go through the model at once."""
         share = part_of(batch, self.rank, self.num_workers)
         for index in range(self._accumulation):
             yield part_of(share, index, self._accumulation).to(self.device)
 
     def _loss(self, batch: Batch, task: Task, weight: float) -> Tensor:
-        """Weighted loss of a part, in float32; DeepSpeed runs the model under autocast at bf16."""
+        """Return the weighted loss of a part, in float32."""
         outputs = batch.through(self.model).map(Tensor.float)
         if not weight:  # a backward pass all the same, in which other workers take part
             return outputs.logits.sum() * 0.0
@@ -144,7 +144,7 @@ class ShardedEngine:
         return learned_loss(outputs, taught, batch, task, module, self._training) * weight
 
     def _jointly(self, batch: Batch, task: Task) -> Callable[[int, Batch], Tensor]:
-        """What to go backward from, of a part by its number, where all rows are compared.
+        """Return a function of a part and its number: its loss where all rows are compared.
 
         Its value is the loss of the whole batch, on all workers; see `joint`.
         """
@@ -174,11 +174,11 @@ class ShardedEngine:
         return loss_of
 
     def _answer(self, batch: Batch) -> Outputs:
-        """What the model answers in training, in float32."""
+        """Return the model's outputs in training, in float32."""
         return batch.through(self.model).map(Tensor.float)
 
     def _of_all_workers(self, batch: Batch) -> Callable[[Tensor], Tensor]:
-        """Makes the rows of all workers out of those of this one."""
+        """Return a function that collects the rows of all workers."""
         num_rows = len(batch.targets)
 
         def of_all(own: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ class ShardedEngine:
         return of_all
 
     def _taught(self, batch: Batch) -> Outputs | None:
-        """What the teacher answers, in float32; None where there is none."""
+        """Return the teacher's outputs in float32; None without a teacher."""
         if self._teacher is None:
             return None
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
@@ -197,7 +197,7 @@ class ShardedEngine:
             return batch.through(self._teacher).map(Tensor.float)
 
     def _with_own_answers(self, batch: Batch) -> Batch:
-        """See `suite.training.sampling`; the draw is of the whole batch."""
+        """Replace inputs by the model's own answers; the draw is of the whole batch."""
         step: int = self.model.global_steps
         share = share_at(step, self._training)
         if not share:
@@ -206,7 +206,7 @@ class ShardedEngine:
             return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
 
     def _answers(self, batch: Batch) -> Tensor:
-        """The likeliest at each place, `[batch, time]`; 0 in the rows of other workers."""
+        """Return the likeliest symbols, `[batch, time]`; 0 in the rows of other workers."""
         own = [part.through(self.model).logits.argmax(dim=-1) for part in self._parts(batch)]
         shares = [part_of(batch, rank, self.num_workers) for rank in range(self.num_workers)]
         found = [torch.zeros_like(share.targets) for share in shares]
@@ -214,16 +214,16 @@ class ShardedEngine:
         return torch.cat(found)
 
     def mean(self, losses: Sequence[Tensor]) -> float:
-        """The mean loss over steps and workers."""
+        """Return the mean loss over steps and workers."""
         mean = torch.stack([loss.to(self.device) for loss in losses]).mean().double()
         return self._sum(mean).item() / self.num_workers
 
     def evaluate(self, task: Task, split: Split, batch: int, metric: Metric | None = None) -> float:
-        """A metric, by default the task's, over a whole split, each worker scoring its rows."""
+        """Return a metric, by default the task's, over a whole split; each worker scores rows."""
         return self._scores(task, split, batch, [""], metric)[""]
 
     def evaluate_in_parts(self, task: Task, split: Split, batch: int) -> dict[str, float]:
-        """As `suite.training.engines.engine.evaluate_in_parts`."""
+        """Return the task's metric over the split and its parts, as `engine.evaluate_in_parts`."""
         return self._scores(task, split, batch, ["", *task.parts()])
 
     def _scores(
@@ -234,7 +234,7 @@ class ShardedEngine:
         places: Sequence[str],
         asked_for: Metric | None = None,
     ) -> dict[str, float]:
-        """At those coordinates of which something is asked; ``""`` is the whole split.
+        """Return the metric at the coordinates that have targets; ``""`` is the whole split.
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
@@ -246,18 +246,18 @@ class ShardedEngine:
                 share = part_of(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                sums_of = judged(model, metric, share)
+                sums_of = score_batch(model, metric, share)
                 for at, asked in in_parts(task, share) if len(places) > 1 else [("", share)]:
                     sums = sums_of(asked)
                     totals[at] = totals[at] + (sums if has_rows else torch.zeros_like(sums))
-        none = torch.zeros_like(totals[""])  # of a part of which a worker has no row
-        found = {at: self._sum((none + t).to(self.device)).cpu() for at, t in totals.items()}
+        nothing = torch.zeros_like(totals[""])  # the sums of a part without rows here
+        found = {at: self._sum((nothing + t).to(self.device)).cpu() for at, t in totals.items()}
         return {at: metric.value(sums) for at, sums in found.items() if not at or sums.any()}
 
     def _whole(self) -> nn.Module:
-        """The model with all parameters on this worker; to write with, in float32.
+        """Return the model with all parameters on this worker, for decoding in float32.
 
-        Workers write sequences of different lengths, during which none may wait for another's
+        Workers write sequences of different lengths, during which no one may wait for another's
         parameters, as it would at stage 3; there it is a copy.
         """
         module: nn.Module = self.model.module
@@ -270,7 +270,7 @@ class ShardedEngine:
         return self._copy.eval()
 
     def _gathered(self) -> AbstractContextManager[Any]:
-        """In the block the model has all parameters on every worker."""
+        """Gather all parameters on every worker for the block."""
         if self._copy is None:
             return nullcontext()
         import deepspeed
@@ -281,75 +281,95 @@ class ShardedEngine:
         return found
 
     def agreed(self, is_so: bool) -> bool:
-        """See `Engine.agreed`."""
+        """Return the first worker's value."""
         said = torch.tensor(int(is_so), device=self.device)
         dist.broadcast(said, 0)
         return bool(said.item())
 
     def largest(self, value: float) -> float:
-        """See `Engine.largest`."""
+        """Return the largest value of any worker."""
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found.item())
 
     def finish(self) -> None:
-        """See `Engine.finish`; it keeps no average."""
+        """Do nothing: there is no average of weights."""
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`: copies on the CPU, since stage 3 divides the weights again."""
+        """Return copies of the weights on the CPU, since stage 3 divides them again."""
         with self._gathered():
             return {n: t.cpu().clone() for n, t in weights_of(self.model.module).items()}
 
     def save(self, folder: Path) -> None:
-        """See `Engine.save`."""
-        self._files.error = None
-        self.model.save_checkpoint(str(folder), tag=_TAG, save_latest=False)
-        if self._files.error:
-            raise self._files.error
+        """Write the model on the first worker, and the optimiser's state on each."""
+        own = {
+            "optimizer": self._optimizer_state(),
+            "schedule": self.model.lr_scheduler.state_dict(),
+            "global_steps": self.model.global_steps,
+        }
+        write_tree(folder / _STATE_FILE.format(self.rank), own)
+        if self.rank == 0:
+            write_tensors(folder / _MODEL_FILE, self._model_state())
 
     def load(self, folder: Path) -> None:
-        """See `Engine.load`."""
-        why = ""
+        """Read what `save` has written; see `Engine.load`."""
+        why, model, own = "", {}, {}
         try:
-            scaler = getattr(self.model.optimizer, SCALER, None)
-            self._files.loaded = read_trees(folder, self.rank, scaler)
-            self._refuse_misfit(self._files.loaded)
+            model = read_tensors(folder / _MODEL_FILE)
+            own = read_tree(folder / _STATE_FILE.format(self.rank))
+            self._refuse_misfit(model, own)
         except CheckpointError as error:
             why = str(error)
         if self.largest(bool(why)):
             raise CheckpointError(why or "another worker cannot read its part")
-        self.model.load_checkpoint(str(folder), tag=_TAG)
-        self._files.loaded = {}
+        self.model.module.load_state_dict(model, strict=False)  # a shared tensor is in it once
+        self._load_optimizer(own["optimizer"])
+        self.model.lr_scheduler.load_state_dict(own["schedule"])
+        self.model.global_steps = own["global_steps"]
 
     def state_sha256(self) -> str:
-        """See `Engine.state_sha256`: a hash over the shares of all workers."""
-        optimizer = {
-            key: value
-            for key, value in self.model.optimizer.state_dict().items()
-            if key not in NOT_SAVED
-        }
+        """Return a hash over the shares of all workers."""
         own = sha256_of(
             {
                 "model": tensors_in(self.model.module_state_dict()),
-                "optimizer": tensors_in(optimizer),
+                "optimizer": tensors_in(self._optimizer_state()),
             }
         )
         digests = torch.zeros(self.num_workers, len(own), dtype=torch.int32, device=self.device)
         digests[self.rank] = torch.tensor(list(own.encode()), device=self.device)
         return sha256_of({"workers": {"digests": self._sum(digests)}})
 
-    def _refuse_misfit(self, trees: dict[str, Any]) -> None:
-        """Before DeepSpeed begins to load, and workers to wait for each other."""
-        found = {name: t for tree in trees.values() for name, t in tree.get("module", {}).items()}
-        own = self.model.module_state_dict()
-        for tensors in (found, own):
-            refuse_non_tensors(tensors)
-        refuse_misfit("tensor", found, own)
-        flat = [t for tree in trees.values() for t in (tree.get(OPTIMIZER) or {}).get(_FLAT, [])]
-        wanted = getattr(self.model.optimizer, "fp32_partitioned_groups_flat", [])
-        refuse_misfit(
-            "group", *({str(n): t for n, t in enumerate(group)} for group in (flat, wanted))
-        )
+    def _model_state(self) -> Tensors:
+        """Return what the optimiser's state does not hold; at stage 3 it holds all parameters."""
+        found = weights_of(self.model.module)
+        if self._stage != _DIVIDED:
+            return found
+        parameters = dict(self.model.module.named_parameters(remove_duplicate=False))
+        return {name: tensor for name, tensor in found.items() if name not in parameters}
+
+    def _optimizer_state(self) -> dict[str, Any]:
+        state = self.model.optimizer.state_dict()
+        return {key: value for key, value in state.items() if key not in _NOT_SAVED}
+
+    def _load_optimizer(self, state: dict[str, Any]) -> None:
+        optimizer = self.model.optimizer
+        if not self._stage:  # torch's own
+            optimizer.load_state_dict(state)
+            return
+        if self._stage == _DIVIDED:  # small parameters, too, are taken from this worker's share
+            optimizer.checkpoint_event_prologue()
+            state = {**state, _SCALER: optimizer.loss_scaler}
+        of_all = [state] * self.num_workers  # of which a worker reads its own
+        optimizer.load_state_dict(state_dict_list=of_all, load_from_fp32_weights=True)
+        if self._stage == _DIVIDED:
+            optimizer.checkpoint_event_epilogue()
+
+    def _refuse_misfit(self, model: Tensors, own: dict[str, Any]) -> None:
+        """Refuse another model's checkpoint before workers begin to wait for each other."""
+        refuse_misfit("tensor", model, self._model_state())
+        here, found = self._optimizer_state(), own.get("optimizer", {})
+        groups = ({str(n): t for n, t in enumerate(each.get(_FLAT, []))} for each in (found, here))
+        refuse_misfit("group", *groups)
 
     def _sum(self, values: Tensor) -> Tensor:
         dist.all_reduce(values)
@@ -357,27 +377,14 @@ class ShardedEngine:
 
 
 def _without_parameters(model: nn.Module) -> nn.Module:
-    """A copy whose parameters have shapes and no numbers, and take no memory."""
+    """Return a copy whose parameters have shapes but no values, and take no memory."""
     parameters = model.parameters()
     empty = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in parameters}
     return copy.deepcopy(model, empty)
 
 
-def _use_plain_files(model: Any) -> PlainCheckpointEngine:
-    """Make DeepSpeed save and load its state as plain files."""
-    # DeepSpeed has no public setting for a writer of our own, so three of its internals are
-    # replaced. It checks that the file which it loads first exists, hence the name; and it would
-    # copy a script beside its files. Checked with DeepSpeed 0.19.8; pyproject.toml bounds the
-    # version, and test_sharded.py must pass before the bound is raised.
-    files, name_of = PlainCheckpointEngine(), model._get_ckpt_name
-    model.checkpoint_engine = files
-    model._copy_recovery_script = lambda folder: None
-    model._get_ckpt_name = lambda *where, **which: plain_name(name_of(*where, **which))
-    return files
-
-
 def _settings(training: Training, parallel: Parallel, num_parameters: int) -> dict[str, Any]:
-    """For DeepSpeed, of which the batch's size matters only in proportion.
+    """Return DeepSpeed's configuration; its batch size matters only in proportion.
 
     Buckets in which gradients travel are small against the model, since by default each worker
     sets aside room for half a billion numbers. At stage 3 single vectors stay on all workers.
@@ -400,9 +407,9 @@ def _settings(training: Training, parallel: Parallel, num_parameters: int) -> di
 
 
 def _deepspeed(device: str) -> Any:
-    """The package, quiet, compiling nothing, and speaking through torch's process group."""
+    """Import DeepSpeed, without logs or compilation, on torch's process group."""
     os.environ["DS_ACCELERATOR"] = "cpu" if device == "cpu" else "cuda"  # read on import
-    os.environ.setdefault("LOCAL_RANK", "0")  # whoever starts several on a host has said it
+    os.environ.setdefault("LOCAL_RANK", "0")  # unless the launcher of several on a host has set it
     for kind in (FutureWarning, DeprecationWarning):  # it calls much of torch by old names
         warnings.filterwarnings("ignore", "`torch.", kind)
     try:

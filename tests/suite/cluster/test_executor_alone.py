@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ray.exceptions import WorkerCrashedError
 
-from suite.cluster import connect, execute, multi_worker, ray_private, task
+from suite.cluster import connect, execute, multi_worker, ray_private, ray_task
 from suite.cluster.capacity import NodeShape
-from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TrialAttempt
+from suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt
 from suite.cluster.worker import WorkerConfig
 from suite.events import (
     Checkpoints,
@@ -104,7 +104,7 @@ def test_a_trial_whose_steps_cannot_be_captured_runs_again_in_a_fresh_process(
     assert heard == [told[0], eagerly_remark(RunAgainEagerly(trial.trial_id, "it waits"))]
     (again,) = queue.drain()
     assert again.why_eager == "it waits"
-    environments = [task._own_environment(each) for each in (running.attempt, again)]
+    environments = [ray_task._own_environment(each) for each in (running.attempt, again)]
     assert environments[0] != environments[1]  # which keeps Ray from using the process again
 
 
@@ -174,3 +174,19 @@ def test_a_node_has_longer_to_start_than_ray_gives_it(monkeypatch: pytest.Monkey
         with pytest.raises(RuntimeError):
             ray_private.services.get_node("here", "node")
     assert ray_private.services.get_node is look_up
+
+
+@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
+def test_a_folder_too_long_for_sockets_is_named_before_ray_starts(
+    variable: str, settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = "/tmp/" + "x" * 110
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    monkeypatch.setenv(variable, folder)
+    monkeypatch.setattr(connect.ray, "init", lambda **options: pytest.fail("it was started"))
+    with pytest.raises(Unavailable) as refused, connect.started(settings):
+        pass
+    said = str(refused.value)
+    assert said.startswith(f"{variable}={folder} has 115 bytes, and Ray can use at most ")
+    assert f"set a shorter one, as {variable}=/tmp" in said
+    assert "busy" not in said

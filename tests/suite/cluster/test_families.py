@@ -14,7 +14,7 @@ from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status, Trial
 from suite.spec import vary
 from suite.sweep.driver import executing
-from suite.sweep.pending import in_layers
+from suite.sweep.pending import topological_layers
 from tests.suite.families import STARTS, TASKS, family_ablation
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
@@ -39,7 +39,7 @@ def in_order(table: Plan) -> list[Trial]:
 def results_of(executor, trials: Sequence[Trial]) -> list[Result]:
     """Parents first, as the driver has it."""
     found: dict[str, Result] = {}
-    for layer in in_layers([(trial, Resources()) for trial in trials]):
+    for layer in topological_layers([(trial, Resources()) for trial in trials]):
         events = executor.execute(layer)
         found |= {e.trial_id: e.result for e in events if isinstance(e, Finished)}
     assert [(r.status, r.reason) for r in found.values() if r.status is not Status.OK] == []

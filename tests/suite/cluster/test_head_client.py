@@ -69,12 +69,12 @@ def test_a_dashboard_of_our_version_gets_the_token_past_any_proxy() -> None:
     ("status", "body", "why"),
     [
         (200, b'{"ray_version": "2.9.0"}', r"runs Ray 2\.9\.0, and this is Ray"),
-        (200, b"<html>s3cret</html>", "no dashboard of a Ray cluster"),
-        (200, b"[]", "no dashboard of a Ray cluster"),
-        (404, b"", "no dashboard of a Ray cluster"),
-        (500, b"s3cret", "no dashboard of a Ray cluster.*status 500"),
-        (401, b"s3cret", "does not know our token"),
-        (403, b"s3cret", "does not know our token"),
+        (200, b"<html>s3cret</html>", "not the dashboard of a Ray cluster"),
+        (200, b"[]", "not the dashboard of a Ray cluster"),
+        (404, b"", "not the dashboard of a Ray cluster"),
+        (500, b"s3cret", "not the dashboard of a Ray cluster.*status 500"),
+        (401, b"s3cret", "does not accept our token"),
+        (403, b"s3cret", "does not accept our token"),
     ],
 )
 def test_everything_else_is_one_sentence(status: int, body: bytes, why: str) -> None:
@@ -114,7 +114,7 @@ def test_what_is_not_there_is_an_error_of_its_own() -> None:
     ("check", "why"),
     [
         (lambda address: HeadClient(f"http://{address}").check_version(), r"within 0\.2 seconds"),
-        (check_head, "no head of a Ray"),
+        (check_head, "not the head of a Ray"),
     ],
 )
 def test_a_silent_server_is_waited_for_a_moment(
@@ -205,7 +205,7 @@ def test_another_version_is_refused(theirs: str) -> None:
 
 
 @pytest.mark.bad_input(33)
-@pytest.mark.parametrize(("mode", "why"), [("token", "not know our"), ("disabled", "asks for a")])
+@pytest.mark.parametrize(("mode", "why"), [("token", "not accept our"), ("disabled", "asks for a")])
 def test_a_refusal_is_reported_without_the_token(
     mode: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,4 +222,4 @@ def test_a_refusal_is_reported_without_the_token(
 def test_another_service_is_no_head() -> None:
     with head(lambda *_: b"", method="/a/b") as address, pytest.raises(Unavailable) as caught:
         check_head(address)
-    assert "no head of a Ray cluster" in str(caught.value)
+    assert "not the head of a Ray cluster" in str(caught.value)

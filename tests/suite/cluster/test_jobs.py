@@ -228,11 +228,11 @@ def test_what_does_not_fit_is_refused_quickly(case: str, work: Workplace, there:
     if case == "no token":
         environment = {k: v for k, v in environment.items() if k not in AUTHENTICATION}
     why = {
-        "wrong token": "does not know our token",
-        "wrong token to join": "does not know our token",
+        "wrong token": "does not accept our token",
+        "wrong token to join": "does not accept our token",
         "no token": "asks for a token",
         "nobody": "nothing answers there",
-        "the head's port": "no dashboard of a Ray cluster",
+        "the head's port": "not the dashboard of a Ray cluster",
         "too large": "64 CPU",
     }[case]
     start = time.monotonic()

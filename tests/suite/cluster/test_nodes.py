@@ -45,17 +45,12 @@ MIXED = {"a": "xeon", "b": "epyc", "c": "epyc"}
 ONE = Resources()
 
 
-def test_without_a_past_the_environment_of_most_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeCluster(monkeypatch, MIXED)
-    assert nodes.TimingNodes().environment(ONE, "") == "epyc"
-
-
 def test_the_environment_of_earlier_timings_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeCluster(monkeypatch, MIXED)
     timing = nodes.TimingNodes()
     assert timing.environment(ONE, "xeon") == "xeon"
     assert [node.name for node in timing.nodes(ONE, "xeon")] == ["a"]
-    assert timing.environment(ONE, "gone") == "epyc"
+    assert timing.environment(ONE, "gone") == timing.environment(ONE, "") == "epyc"
 
 
 def test_each_node_is_asked_once_and_new_ones_when_they_come(
@@ -70,13 +65,6 @@ def test_each_node_is_asked_once_and_new_ones_when_they_come(
     cluster.shapes.append(NodeShape("d", {"CPU": 2.0}))
     assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b", "c", "d"]
     assert cluster.asked == ["a", "b", "c", "d"]
-
-
-def test_a_node_that_does_not_answer_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeCluster(monkeypatch, {"a": "", "b": "epyc"})
-    timing = nodes.TimingNodes()
-    assert timing.environment(ONE, "") == "epyc"
-    assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b"]
 
 
 def test_a_node_that_was_only_busy_is_asked_again_and_times(

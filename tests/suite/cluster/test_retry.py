@@ -16,7 +16,7 @@ from ray.exceptions import (
 from suite.cluster import retry
 from suite.cluster.capacity import NodeShape
 from suite.cluster.retry import MOST_ATTEMPTS, FailingNodes, FailureKind, next_attempt
-from suite.cluster.task_queue import TrialAttempt
+from suite.cluster.trial_queue import TrialAttempt
 from suite.provenance import provenance
 from suite.schema import Parallel, Resources, Status
 from tests.suite.heads_sweep import HeadsSweep

@@ -238,7 +238,7 @@ def test_a_node_that_ends_every_worker_is_left_out(
     cluster: Any, executor: Any, mixers: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the third death on; whatever has been handed out by then may still begin there."""
-    monkeypatch.setattr("suite.cluster.task_queue._ATTEMPTS_PER_SLOT", 1)  # one for each of 7 CPUs
+    monkeypatch.setattr("suite.cluster.trial_queue._ATTEMPTS_PER_SLOT", 1)  # one for each of 7 CPUs
     good = [cluster.nodes[name].node_id for name in ("one", "two")]
     (mixers.path / "good_nodes").write_text("\n".join(good))
     file = mixers.ablation(

@@ -28,7 +28,7 @@ from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Price, Result, Status, Trial
 from suite.spec import SpecError
-from suite.sweep.folder_lock import held
+from suite.sweep.folder_lock import lock_folder
 from suite.text import command
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
@@ -68,7 +68,7 @@ def out(tmp_path: Path, sweep: Plan) -> Path:
 
 
 def test_while_a_driver_works(out: Path, sweep: Plan, capsys: pytest.CaptureFixture[str]) -> None:
-    with held(out):
+    with lock_folder(out):
         found = status_of(out)
         show_status(out, as_json=False)
     assert found.counts == {"diverged": 1, "error": 1, "missing": 1, "ok": 2, "running": 1}
@@ -87,7 +87,7 @@ def test_what_waits_and_why_while_a_driver_works(
     """Never more than are missing: what has begun since the driver counted does not wait."""
     with Journal(out / "journal.db") as journal:
         journal.note_waiting(num_reported, "asks for [1] CPU")
-    with held(out):
+    with lock_folder(out):
         found = status_of(out)
         show_status(out, as_json=False)
     assert found.waiting == {"num_trials": 1, "reason": "asks for [1] CPU"}
@@ -103,7 +103,7 @@ def test_the_last_words_of_an_older_driver_are_not_those_of_the_new_one(
     with Journal(out / "journal.db") as journal:
         journal.note_waiting(1, "no node is free")
         journal.keep_plan(sweep)  # the next driver begins
-    with held(out):
+    with lock_folder(out):
         found = status_of(out)
     assert found.waiting is None
     assert found.running == {}
@@ -114,7 +114,7 @@ def test_a_failed_trial_that_is_tried_again_runs(out: Path, sweep: Plan) -> None
     failed = sweep.trials[2].trial_id
     with Journal(out / "journal.db") as journal:
         journal.begin(failed, "p2")
-    with held(out):
+    with lock_folder(out):
         found = status_of(out)
     assert found.running[failed] == "p2"
     assert found.failed == {}
@@ -166,7 +166,7 @@ def test_a_journal_of_format_2_says_the_same(out: Path) -> None:
     old = status_of(out)
     for name in ("counts", "failed", "labels", "by_ablation", "cpu_hours_spent", "num_lost"):
         assert getattr(old, name) == getattr(now, name)
-    with held(out):
+    with lock_folder(out):
         assert list(status_of(out).running.values()) == ["node 1, process 2"]
     with Journal(out / "journal.db"):  # opened to write: brought to this format
         pass

@@ -17,7 +17,7 @@ from suite.planning.estimate import kinds_of, seconds_of
 from suite.planning.plan import plan
 from suite.schema import Plan, Point, Result, Status, Trial
 from suite.spec import Model, Scale, vary
-from suite.sweep.pending import Pending, Work, at, pending_work
+from suite.sweep.pending import Pending, Work, fixed_environment, pending_work
 from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 
@@ -187,7 +187,7 @@ def test_before_anything_has_run_the_times_of_an_earlier_run_count(
     every = pending_work(short, {})
     truth = Truth((*every.packed, *every.alone), 5.0, 0)
     before = {t.trial_id: truth.of(t) for p in short for t in p.trials if t.seed == 0}
-    missing = pending_work(short, {key: {"here"} for key in before}, at("here"))
+    missing = pending_work(short, {key: {"here"} for key in before}, fixed_environment("here"))
     happened = schedule(missing, truth, 1, 3.0)
     known = replace(missing, past=before, num_places=1.0)
     left, total = said_at(0.0, short, known, happened, monkeypatch)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.events import Checkpoints, ExecutorSettings, Unavailable
-from suite.execution import inline
+from suite.execution import fork_server, inline
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.provenance import num_cpus
 from suite.schema import Parallel, Resources
@@ -37,7 +37,7 @@ def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep() -> Non
 def test_a_trial_on_a_gpu_gets_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process whose GPU has failed it, as in a capture, is of no use to the next trial."""
     given: list[Resources] = []
-    monkeypatch.setattr(inline, "ProcessTemplate", lambda environment: BytesIO())
+    monkeypatch.setattr(fork_server, "ForkServer", lambda environment: BytesIO())
     monkeypatch.setattr(
         inline,
         "run_in_subprocess",

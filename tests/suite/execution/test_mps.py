@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.execution import mps
-from suite.execution.mps import PIPES, shared_gpus
+from suite.execution import side_by_side
+from suite.execution.side_by_side import PIPES, shared_gpus
 from suite.schema import Resources
 from tests.suite.heads_sweep import HeadsSweep
 
@@ -30,7 +30,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.delenv(PIPES, raising=False)
-    monkeypatch.setattr(mps, "_A_CLIENT", "pass")
+    monkeypatch.setattr(side_by_side, "_A_CLIENT", "pass")
     return tmp_path / "log"
 
 
@@ -48,7 +48,7 @@ def test_it_serves_processes_until_the_end(log: Path) -> None:
 def test_where_no_process_can_compute_through_it_it_is_ended_and_not_used(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mps, "_A_CLIENT", "raise SystemExit(1)")
+    monkeypatch.setattr(side_by_side, "_A_CLIENT", "raise SystemExit(1)")
     with shared_gpus(SHARED) as environment:
         assert environment == {}
     assert log.read_text().splitlines()[-1].split()[0] == "quit"

@@ -16,8 +16,13 @@ import torch
 from suite.events import Assignments, Checkpoints, ExecutorSettings, Finished
 from suite.execution import side_by_side
 from suite.execution.inline import InlineExecutor
-from suite.execution.mps import PIPES
-from suite.execution.side_by_side import SideBySide, beside_others, gpu_names, num_places
+from suite.execution.side_by_side import (
+    PIPES,
+    SideBySide,
+    beside_others,
+    gpu_names,
+    num_places,
+)
 from suite.planning.plan import plan
 from suite.schema import Resources, Status, Trial
 from tests.workplace import code_in, is_alive

@@ -20,9 +20,9 @@ import torch
 
 from suite.errors import INTERRUPTED
 from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.execution import process_template
+from suite.execution import fork_server
 from suite.execution import subprocess as trial_subprocess
-from suite.execution.process_template import ProcessTemplate
+from suite.execution.fork_server import ForkServer
 from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
 from suite.execution.trial import run_trial
@@ -150,8 +150,8 @@ def test_a_trial_whose_steps_cannot_be_captured_begins_again_in_another_process(
     work: Workplace,
 ) -> None:
     wanted, resources = trial(work, "fresh_mixers:CannotBeCaptured"), Resources()
-    with closing(ProcessTemplate(environment_of(resources))) as template:
-        first, remark, second, *_, last = run_in_subprocess(wanted, resources, template=template)
+    with closing(ForkServer(environment_of(resources))) as server:
+        first, remark, second, *_, last = run_in_subprocess(wanted, resources, server=server)
     assert isinstance(first, Started)
     assert isinstance(second, Started)
     assert first.place != second.place
@@ -256,10 +256,10 @@ def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_subprocess, "SECONDS_OF_GRACE", 0.0)
-    monkeypatch.setattr(process_template, "_START", "import sys; sys.exit(3); ")
+    monkeypatch.setattr(fork_server, "_START", "import sys; sys.exit(3); ")
     lines = trial_subprocess._lines
 
-    def late(process: subprocess.Popen[bytes], is_stopped: threading.Event) -> Iterator[bytes]:
+    def late(process: fork_server.FreshProcess, is_stopped: threading.Event) -> Iterator[bytes]:
         time.sleep(3.0)  # who takes the events is busy
         return lines(process, is_stopped)
 

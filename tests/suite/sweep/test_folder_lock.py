@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from suite.sweep.folder_lock import FolderUnavailable, held, is_held
+from suite.sweep.folder_lock import FolderUnavailable, is_held, lock_folder
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from suite.sweep.folder_lock import held
-with held(Path(sys.argv[1])):
+from suite.sweep.folder_lock import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -23,8 +23,8 @@ with held(Path(sys.argv[1])):
 FORK = """
 import os, sys, time
 from pathlib import Path
-from suite.sweep.folder_lock import held
-with held(Path(sys.argv[1])):
+from suite.sweep.folder_lock import lock_folder
+with lock_folder(Path(sys.argv[1])):
     if not os.fork():
         print(os.getpid(), flush=True)
         time.sleep(60)
@@ -33,11 +33,11 @@ with held(Path(sys.argv[1])):
 LEAVE = """
 import os, sys
 from pathlib import Path
-from suite.sweep.folder_lock import held, is_held
+from suite.sweep.folder_lock import lock_folder, is_held
 out = Path(sys.argv[1])
 parent = os.getpid()
 try:
-    with held(out):
+    with lock_folder(out):
         child = os.fork()
         if not child:
             sys.exit(7)
@@ -56,16 +56,19 @@ def test_a_second_driver_is_refused_with_the_firsts_pid_until_it_dies(tmp_path: 
         assert driver.stdout is not None
         driver.stdout.readline()
         assert is_held(out)
-        with pytest.raises(FolderUnavailable, match=f"locked by pid {driver.pid}"), held(out):
+        with (
+            pytest.raises(FolderUnavailable, match=f"locked by pid {driver.pid}"),
+            lock_folder(out),
+        ):
             pass
         driver.kill()
     assert not is_held(out)
-    with held(out):
+    with lock_folder(out):
         assert is_held(out)
 
 
 def test_it_is_let_go_of_however_the_block_ends(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), held(tmp_path):
+    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path):
         raise ZeroDivisionError
     assert not is_held(tmp_path)
 
@@ -76,7 +79,7 @@ def test_a_patient_driver_waits_for_the_end_of_the_first(tmp_path: Path) -> None
         assert driver.stdout is not None
         driver.stdout.readline()
         threading.Timer(1.0, driver.kill).start()
-        with held(tmp_path, is_patient=True):
+        with lock_folder(tmp_path, is_patient=True):
             assert driver.wait(timeout=10) != 0
             assert is_held(tmp_path)
 
@@ -88,13 +91,19 @@ def test_looking_makes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("out", ["/proc/bakeoff/out", "a" * 300])
 def test_what_cannot_be_written_is_told(out: str) -> None:
-    with pytest.raises(FolderUnavailable, match=f"--out {out}: cannot be made"), held(Path(out)):
+    with (
+        pytest.raises(FolderUnavailable, match=f"--out {out}: cannot be made"),
+        lock_folder(Path(out)),
+    ):
         pass
 
 
 def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     (tmp_path / "driver.lock").mkdir()
-    with pytest.raises(FolderUnavailable, match=r"driver\.lock: cannot be written"), held(tmp_path):
+    with (
+        pytest.raises(FolderUnavailable, match=r"driver\.lock: cannot be written"),
+        lock_folder(tmp_path),
+    ):
         pass
 
 

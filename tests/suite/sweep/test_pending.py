@@ -11,12 +11,12 @@ from suite.schema import TIMING_PROBES, Plan, Resources
 from suite.spec import vary
 from suite.sweep.pending import (
     Pending,
-    at,
     distinct_work,
     environment_of_most,
-    in_order,
+    fixed_environment,
     is_done,
     pending_work,
+    split_by_seed,
 )
 from tests.suite.small_ablation import make_ablation
 
@@ -83,15 +83,15 @@ def test_a_sweep_on_a_cluster_keeps_to_the_environment_of_its_timings(planned: P
     }
     assert environment_of_most([planned], done, planned.resources) == "gpu"
     assert environment_of_most([planned], done, Resources(num_cpus=7)) == ""
-    assert pending_work([planned], done, at("gpu")).num_trials == 0
-    left = pending_work([planned], done, at("cpu"))
+    assert pending_work([planned], done, fixed_environment("gpu")).num_trials == 0
+    left = pending_work([planned], done, fixed_environment("cpu"))
     assert [trial.trial_id for trial, _ in left.alone] == [second]
 
 
 def test_before_there_are_timings_no_environment_is_kept_to(planned: Plan) -> None:
     trained = {t.trial_id: {"anywhere"} for t in planned.trials if t.probe == "quality"}
     assert environment_of_most([planned], trained, planned.resources) == ""
-    assert len(pending_work([planned], trained, at("")).alone) == 2
+    assert len(pending_work([planned], trained, fixed_environment("")).alone) == 2
 
 
 def test_a_timing_that_two_plans_give_other_threads_is_one_for_each(
@@ -129,11 +129,11 @@ def missing() -> Pending:
 
 
 def test_without_a_limit_all_is_one_stage(missing: Pending) -> None:
-    assert list(in_order(missing, may_be_cut=False)) == [(missing, None)]
+    assert list(split_by_seed(missing, may_be_cut=False)) == [(missing, None)]
 
 
 def test_where_it_may_be_cut_a_seed_of_everything_comes_before_the_next(missing: Pending) -> None:
-    found = list(in_order(missing, may_be_cut=True))
+    found = list(split_by_seed(missing, may_be_cut=True))
     assert [last_seed for _, last_seed in found] == [0, 1, None]
     for seed, (stage, _) in enumerate(found):
         depths = [t.subjects[0].depth for t, _ in stage.packed if t.probe == "quality"]
@@ -148,9 +148,13 @@ def test_the_last_stage_with_timings_takes_all_that_are_left_by_then(missing: Pe
     """On a cluster whose nodes have changed those are more than were missing at first."""
     timings = tuple(work for work in missing.alone if work[0].seed == 0)
     part = Pending(packed=missing.packed, alone=timings, num_done=0)
-    assert [last_seed for _, last_seed in in_order(part, may_be_cut=True)] == [None, None, None]
-    assert [len(stage.alone) for stage, _ in in_order(part, may_be_cut=True)] == [1, 0, 0]
+    assert [last_seed for _, last_seed in split_by_seed(part, may_be_cut=True)] == [
+        None,
+        None,
+        None,
+    ]
+    assert [len(stage.alone) for stage, _ in split_by_seed(part, may_be_cut=True)] == [1, 0, 0]
 
 
 def test_nothing_left_is_no_stage() -> None:
-    assert list(in_order(Pending(packed=(), alone=(), num_done=3), may_be_cut=True)) == []
+    assert list(split_by_seed(Pending(packed=(), alone=(), num_done=3), may_be_cut=True)) == []

@@ -20,7 +20,7 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, run_plans
-from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.folder_lock import FolderUnavailable, lock_folder
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
 from suite.text import number_of
@@ -223,7 +223,7 @@ def test_exit_codes(folder: Folder) -> None:
 
 
 def test_a_folder_that_is_held_is_left_alone(folder: Folder) -> None:
-    with held(folder.out), pytest.raises(FolderUnavailable, match="another run works here"):
+    with lock_folder(folder.out), pytest.raises(FolderUnavailable, match="another run works here"):
         repaired(folder.out, None)
 
 

@@ -20,7 +20,7 @@ from suite.provenance import provenance
 from suite.schema import Plan, Resources, Result, Status
 from suite.spec import Ablation, Model, Scale, vary
 from suite.sweep.driver import Display, Options, run
-from suite.sweep.pending import in_layers, pending_work
+from suite.sweep.pending import pending_work, topological_layers
 from suite.sweep.starts import StartWeights
 from suite.sweep.verify import differences
 from suite.training.checkpoint import Checkpointer
@@ -270,14 +270,14 @@ def test_layers_follow_the_graph(planned: Plan) -> None:
     alone, parent, child = planned.trials
     assert child.start == parent
     packed = pending_work([planned], {}).packed
-    assert [[t.task for t, _ in layer] for layer in in_layers(packed)] == [
+    assert [[t.task for t, _ in layer] for layer in topological_layers(packed)] == [
         ["parity", "fashion_mnist_patches"],
         ["fashion_mnist_patches"],
     ]
     done = {parent.trial_id: {"here"}, alone.trial_id: {"here"}}
     left = pending_work([planned], done)
     assert [t.trial_id for t, _ in left.packed] == [child.trial_id]
-    assert (left.num_done, len(in_layers(left.packed))) == (2, 1)
+    assert (left.num_done, len(topological_layers(left.packed))) == (2, 1)
 
 
 def test_a_lost_parent_runs_again_only_for_a_child_that_is_left(planned: Plan) -> None:
@@ -343,7 +343,7 @@ def test_a_child_of_a_failed_parent_is_a_row_that_says_so(
         journal.commit(result, journal.begin(parent.trial_id, "here"))
         starts = StartWeights([planned], journal.done(), tmp_path)
         works = [(trial, planned.resources) for trial in planned.trials]
-        ready, (finished,) = starts.sorted_out(works, journal)
+        ready, (finished,) = starts.partition_ready(works, journal)
     assert [t.trial_id for t, _ in ready] == [t.trial_id for t in planned.trials if t != child]
     assert (finished.trial_id, finished.result.status) == (child.trial_id, status)
     assert reason in finished.result.reason

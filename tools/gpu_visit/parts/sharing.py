@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from suite.events import Assignments
-from suite.execution.mps import PIPES, shared_gpus
+from suite.execution.side_by_side import PIPES, shared_gpus
 from suite.schema import Resources
 from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.runner import ROOT

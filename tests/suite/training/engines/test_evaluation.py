@@ -15,7 +15,7 @@ from suite.tasks.parity import Parity
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.sequence_to_sequence.digits import END, Reversal
 from suite.tasks.task import UNSCORED
-from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
+from suite.training.engines.engine import evaluate, evaluate_in_parts, score_batch
 from tests.suite.writers import Successor, counted
 
 
@@ -98,10 +98,10 @@ def test_a_metric_may_judge_what_a_model_writes_by_itself() -> None:
     """One on from 2 and 3 is right after the error at the first place, if the right 2 is read."""
     given = SymbolsRight(end=END)
     free = replace(given, decoder=Decoder())
-    assert judged(Successor(2), given, COUNTED)(COUNTED).tolist() == [5, 7]
-    assert judged(Successor(2), free, COUNTED)(COUNTED).tolist() == [5, 7]
-    assert judged(Successor(1), given, COUNTED)(COUNTED).tolist() == [2, 7]
-    assert judged(Successor(1), free, COUNTED)(COUNTED).tolist() == [0, 7]
+    assert score_batch(Successor(2), given, COUNTED)(COUNTED).tolist() == [5, 7]
+    assert score_batch(Successor(2), free, COUNTED)(COUNTED).tolist() == [5, 7]
+    assert score_batch(Successor(1), given, COUNTED)(COUNTED).tolist() == [2, 7]
+    assert score_batch(Successor(1), free, COUNTED)(COUNTED).tolist() == [0, 7]
 
 
 def test_nothing_is_written_beyond_the_room_for_targets() -> None:
@@ -112,8 +112,8 @@ def test_nothing_is_written_beyond_the_room_for_targets() -> None:
             seen.append(len(written))
             return super().counts(written, asked)
 
-    judged(Successor(0), Noted(end=END, decoder=Decoder()), COUNTED)(COUNTED)
-    judged(Successor(0), Noted(end=END, decoder=Decoder(max_length=2)), COUNTED)(COUNTED)
+    score_batch(Successor(0), Noted(end=END, decoder=Decoder()), COUNTED)(COUNTED)
+    score_batch(Successor(0), Noted(end=END, decoder=Decoder(max_length=2)), COUNTED)(COUNTED)
     assert seen == [4, 4, 2, 2]
 
 

@@ -1,4 +1,4 @@
-"""Queue trials and choose which of them Ray gets next; pure, so it is tested without Ray.
+"""Queues trials and chooses which of them Ray gets next; tested without Ray.
 
 Ray has no priorities, and long backlogs slow it down: so trials are submitted in the order of the
 work, and never many more than the cluster holds at once.
@@ -45,7 +45,7 @@ class TrialAttempt:
 
     @property
     def asked(self) -> dict[str, float]:
-        """What one of its workers asks of a node."""
+        """The request of one of its workers."""
         return asked_of_a_node(self.resources)
 
     @property
@@ -54,8 +54,8 @@ class TrialAttempt:
         return (self.resources, self.trial.num_workers)
 
 
-class TaskQueue(ABC):
-    """Trials that Ray does not have yet, in the order of the work."""
+class TrialQueue(ABC):
+    """A queue of trials that Ray does not have yet, in the order of the work."""
 
     def __init__(self, work: Assignments, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -69,10 +69,10 @@ class TaskQueue(ABC):
 
     @abstractmethod
     def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
-        """Those to submit now, given what Ray has already."""
+        """Take the attempts to submit now, given those that Ray has."""
 
     def put_back(self, attempt: TrialAttempt) -> None:
-        """To the front, for the next attempt."""
+        """Put an attempt to the front."""
         self._waiting.setdefault(self._group(attempt), deque()).appendleft(attempt)
 
     def drain(self) -> list[TrialAttempt]:
@@ -82,15 +82,15 @@ class TaskQueue(ABC):
         return drained
 
     def _group(self, attempt: TrialAttempt) -> object:
-        """Only the order within a group counts; by default all are one."""
+        """Return the group within which the order counts; by default one for all."""
         return None
 
 
-class PackedQueue(TaskQueue):
-    """For any node that has room; in order of size within each shape of request."""
+class PackedQueue(TrialQueue):
+    """A queue for any nodes with room; trials of one shape of request keep their order."""
 
     def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
-        """Of every shape as many as keep all places busy, and as many again in reserve."""
+        """Take enough of every shape to keep all places busy, and as many in reserve."""
         if not len(self):
             return []
         counts: Counter[object] = Counter(attempt.shape for attempt in in_flight)
@@ -106,7 +106,7 @@ class PackedQueue(TaskQueue):
 
 
 def _window(waiting: Sequence[TrialAttempt], nodes: Sequence[NodeShape]) -> int:
-    """Trials of several workers have none in reserve: each is a process or two by itself."""
+    """Return how many trials Ray may have; trials of several workers have no reserve."""
     if not waiting:
         return 0
     num_places = slots(waiting[0].asked, nodes) // waiting[0].trial.num_workers
@@ -114,11 +114,11 @@ def _window(waiting: Sequence[TrialAttempt], nodes: Sequence[NodeShape]) -> int:
     return max(1, min(MOST_IN_FLIGHT, per_slot * num_places))
 
 
-class ExclusiveQueue(TaskQueue):
-    """For a node that runs nothing else; a trial of several workers gets the whole cluster."""
+class ExclusiveQueue(TrialQueue):
+    """A queue for idle nodes, one trial each; one of several workers gets the whole cluster."""
 
     def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
-        """A trial for each node that has none, of those that it need not avoid if possible."""
+        """Take a trial for each idle node, if possible one that need not avoid it."""
         (waiting,) = self._waiting.values() or (deque(),)
         if not waiting or any(attempt.trial.parallel for attempt in in_flight):
             return []
@@ -140,7 +140,7 @@ class ExclusiveQueue(TaskQueue):
 def _best(
     free: Sequence[NodeShape], attempt: TrialAttempt, nodes: Sequence[NodeShape]
 ) -> NodeShape | None:
-    """One with room for what it asks, if possible not avoided; None while all such are busy.
+    """Return a free node with room, if possible not an avoided one; else None.
 
     After its host ran out of memory it asks for more than the others in its queue.
     """

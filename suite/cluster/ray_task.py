@@ -1,4 +1,4 @@
-"""Submit a trial as a Ray task that streams the trial's events.
+"""Submits a trial as a Ray task that streams the trial's events.
 
 Ray retries nothing (`max_retries=0`): a hidden retry would log twice and mix timings.
 """
@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from suite.cluster.capacity import accelerator
 from suite.cluster.nodes import TIMING, live_nodes
 from suite.cluster.ray_private import end_process_after_this_task
-from suite.cluster.task_queue import TrialAttempt
+from suite.cluster.trial_queue import TrialAttempt
 from suite.events import Event, ExecutorSettings, Remarked, runs_own_code
 from suite.schema import Resources, Trial
 from suite.stopping import TrainingStopped
@@ -53,7 +53,7 @@ def submit(
 
 
 def _share(attempt: TrialAttempt) -> dict[str, Any]:
-    """The part of a node that it asks for."""
+    """Return the options for the part of a node that the trial asks for."""
     options: dict[str, Any] = {
         "num_cpus": attempt.resources.num_cpus,
         "num_gpus": attempt.resources.num_gpus,
@@ -66,12 +66,12 @@ def _share(attempt: TrialAttempt) -> dict[str, Any]:
 
 
 def _away_from(nodes: Sequence[str]) -> dict[str, Any]:
-    """A hard constraint: Ray ignores a soft one as soon as the other nodes are busy."""
+    """Return a hard constraint: Ray ignores a soft one once the other nodes are busy."""
     return {"label_selector": {_NODE_ID_LABEL: f"!in({', '.join(nodes)})"}} if nodes else {}
 
 
 def _whole(attempt: TrialAttempt) -> dict[str, Any]:
-    """All CPUs of its node, so that nothing else, of whatever job, runs there; and whole GPUs."""
+    """Return options for all CPUs of a node, so that no other job runs there; whole GPUs."""
     assert attempt.node is not None, "only a trial with a node of its own takes all of it"
     options = _share(attempt)
     options["num_cpus"] = attempt.node.resources["CPU"]
@@ -83,7 +83,7 @@ def _whole(attempt: TrialAttempt) -> dict[str, Any]:
 
 
 def _own_environment(attempt: TrialAttempt) -> dict[str, Any]:
-    """Without the second variable Ray would set it to the CPUs that it hands out."""
+    """Return an environment that no other task has; Ray would set the threads otherwise."""
     again = ".eagerly" if attempt.why_eager else ""
     return {
         "env_vars": {
@@ -108,7 +108,7 @@ def _stream_trial(
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)
     events = run_trial(trial, resources, _place(), checkpointer, why_eager=why_eager)
-    # A stream that ends without a result: whoever asked for that waits for its end.
+    # The stream ends without a result if the driver asked for that; it waits for the end.
     with (
         suppress(TrainingStopped),
         captured_output(settings.checkpoints, trial.trial_id) as output,
@@ -120,7 +120,7 @@ def _stream_trial(
 def _stream_trial_guarded(
     trial: Trial, resources: Resources, settings: ExecutorSettings
 ) -> Iterator[Event]:
-    """As `_stream_trial`, in a process that others use after it, unless the trial changed it."""
+    """Stream a trial in a shared process; end the process if the trial changed it."""
     import torch
 
     import suite.execution.trial  # noqa: F401 - first, so that nothing of ours is imported between
@@ -144,13 +144,13 @@ def _stream_trial_of_workers(
 
 
 def _place() -> str:
-    """As ``node 1a2b3c4d at 10.0.0.7, process 4711``."""
+    """Return where this runs, as ``node 1a2b3c4d at 10.0.0.7, process 4711``."""
     node = ray.get_runtime_context().get_node_id()[:8]
     return f"node {node} at {get_node_ip_address()}, process {os.getpid()}"
 
 
 def node_of(place: str) -> str:
-    """The prefix of the id of the node that a place names."""
+    """Return the prefix of the id of the node that a place names."""
     return place.split()[1] if place.startswith("node ") else ""
 
 
@@ -170,7 +170,7 @@ def kill(stream: ray.ObjectRefGenerator, place: str) -> None:
 
 
 def _kill_family(pid: int) -> None:
-    """A worker of Ray's, what it has started, and its process group where it leads one."""
+    """Kill a worker of Ray, its children, and its process group if it leads one."""
     with suppress(psutil.NoSuchProcess, ProcessLookupError):
         process = psutil.Process(pid)
         if not any(part.startswith("ray::") for part in process.cmdline()):

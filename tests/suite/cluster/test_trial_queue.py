@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from suite.cluster.capacity import NodeShape
-from suite.cluster.task_queue import MOST_IN_FLIGHT, ExclusiveQueue, PackedQueue, TrialAttempt
+from suite.cluster.trial_queue import MOST_IN_FLIGHT, ExclusiveQueue, PackedQueue, TrialAttempt
 from suite.schema import Parallel, Resources, Trial
 from tests.suite.heads_sweep import HeadsSweep
 
