@@ -47,7 +47,7 @@ class DataParallel(SpreadProbe):
     name = "data_parallel"
     version = 2
     grain = "seed"
-    is_batched = True
+    depends_on = frozenset({"batch", "parallel"})
     is_at_length = True
     specs = (
         MetricSpec(name="tokens_per_second", unit="1/s", better="higher"),

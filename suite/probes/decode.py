@@ -66,8 +66,7 @@ class Decode(Probe):
     version = 2
     grain = "comparison"
     is_at_length = True
-    is_at_decoding = True
-    is_at_precision = True
+    depends_on = frozenset({"decoding", "precision"})
     specs = (*seconds(METRIC), _RATE, _STATE)
     why_no_workers = "decode times one process, without DeepSpeed"
 

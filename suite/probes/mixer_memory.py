@@ -52,7 +52,7 @@ class MixerMemory(Probe):
     version = 1
     grain = "variant"
     is_swept = True
-    is_at_precision = True
+    depends_on = frozenset({"precision"})
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

@@ -42,9 +42,7 @@ class MixerTime(Probe):
     version = 1
     grain = "comparison"
     is_swept = True
-    is_batched = True
-    is_at_precision = True
-    is_at_loads = True
+    depends_on = frozenset({"batch", "precision", "threads"})
     specs = seconds(FORWARD, MAIN, DECODE)  # controls are not of the variants
 
     def __init__(self, limits: Limits = DEFAULT) -> None:

@@ -23,8 +23,7 @@ class PeakMemory(Probe):
     name = "peak_memory"
     version = 1
     grain = "variant"
-    is_batched = True
-    is_at_precision = True
+    depends_on = frozenset({"batch", "precision"})
     is_at_length = True
     specs = (MetricSpec(name="peak_memory_bytes", unit="B", better="lower"),)
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"

@@ -58,8 +58,7 @@ class StepTime(Probe):
     name = "step_time"
     version = 2
     grain = "comparison"
-    is_batched = True
-    is_at_precision = True
+    depends_on = frozenset({"batch", "precision"})
     is_at_length = True
     # Controls are not of the variants.
     specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())

@@ -42,7 +42,7 @@ from models import Decoder, ModelSpec, architecture_class
 from models.decoding import Decoded
 from models.interface import Outputs
 from suite.errors import Diverged
-from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
 from suite.probes.specimens.samples import specimens_of
 from suite.probes.specimens.translations import translations
 from suite.schema import NUM_SENTENCES, WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
@@ -108,8 +108,7 @@ class WrittenScores(TrainedModelProbe):
 
     name = WRITTEN_SCORES
     version = 1
-    may_start = True
-    is_at_beam = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN | {"beam", "length_penalty"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """BLEU and the number of sentences also of each part of the task; last the task's own."""

@@ -33,7 +33,7 @@ from models import Architecture, ModelSpec, architecture_class
 from models.interface import CONTEXT
 from suite.floors.ibm_model_1 import Links, WordAligner
 from suite.floors.splits import asked_sequences, sources, training_batches
-from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
 from suite.probes.specimens.samples import specimens_of
 from suite.probes.specimens.translations import alignments
 from suite.schema import MetricSpec, Parallel, Trial
@@ -53,7 +53,7 @@ class AlignmentError(TrainedModelProbe):
 
     name = "alignment_error"
     version = 1
-    may_start = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN
     specs = (
         MetricSpec(name="alignment_error", unit="1", better="lower"),
         MetricSpec(name="diagonal_alignment_error", unit="1", better="none"),

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from models import Architecture, ModelSpec, architecture_class
 from models.interface import CONTEXT
-from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
 from suite.schema import MetricSpec, Parallel, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
@@ -45,7 +45,7 @@ class Localisation(TrainedModelProbe):
 
     name = "localisation"
     version = 1
-    may_start = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN
     specs = (
         MetricSpec(name="localisation", unit="1", better="higher"),
         MetricSpec(name="chance_localisation", unit="1", better="none"),
