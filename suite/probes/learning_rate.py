@@ -21,7 +21,16 @@ from dataclasses import replace
 from suite.errors import CheckpointError, Diverged
 from suite.events import TrialRemark
 from suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
-from suite.schema import LEARNING_RATE, Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.schema import (
+    LEARNING_RATE,
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Status,
+    Trial,
+    metric_spec,
+)
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training.checkpoint import UNFINISHED, Checkpointer
@@ -44,7 +53,7 @@ class LearningRate(Probe):
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The rate; the scores stand beside it at the coordinates that were tried."""
-        return (MetricSpec(name=LEARNING_RATE, unit="1", better="none"),)
+        return (metric_spec(LEARNING_RATE),)
 
     def why_not(self, model: object, parallel: Parallel | None) -> str:
         """It trains in one process what several workers train after it."""

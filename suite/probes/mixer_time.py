@@ -16,8 +16,8 @@ import torch
 
 from models import ModelSpec
 from suite.probes.decode import decode_step
-from suite.probes.probe import Probe, Said, measurement, seconds
-from suite.schema import Measurement, Status, Trial
+from suite.probes.probe import Probe, Said, measurement
+from suite.schema import Measurement, Status, Trial, metric_spec
 from suite.timing.clock import clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
@@ -43,7 +43,7 @@ class MixerTime(Probe):
     grain = "comparison"
     is_swept = True
     depends_on = frozenset({"batch", "precision", "threads"})
-    specs = seconds(FORWARD, MAIN, DECODE)  # controls are not of the variants
+    specs = tuple(map(metric_spec, (FORWARD, MAIN, DECODE)))  # controls are not of the variants
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits

@@ -144,11 +144,6 @@ def task_metric(task: type[Task], at: str = "") -> MetricSpec:
     return MetricSpec(name=metric.name, unit=metric.unit, better=better, at=at)
 
 
-def seconds(*metrics: str) -> tuple[MetricSpec, ...]:
-    """Times of these names, of which less is better."""
-    return tuple(MetricSpec(name=metric, unit="s", better="lower") for metric in metrics)
-
-
 def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measurement:
     """A number of the metric, or none.
 
