@@ -34,7 +34,6 @@ from reports.results.reading import Coverage
 from reports.results.series import Series, all_series, compared
 from reports.tables.beside_published import beside_published_exhibit
 from reports.tables.comparison import (
-    TRAINING_SPEED,
     comparison_table,
     primary,
     whole_coverage,
@@ -49,27 +48,13 @@ from suite.schema import (
     Provenance,
     SpecimenKind,
     Status,
+    metric_sentence,
 )
 
 SCALES = ("smoke", "quick", "standard", "paper")
 MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
 MAX_UNRANKED = 40  # variants of a table in the order of the ablation
 MOST_BEST = 8  # of more variants, those that the page shows unfolded
-_METRICS = {
-    "bits_per_character": "how many bits the model needs, on average, to tell the next character "
-    "of text that it was not trained on",
-    "accuracy": "the share of examples, none of them trained on, that the model answers rightly",
-    "recall_at_1": "how often the right candidate, and no wrong one, has the largest logit",
-    "exact_match": "the share of examples, none of them trained on, of which every symbol is right",
-    "bleu": "how many of the sequences of one to four words are right, from 0 to 100",
-    "chrf": "how many of the sequences of one to six characters are right, from 0 to 100",
-    "mean_squared_error": "how far the model's number lies from the true one, squared, on average",
-    "perplexity": "between how many equally likely tokens the model, in effect, still hesitates",
-    "tokens_per_second": "how many tokens are trained on in a second",
-    TRAINING_SPEED: "how many tokens the whole model is trained on in a second",
-    "scaling_efficiency": "the speed with several workers, as a share of as many times the speed "
-    "of one",
-}
 _READING = (
     "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
     "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
@@ -232,7 +217,7 @@ def _recipes_in_words(about: About) -> Iterator[str]:
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:
     """What is measured and which direction is good, as a sentence."""
-    meaning = _METRICS.get(metric, "" if unit == "1" else f"in {unit}")
+    meaning = metric_sentence(metric) or ("" if unit == "1" else f"in {unit}")
     said = f"{capitalized(readable(metric))}{f': {meaning}' if meaning else ''}"
     return f"{said}." if better == "none" else f"{said}; {better} is better."
 

@@ -8,7 +8,6 @@ the score of its task only.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from suite.schema import (
     About,
     Better,
     Status,
+    metric_bounds,
 )
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
@@ -46,11 +46,6 @@ def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
     return tuple(r for r in series.of(variant) if r.has_number) if series.unit == "s" else ()
 
 
-# Shares, by the last words of their names: what they are of, as validation data, comes before.
-_SHARE = re.compile(
-    r"(.*_)?(accuracy|exact_match|recall_at_\d+|pictures_right|objects_drawn|rouge_l|unfinished|"
-    r"localisation|pointing|alignment_error|attention_entropy)"
-)
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
 _Place = tuple[str, str, str, str]  # task, probe, environment, coordinate
 _Readings = Mapping[str, tuple[Reading, ...]]
@@ -155,7 +150,7 @@ class Series:
 
 def is_share(metric: str, unit: str) -> bool:
     """Return True if numbers of a metric cannot lie outside 0 to 1."""
-    return unit == "1" and bool(_SHARE.fullmatch(metric))
+    return unit == "1" and metric_bounds(metric) == (0.0, 1.0)
 
 
 def is_bound(unit: str, metric: str = "") -> bool:

@@ -19,7 +19,6 @@ from reports.results.reading import NOISY_MEANING, Coverage, Reading, coverage, 
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
-    STATE_BYTES,
     Series,
     beside_scores,
     floors_of,
@@ -37,7 +36,7 @@ from reports.stats.intervals import (
     paired_differences,
     paired_ratio,
 )
-from suite.schema import CONTROLS, About, Better, Status
+from suite.schema import CONTROLS, About, Better, Status, metric_title
 
 PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
@@ -171,22 +170,6 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
 
 TRAINING_SPEED = "training_tokens_per_second"
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
-_TITLES = {
-    "num_parameters": "parameters",
-    "forward_flops": "forward FLOPs per sequence",
-    "forward_seconds": "forward",
-    "forward_backward_seconds": "forward and backward",
-    "training_step_seconds": "training step",
-    "decode_token_seconds": "decoding a token",
-    TRAINING_SPEED: "trained tokens",
-    "prefill_tokens_per_second": "prefilled tokens",
-    "decode_tokens_per_second": "decoded tokens",
-    "decode_state_bytes": "state of a decoder",
-    "training_share_of_matrix_peak": "training, of the matrix peak",
-    "decode_share_of_copy_peak": "decoding, of the copy peak",
-    STATE_BYTES: "state between tokens",
-    "peak_memory_bytes": "peak memory of a training step",
-}
 
 
 def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[Column]:
@@ -283,7 +266,7 @@ def _column(
 ) -> Column:
     return Column(
         key="_".join(filter(None, (series.metric, series.at, series.environment_id))),
-        title=_TITLES.get(series.metric) or readable(series.metric),
+        title=metric_title(series.metric) or readable(series.metric),
         measured_unit=series.unit,
         unit=written.unit,
         arrow=ARROWS[series.better],

@@ -1,6 +1,6 @@
 """Fill a probe's cells with trials: one a seed, a variant or a task, or one for all variants.
 
-The grain of the probe decides; everything else is the same for all.
+The grain of the probe decides how many trials there are, and `Probe.depends_on` what is in them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from models import ModelSpec, architecture_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
-from suite.planning.resolve import Subject, as_trained
+from suite.planning.resolve import as_trained
 from suite.planning.versions import architecture_version, mixer_version
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
@@ -24,7 +24,6 @@ from suite.schema import (
     Cell,
     MetricSpec,
     Parallel,
-    Precision,
     Trial,
 )
 from suite.tasks.registry import task_class
@@ -32,8 +31,12 @@ from suite.tasks.task import Task
 from suite.training import loop as training
 from suite.training.engines import sharded
 
-Table = Mapping[str, Subject | Impossible]
+# Label -> what the variant comes to on a task: a trial of no probe yet, with all that any of them
+# may depend on; or why that cannot be.
+Table = Mapping[str, Trial | Impossible]
 Filled = Iterator[tuple[Cell, Trial | None]]
+# Fields of a trial that are of a training: one that looks at a trained model has none of them.
+_OF_A_TRAINING = frozenset({"training", "search", "parallel"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,165 +56,127 @@ class ComparisonGroup:
     table: Table
 
     @property
-    def possible(self) -> Subject:
-        """The first possible variant; impossible ones are shown where it is."""
-        return next(s for s in self.table.values() if isinstance(s, Subject))
+    def possible(self) -> dict[str, Trial]:
+        """Return the variants that can run, the baseline first if it can."""
+        found = {k: v for k, v in self.table.items() if not isinstance(v, Impossible)}
+        return {label: found[label] for label in sorted(found, key=lambda k: k != self.baseline)}
 
 
 def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled:
-    """Each cell of the probe in the group, with its trial; None where it is impossible."""
+    """Yield each cell of the probe in the group with its trial; None if it is impossible."""
     maker = _CellMaker(probe, group)
     if probe.grain == "task":
         yield from _of_tasks(maker)
         return
     seeds = 1 if probe.grain == "variant" else num_seeds
-    table = {label: _measurable(probe, subject) for label, subject in group.table.items()}
+    table = {label: _measurable(probe, found) for label, found in group.table.items()}
     if probe.grain == "comparison":
         yield from _compared(maker, table, seeds)
         return
-    for label, subject in table.items():
+    for label, found in table.items():
         for seed in range(seeds):
-            if isinstance(subject, Impossible):
-                yield maker.skipped(label, seed, str(subject)), None
+            if isinstance(found, Impossible):
+                yield maker.skipped(label, seed, str(found)), None
             else:
-                trial = trial_of(probe, (subject,), seed)
+                trial = trial_of(probe, (found,), seed)
                 yield maker.cell(trial, label, 0), trial
 
 
 def search_cells(group: ComparisonGroup) -> Filled:
-    """A cell for each variant whose learning rate is searched for, with the search."""
-    table = {
-        label: subject.search
-        for label, subject in group.table.items()
-        if isinstance(subject, Subject) and subject.search
+    """Yield a cell for each variant whose learning rate is searched for, with the search."""
+    searches = {
+        label: found.search
+        for label, found in group.table.items()
+        if isinstance(found, Trial) and found.search
     }
-    return filled_cells(probe_named(LEARNING_RATE), replace(group, table=table), 1)
+    return filled_cells(probe_named(LEARNING_RATE), replace(group, table=searches), 1)
 
 
 def _of_tasks(maker: _CellMaker) -> Filled:
-    """One trial a task, as the baseline has its data; where the task is an axis, one for each."""
-    subjects = [s for s in maker.group.table.values() if isinstance(s, Subject)]
-    subjects.sort(key=lambda subject: subject is not maker.group.table.get(maker.group.baseline))
-    of_task: dict[str, Subject] = {}
-    for subject in subjects:
-        of_task.setdefault(_task_name(subject), subject)
-    for subject in of_task.values():
-        assert subject.task is not None, "a sweep of mixers alone has no task"
-        trial = _trial_of_task(maker.probe, subject.task, subject)
-        for index, label in enumerate(maker.probe.labels(subject.task)):
+    """One trial a task, on the baseline's data; where the task is an axis, one for each value."""
+    of_task: dict[str, Trial] = {}
+    for found in maker.group.possible.values():
+        of_task.setdefault(found.task, found)
+    for task, found in of_task.items():
+        trial = trial_of(maker.probe, (found,), 0)
+        for index, label in enumerate(maker.probe.labels(task_class(task))):
             yield maker.cell(trial, label, index), trial
 
 
-def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
-    if isinstance(subject, Impossible):
-        return subject
-    reason = probe.why_not_on(subject.task) if subject.task else ""
-    reason = reason or probe.why_not(subject.model, subject.parallel)
-    if not reason and (probe.trains or probe.reads_trained) and not probe.may_start:
-        if subject.start is not None:
+def _measurable(probe: Probe, found: Trial | Impossible) -> Trial | Impossible:
+    if isinstance(found, Impossible):
+        return found
+    reason = "" if found.task == MIXER_ALONE else probe.why_not_on(task_class(found.task))
+    reason = reason or probe.why_not(found.subjects[0], found.parallel)
+    is_of_trained = not probe.depends_on.isdisjoint(("training", "trained"))
+    if not reason and is_of_trained and "start" not in probe.depends_on:
+        if found.start is not None:
             reason = f"{probe.name} measures what was drawn, and this starts from other weights"
-        elif subject.teacher is not None:
+        elif found.teacher is not None:
             reason = f"{probe.name} has no teacher, and this learns from one"
-    return Impossible(reason) if reason else subject
+    return Impossible(reason) if reason else found
 
 
 def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
     """Variants on the same data, at the same length, batch and precision, take turns in a trial."""
     for process in range(num_processes):
-        together: dict[tuple[int, int, str, str], dict[str, Subject]] = {}
-        for label, subject in table.items():
-            if isinstance(subject, Impossible):
-                yield maker.skipped(label, process, str(subject)), None
+        together: dict[tuple[int, int, str, str], dict[str, Trial]] = {}
+        for label, found in table.items():
+            if isinstance(found, Impossible):
+                yield maker.skipped(label, process, str(found)), None
             else:
-                precision = _precision(maker.probe, subject)
-                footing = (subject.length, subject.batch, _task_name(subject), precision)
-                together.setdefault(footing, {})[label] = subject
-        for subjects in together.values():
-            trial = trial_of(maker.probe, _baseline_first(subjects, maker.group.baseline), process)
-            places = {model.spelling: index for index, model in enumerate(trial.subjects)}
-            for label, subject in subjects.items():
-                yield maker.cell(trial, label, places[subject.model.spelling]), trial
+                precision = found.precision if "precision" in maker.probe.depends_on else ""
+                footing = (found.length, found.batch, found.task, precision)
+                together.setdefault(footing, {})[label] = found
+        for variants in together.values():
+            trial = trial_of(maker.probe, _baseline_first(variants, maker.group.baseline), process)
+            indices = {model.spelling: index for index, model in enumerate(trial.subjects)}
+            for label, found in variants.items():
+                yield maker.cell(trial, label, indices[found.subjects[0].spelling]), trial
 
 
-def _baseline_first(subjects: Mapping[str, Subject], baseline: str) -> tuple[Subject, ...]:
-    """Each model once, the others in an order that the ablation's has no part in: the id must not.
+def _baseline_first(variants: Mapping[str, Trial], baseline: str) -> tuple[Trial, ...]:
+    """Each model once, the others sorted: the trial's id must not depend on the ablation's order.
 
     An instrument puts its controls beside the first.
     """
-    first = [subjects[baseline]] if baseline in subjects else []
-    rest = sorted(subjects.values(), key=lambda subject: subject.model.spelling)
-    return tuple({subject.model.spelling: subject for subject in (*first, *rest)}.values())
+    first = [variants[baseline]] if baseline in variants else []
+    rest = sorted(variants.values(), key=lambda found: found.subjects[0].spelling)
+    return tuple({found.subjects[0].spelling: found for found in (*first, *rest)}.values())
 
 
-def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
-    """The trial that measures these subjects: only what moves the number is in it."""
-    first = subjects[0]
-    models = tuple(subject.model for subject in subjects)
-    reads = probe.reads_trained or (probe.name == QUALITY and first != as_trained(first))
-    trains = probe.trains and not reads
-    parallel = first.parallel if probe.is_spread and not reads else None
+def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
+    """Return the trial that measures these variants: it has only what the number depends on."""
+    first = variants[0]
+    models = tuple(each.subjects[0] for each in variants) if probe.grain != "task" else ()
+    is_read_otherwise = probe.name == QUALITY and first != as_trained(first)
+    reads = "trained" in probe.depends_on or is_read_otherwise
+    needed = probe.depends_on - _OF_A_TRAINING if reads else probe.depends_on
+    values = {name: getattr(first, name) for name in needed}
+    if values.get("beam") == GREEDY:
+        values["length_penalty"] = USUAL_PENALTY  # it moves nothing: all penalties share a trial
+    if values.get("search"):
+        values["search"] = trial_of(probe_named(LEARNING_RATE), (values["search"],), 0)
+    for name in {"start", "teacher"} & values.keys():
+        values[name] = _parent(values[name], seed)
+    if reads:
+        values["trained"] = _parent(first, seed)
+    fixed = {"batch": 1, "training": None}
     return Trial(
         probe=probe.name,
-        task=_task_name(first),
-        task_digest=first.task.source.digest if first.task else "",
+        task=first.task,
+        task_digest=first.task_digest,
         length=first.length,
-        batch=first.batch if probe.is_batched else 1,
         subjects=models,
-        training=first.training if trains else None,
         seed=seed,
-        versions=_versions(probe, first.task, models, parallel),
-        parallel=parallel,
-        test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
-        decoding=first.decoding if probe.is_at_decoding else (),
-        beam=first.beam if probe.is_at_beam else GREEDY,
-        length_penalty=_penalty(probe, first),
-        search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
-        if trains and first.search
-        else None,
-        threads=first.threads if probe.is_at_loads else None,
-        start=_parent(first.start, seed) if probe.may_start else None,
-        teacher=_parent(first.teacher, seed) if probe.may_start else None,
-        trained=_parent(first, seed) if reads else None,
-        num_training_examples=first.num_training_examples if trains or reads else None,
-        precision=_precision(probe, first),
+        versions=_versions(probe, first.task, models, values.get("parallel")),
+        **{**fixed, **values},
     )
 
 
-def _precision(probe: Probe, subject: Subject) -> Precision:
-    """Of what is measured without a training; with DeepSpeed it is in `Parallel`."""
-    is_its_own = probe.is_at_precision and subject.parallel is None
-    return subject.precision if is_its_own else "float32"
-
-
-def _penalty(probe: Probe, subject: Subject) -> float:
-    """Of a greedy search it moves nothing: then all penalties share a trial."""
-    counts = probe.is_at_beam and subject.beam != GREEDY
-    return subject.length_penalty if counts else USUAL_PENALTY
-
-
-def _parent(subject: Subject | None, seed: int) -> Trial | None:
+def _parent(variant: Trial | None, seed: int) -> Trial | None:
     """The trial that trains what another one uses or looks at, with the same seed."""
-    return trial_of(probe_named(QUALITY), (as_trained(subject),), seed) if subject else None
-
-
-def _trial_of_task(probe: Probe, task: type[Task], subject: Subject) -> Trial:
-    """One without subjects: no model, no training and no seed move its numbers."""
-    return Trial(
-        probe=probe.name,
-        task=task.name,
-        task_digest=task.source.digest,
-        length=subject.length,
-        batch=1,
-        subjects=(),
-        training=None,
-        seed=0,
-        versions=_versions(probe, task, (), None),
-        num_training_examples=subject.num_training_examples,
-    )
-
-
-def _task_name(subject: Subject) -> str:
-    return subject.task.name if subject.task else MIXER_ALONE
+    return trial_of(probe_named(QUALITY), (as_trained(variant),), seed) if variant else None
 
 
 @dataclass(frozen=True)
@@ -222,7 +187,7 @@ class _CellMaker:
     group: ComparisonGroup
 
     def cell(self, trial: Trial, label: str, subject: int) -> Cell:
-        """One that the trial fills."""
+        """Return the cell that the trial fills."""
         return Cell(
             variant=label,
             task=trial.task,
@@ -235,36 +200,40 @@ class _CellMaker:
         )
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
-        """One that cannot run; the table has it at the length of the variants that can."""
-        said = [self.probe.name, self.group.task, label, seed, reason]
+        """Return a cell that cannot run, at the length of the first variant that can."""
+        content = [self.probe.name, self.group.task, label, seed, reason]
+        first = next(found for found in self.group.table.values() if isinstance(found, Trial))
         return Cell(
             variant=label,
             task=self.group.task,
             seed=seed,
             probe=self.probe.name,
-            trial_id=content_hash([*said, *filter(None, [self.group.at])]),
+            trial_id=content_hash([*content, *filter(None, [self.group.at])]),
             at=self.group.at,
-            metrics=self._metrics(self.group.task, self.group.possible),
+            metrics=self._metrics(self.group.task, first),
             reason=reason,
         )
 
-    def _metrics(self, task: str, measured: Trial | Subject) -> tuple[MetricSpec, ...]:
-        """Of the probe; at further coordinates the whole ones, and not what has parts."""
-        kind = None if task == MIXER_ALONE else task_class(task)
-        found = self.probe.metrics(kind, measured.length)
-        whole = [m for m in found if m.at in ("", at_length(measured.length))]
-        further = self.probe.further_coordinates(measured)
+    def _metrics(self, task: str, trial: Trial) -> tuple[MetricSpec, ...]:
+        """Those of the probe; at further coordinates only what is measured of the whole task."""
+        found = self.probe.metrics(_class_of(task), trial.length)
+        whole = [m for m in found if m.at in ("", at_length(trial.length))]
+        further = self.probe.further_coordinates(trial)
         return (
             *(replace(m, at=self.group.at or m.at) for m in found),
             *(replace(m, at=at) for at in further for m in whole),
         )
 
 
+def _class_of(task: str) -> type[Task] | None:
+    return None if task == MIXER_ALONE else task_class(task)
+
+
 def _versions(
-    probe: Probe, task: type[Task] | None, models: tuple[ModelSpec, ...], parallel: Parallel | None
+    probe: Probe, task_name: str, models: tuple[ModelSpec, ...], parallel: Parallel | None
 ) -> dict[str, int | str]:
     versions: dict[str, int | str] = {f"probe {probe.name}": probe.version}
-    if task is not None:
+    if task := _class_of(task_name):
         versions[f"task {task.name}"] = task.version
         versions |= probe.definitions(task)
     for model in models:
@@ -274,7 +243,7 @@ def _versions(
             versions[f"mixer {mixer}"] = mixer_version(mixer)
         if model.position:
             versions[f"position {model.position}"] = position_class(model.position).version
-    if probe.trains:
+    if "training" in probe.depends_on:
         versions["training"] = training.VERSION
     if parallel is not None:
         versions["engine sharded"] = sharded.VERSION

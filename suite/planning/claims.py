@@ -116,7 +116,8 @@ def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
 def _refuse_check_of_what_varies(claim: Claim, cells: Sequence[Cell]) -> None:
     """Nothing that is trained or timed holds by construction."""
     units = {m.unit for cell in cells for m in cell.metrics if m.name == claim.metric}
-    if claim.is_check and ("s" in units or any(probe(cell.probe).trains for cell in cells)):
+    is_trained = any("training" in probe(cell.probe).depends_on for cell in cells)
+    if claim.is_check and ("s" in units or is_trained):
         raise SpecError(
             f"the claim: is_check=True is for what holds by construction, as bytes and FLOPs do; "
             f"{claim.metric} is {'timed' if 's' in units else 'of trained models'}."

@@ -60,7 +60,7 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         is_long = not _SHORT_FLOORS.issuperset(task_class(trial.task).floors)
         return _SECONDS_OF_LONG_FLOORS if is_long else _SECONDS_OF_FLOORS
     if trial.training is None and trial.parallel is None and not trial.is_timing:
-        if probe_named(trial.probe).is_at_beam:
+        if "beam" in probe_named(trial.probe).depends_on:
             return _SECONDS_OF_A_LOOK + _seconds_of_writing(trial, resources, gpu)
         return _SECONDS_OF_A_LOOK if trial.trained else _SECONDS_AT_LEAST
     per_step = _seconds_of_a_step(trial, resources, gpu)

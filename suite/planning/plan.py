@@ -24,7 +24,7 @@ from suite.planning.knobs import (
 from suite.planning.loaded_source import forget_changed
 from suite.planning.loader import LoadedAblation, find, find_all, of_value
 from suite.planning.overrides import Setting, as_options, edited, parsed
-from suite.planning.resolve import Subject, mixer_subject_of, subject_of
+from suite.planning.resolve import mixer_at, variant_on
 from suite.planning.same_values import with_distinct_values
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
 from suite.planning.versions import forget_versions
@@ -137,7 +137,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {
-        task: _table(variants, partial(subject_of, baseline, task_name=task))
+        task: _table(variants, partial(variant_on, baseline, task_name=task))
         for task in entry.ablation.tasks
     }
     groups = _Groups(baseline, reference, variants, tables)
@@ -230,8 +230,8 @@ def _refuse_too_many(
         )
 
 
-def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -> Table:
-    found: dict[str, Subject | Impossible] = {}
+def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Trial]) -> Table:
+    found: dict[str, Trial | Impossible] = {}
     for variant in variants:
         try:
             found[variant.label] = resolve(variant)
@@ -294,7 +294,7 @@ class _Groups:
                 yield ComparisonGroup(task=task, baseline=self.reference.label, table=table)
             return
         for place, group in self.of_mixers:
-            if place.is_load and not probe.is_at_loads:
+            if place.is_load and "threads" not in probe.depends_on:
                 continue
             if probe.measures_at(
                 place.changes["length"], is_along_lengths="dim" not in place.changes
@@ -302,7 +302,7 @@ class _Groups:
                 yield group
 
     def _alone(self, coordinate: Coordinate) -> Table:
-        resolve = partial(mixer_subject_of, self.baseline, coordinate=coordinate)
+        resolve = partial(mixer_at, self.baseline, coordinate=coordinate)
         table = _table(self.variants, resolve)
         if all(isinstance(subject, Impossible) for subject in table.values()):
             reason = next(iter(table.values()))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -48,40 +47,18 @@ from suite.planning.training_examination import why_rows_mixed, why_unsaved, why
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.planning.versions import own_versions
 from suite.probes.probe import probe
-from suite.schema import GREEDY, USUAL_PENALTY, Parallel, Precision, Training
+from suite.schema import MIXER_ALONE, Parallel, Training, Trial
 from suite.spec import SMOKE, TUNED, Model, Scale, SpecError
 from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task, TaskError
 
-_ALONE = "mixer_alone"
 
+def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
+    """Return the variant on the task as a trial of no probe yet, with every value filled in.
 
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """What a variant comes to on one task; where the mixer stands alone, no task, no training."""
-
-    task: type[Task] | None
-    model: ModelSpec
-    training: Training | None
-    length: int
-    batch: int
-    parallel: Parallel | None
-    test_lengths: tuple[int, ...] = ()
-    start: Subject | None = None  # whose final weights its training starts from
-    teacher: Subject | None = None  # whose final model it learns from
-    search: Subject | None = None  # the trainings that find its learning rate
-    decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
-    beam: int = GREEDY  # likewise, and so is the next one
-    length_penalty: float = USUAL_PENALTY
-    threads: int | None = None  # likewise
-    precision: Precision = "float32"  # of what is measured of it without a training
-    num_training_examples: int | None = None  # as in `Trial`
-
-
-def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
-    """The variant on the task, every value filled in.
+    It has no seed and no versions; `suite.planning.cells` makes trials of probes from it.
 
     Raises:
         SpecError: for what is misspelt or mistyped.
@@ -100,18 +77,23 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     if reason := _why_whole_own(spec, scale, task.asks_for):
         raise Impossible(reason)
     training = _training(_at_own_rate(scale, baseline.scale), task, name)
-    found = Subject(
-        task=task,
-        model=spec,
+    parallel = _parallel(scale)
+    found = Trial(
+        probe="",
+        task=task.name,
+        task_digest=task.source.digest,
+        subjects=(spec,),
         training=training,
         length=length,
         batch=scale.batch,
-        parallel=_parallel(scale),
+        seed=0,
+        versions={},
+        parallel=parallel,
         test_lengths=test_lengths,
         start=_start(baseline, variant, scale),
         teacher=_teacher(baseline, variant, scale, task),
         decoding=_decoding(scale),
-        precision=scale.precision,
+        precision="float32" if parallel else scale.precision,  # with DeepSpeed `Parallel` has it
         **_writing(baseline, scale),
         num_training_examples=_num_training_examples(task, scale),
     )
@@ -127,13 +109,13 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     return dataclasses.replace(found, search=search)
 
 
-def as_trained(subject: Subject) -> Subject:
-    """The same without knobs that count in reading alone: what differs in them trains once."""
-    model = subject.model
+def as_trained(variant: Trial) -> Trial:
+    """Return it without knobs that count in reading alone: what differs in them trains once."""
+    (model,) = variant.subjects
     if not model.mixer:
-        return subject
+        return variant
     knobs = knobs_in_training(model.mixer, model.knobs)
-    return dataclasses.replace(subject, model=dataclasses.replace(model, knobs=knobs))
+    return dataclasses.replace(variant, subjects=(dataclasses.replace(model, knobs=knobs),))
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
@@ -173,12 +155,12 @@ def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
 
 def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
     """How a trained model writes; where no probe asks nothing, so that the axis is refused."""
-    if not any(probe(name).is_at_beam for name in baseline.ablation.probes):
+    if not any("beam" in probe(name).depends_on for name in baseline.ablation.probes):
         return {}
     return {"beam": scale.beam, "length_penalty": float(scale.length_penalty)}
 
 
-def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
+def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Trial | None:
     """The same model on the task on which it is trained first.
 
     Where its architecture cannot serve that task, one whose parts have the same names, or the
@@ -193,7 +175,7 @@ def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None
     knobs = knob_names(load_architecture(model.architecture or task.architecture))
     knobs |= knobs_of(model.mixer) if model.mixer else set()
     try:
-        return subject_of(*pretraining_of(baseline, variant, scale, knobs, instead), task.name)
+        return variant_on(*pretraining_of(baseline, variant, scale, knobs, instead), task.name)
     except Impossible as reason:
         raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
 
@@ -210,9 +192,7 @@ def _instead(model: Model, task: type[Task], interface: Interface) -> Model | No
     return Model(task.architecture).model_copy(update={"knobs": model.knobs})
 
 
-def _teacher(
-    baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]
-) -> Subject | None:
+def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]) -> Trial | None:
     """The model that the variant learns from, on the same task."""
     if scale.distillation == NO_DISTILLATION:
         return None
@@ -223,7 +203,7 @@ def _teacher(
     if task.asks_for in {"number", "choice"}:
         raise Impossible(f"{asked} is for classes, and {task.name} asks for a {task.asks_for}")
     try:
-        found = subject_of(*teaching_of(baseline, variant, scale, model), task.name)
+        found = variant_on(*teaching_of(baseline, variant, scale, model), task.name)
     except Impossible as reason:
         raise Impossible(f"its teacher cannot be trained on {task.name}: {reason}") from None
     if found != as_trained(found):
@@ -231,8 +211,8 @@ def _teacher(
     return found
 
 
-def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
-    """The variant's mixer at the coordinate: one layer, and one sequence where it names no batch.
+def mixer_at(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Trial:
+    """Return the variant's mixer at the coordinate: one layer, and by default one sequence.
 
     Raises:
         SpecError: for what is misspelt or mistyped.
@@ -250,13 +230,16 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=dim)
     threads = coordinate.changes.get("threads")
     usual = baseline.scale.threads or baseline.scale.cpus
-    return Subject(
-        task=None,
-        model=_model_spec(_named(model, _ALONE), variant, scale, interface),
+    return Trial(
+        probe="",
+        task=MIXER_ALONE,
+        task_digest="",
+        subjects=(_model_spec(_named(model, MIXER_ALONE), variant, scale, interface),),
         training=None,
         length=scale.length,
         batch=coordinate.changes.get("batch", 1),
-        parallel=None,
+        seed=0,
+        versions={},
         threads=None if threads == usual else threads,
         precision=checked_precision(scale),
     )
@@ -441,7 +424,7 @@ def _position(name: str, architecture: str) -> str:
     """The position encoding; of a mixer alone only what acts inside it."""
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
-    return name if architecture != _ALONE or relative_position(name) else "none"
+    return name if architecture != MIXER_ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:

@@ -26,7 +26,7 @@ from models import ModelSpec
 from suite.errors import classified
 from suite.probes.probe import SpreadProbe, endless, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch
 from suite.training.checkpoint import Checkpointer
@@ -47,13 +47,13 @@ class DataParallel(SpreadProbe):
     name = "data_parallel"
     version = 2
     grain = "seed"
-    is_batched = True
+    depends_on = frozenset({"batch", "parallel"})
     is_at_length = True
     specs = (
-        MetricSpec(name="tokens_per_second", unit="1/s", better="higher"),
-        MetricSpec(name="peak_memory_bytes", unit="B", better="lower"),
-        MetricSpec(name="model_state_bytes", unit="B", better="lower"),
-        MetricSpec(name="scaling_efficiency", unit="1", better="higher"),
+        metric_spec("tokens_per_second"),
+        metric_spec("peak_memory_bytes"),
+        metric_spec("model_state_bytes"),
+        metric_spec("scaling_efficiency"),
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

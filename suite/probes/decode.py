@@ -44,8 +44,8 @@ from models import (
 from models.architectures.mixer_alone import CausalMixerAlone
 from models.decoding import Beams, map_state, reordered, tensors_of
 from models.interface import INPUTS
-from suite.probes.probe import Probe, Said, at_length, measurement, rate_of, seconds, share_of
-from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
+from suite.probes.probe import Probe, Said, at_length, measurement, rate_of, share_of
+from suite.schema import Measurement, Parallel, Status, Trial, metric_spec
 from suite.tasks.registry import task_class
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import TimingComparison
@@ -54,9 +54,9 @@ from suite.timing.peaks import are_wanted, peaks
 from suite.training.recipes import autocast_of
 
 METRIC = "decode_token_seconds"
-_RATE = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
-_SHARE = MetricSpec(name="decode_share_of_copy_peak", unit="% of peak", better="higher")
-_STATE = MetricSpec(name="decode_state_bytes", unit="B", better="lower")
+_RATE = metric_spec("decode_tokens_per_second")
+_SHARE = metric_spec("decode_share_of_copy_peak")
+_STATE = metric_spec("decode_state_bytes")
 
 
 class Decode(Probe):
@@ -66,9 +66,8 @@ class Decode(Probe):
     version = 2
     grain = "comparison"
     is_at_length = True
-    is_at_decoding = True
-    is_at_precision = True
-    specs = (*seconds(METRIC), _RATE, _STATE)
+    depends_on = frozenset({"decoding", "precision"})
+    specs = (metric_spec(METRIC), _RATE, _STATE)
     why_no_workers = "decode times one process, without DeepSpeed"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

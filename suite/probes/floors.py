@@ -20,6 +20,7 @@ class Floors(Probe):
     name = FLOORS
     version = 1
     grain = "task"
+    depends_on = frozenset({"num_training_examples"})
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own."""

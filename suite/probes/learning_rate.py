@@ -20,8 +20,17 @@ from dataclasses import replace
 
 from suite.errors import CheckpointError, Diverged
 from suite.events import TrialRemark
-from suite.probes.probe import Probe, Said, measurement, started, task_metric
-from suite.schema import LEARNING_RATE, Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
+from suite.schema import (
+    LEARNING_RATE,
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Status,
+    Trial,
+    metric_spec,
+)
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training.checkpoint import UNFINISHED, Checkpointer
@@ -40,13 +49,11 @@ class LearningRate(Probe):
     name = LEARNING_RATE
     version = 1
     grain = "variant"
-    trains = True
-    is_batched = True
-    may_start = True
+    depends_on = TRAINING
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The rate; the scores stand beside it at the coordinates that were tried."""
-        return (MetricSpec(name=LEARNING_RATE, unit="1", better="none"),)
+        return (metric_spec(LEARNING_RATE),)
 
     def why_not(self, model: object, parallel: Parallel | None) -> str:
         """It trains in one process what several workers train after it."""

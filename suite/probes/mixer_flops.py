@@ -29,12 +29,12 @@ from models.architectures.mixer_alone import MixerAlone
 from suite.probes.cost_formula import evaluate
 from suite.probes.model_counts import ForwardFlops
 from suite.probes.probe import measurement
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.schema import Measurement, Point, Trial, metric_spec
 
 _WITHIN = 0.01
-_FORMULA = MetricSpec(name="forward_flops", unit="FLOP", better="lower")
-_COUNTED = MetricSpec(name="counted_flops", unit="FLOP", better="none")
-_THEORY = MetricSpec(name="theory_operations", unit="1", better="none")
+_FORMULA = metric_spec("forward_flops")
+_COUNTED = metric_spec("counted_flops")
+_THEORY = metric_spec("theory_operations")
 
 
 class DisagreeingFlopsError(Exception):

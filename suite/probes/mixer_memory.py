@@ -28,7 +28,7 @@ from models.architectures.mixer_alone import MixerAlone
 from suite.errors import classified
 from suite.probes.probe import Probe, initial_model, measurement
 from suite.probes.tensor_bytes import growth_bytes
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
 from suite.training.recipes import at_precision
 
 _SHORT = 256  # tokens; so many are tried at once, whatever the mixer
@@ -36,9 +36,9 @@ _SHARE = 0.8  # of what is free
 _BACKWARD = 6  # times the formula: the most that was seen is 4.6, of the LSTM
 _GIB = 2**30
 
-_FORWARD = MetricSpec(name="forward_peak_bytes", unit="B", better="lower")
-_FORWARD_BACKWARD = MetricSpec(name="forward_backward_peak_bytes", unit="B", better="lower")
-_FORMULA = MetricSpec(name="forward_formula_bytes", unit="B", better="none")
+_FORWARD = metric_spec("forward_peak_bytes")
+_FORWARD_BACKWARD = metric_spec("forward_backward_peak_bytes")
+_FORMULA = metric_spec("forward_formula_bytes")
 
 
 class TooLargeError(Exception):
@@ -52,7 +52,7 @@ class MixerMemory(Probe):
     version = 1
     grain = "variant"
     is_swept = True
-    is_at_precision = True
+    depends_on = frozenset({"precision"})
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

@@ -16,8 +16,8 @@ import torch
 
 from models import ModelSpec
 from suite.probes.decode import decode_step
-from suite.probes.probe import Probe, Said, measurement, seconds
-from suite.schema import Measurement, Status, Trial
+from suite.probes.probe import Probe, Said, measurement
+from suite.schema import Measurement, Status, Trial, metric_spec
 from suite.timing.clock import clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
@@ -42,10 +42,8 @@ class MixerTime(Probe):
     version = 1
     grain = "comparison"
     is_swept = True
-    is_batched = True
-    is_at_precision = True
-    is_at_loads = True
-    specs = seconds(FORWARD, MAIN, DECODE)  # controls are not of the variants
+    depends_on = frozenset({"batch", "precision", "threads"})
+    specs = tuple(map(metric_spec, (FORWARD, MAIN, DECODE)))  # controls are not of the variants
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits

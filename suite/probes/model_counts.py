@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from models import ModelSpec, architecture_class, build_model, build_shapes, mixer_class
 from suite.probes.probe import Probe, lengths_of, measurement
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial, metric_spec
 from suite.training.engines.engine import num_trained
 
 
@@ -23,7 +23,7 @@ class Parameters(Probe):
     name = "parameters"
     version = 1
     grain = "variant"
-    specs = (MetricSpec(name="num_parameters", unit="1", better="none"),)
+    specs = (metric_spec("num_parameters"),)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Build the model and count."""
@@ -37,9 +37,7 @@ class ForwardFlops(Probe):
     version = 1
     grain = "variant"
     is_at_length = True
-    specs: ClassVar[tuple[MetricSpec, ...]] = (
-        MetricSpec(name="forward_flops", unit="FLOP", better="lower"),
-    )
+    specs: ClassVar[tuple[MetricSpec, ...]] = (metric_spec("forward_flops"),)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """A user's mixer or architecture may come without a formula."""
@@ -67,9 +65,7 @@ class StateBytes(Probe):
     version = 1
     grain = "variant"
     is_at_length = True
-    specs: ClassVar[tuple[MetricSpec, ...]] = (
-        MetricSpec(name="state_bytes", unit="B", better="lower"),
-    )
+    specs: ClassVar[tuple[MetricSpec, ...]] = (metric_spec("state_bytes"),)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """Only what reads token by token has a state; a user's own may come without a formula."""

@@ -34,7 +34,7 @@ from models.stack import build_mixer_of
 from suite.probes.cost_formula import evaluate
 from suite.probes.dependency_chain import longest_chain
 from suite.probes.probe import Probe, initial_model, measurement
-from suite.schema import Measurement, MetricSpec, Point, Status, Trial
+from suite.schema import Measurement, Point, Status, Trial, metric_spec
 
 LONGEST = 512  # tokens: growth shows long before
 _WIDTHS = (8, 16, 32, 64)
@@ -50,10 +50,10 @@ class PathLength(Probe):
     grain = "variant"
     is_swept = True
     specs = (
-        MetricSpec(name="sequential_operations", unit="1", better="lower"),
-        MetricSpec(name="maximum_path_length", unit="1", better="lower"),
-        MetricSpec(name="theory_sequential_operations", unit="1", better="none"),
-        MetricSpec(name="theory_maximum_path_length", unit="1", better="none"),
+        metric_spec("sequential_operations"),
+        metric_spec("maximum_path_length"),
+        metric_spec("theory_sequential_operations"),
+        metric_spec("theory_maximum_path_length"),
     )
 
     def measures_at(self, length: int, *, is_along_lengths: bool) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from models import ModelSpec
 from suite.probes.probe import Probe, endless, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
+from suite.schema import Measurement, Parallel, Point, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.training.engines.local import LocalEngine
 
@@ -23,10 +23,9 @@ class PeakMemory(Probe):
     name = "peak_memory"
     version = 1
     grain = "variant"
-    is_batched = True
-    is_at_precision = True
+    depends_on = frozenset({"batch", "precision"})
     is_at_length = True
-    specs = (MetricSpec(name="peak_memory_bytes", unit="B", better="lower"),)
+    specs = (metric_spec("peak_memory_bytes"),)
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

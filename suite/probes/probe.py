@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -41,24 +41,13 @@ from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
 from suite.training.weights import restore, take_over
 
+# Values of `Probe.depends_on`: of a probe that trains, and of one that looks at a trained model
+# whose start and teacher are part of its trials' ids.
+ORIGIN = frozenset({"start", "teacher"})
+TRAINING = ORIGIN | {"batch", "training", "search", "num_training_examples"}
+
 Said = Point | Measurement | Specimen | TrialRemark | TrainedState | Condition
 Grain = Literal["seed", "variant", "comparison", "task"]
-
-
-class Measured(Protocol):
-    """What a probe measures, as planning and trials have it; see `Trial`."""
-
-    @property
-    def length(self) -> int:
-        """Tokens."""
-
-    @property
-    def test_lengths(self) -> tuple[int, ...]:
-        """Of the trained model."""
-
-    @property
-    def decoding(self) -> tuple[tuple[int, int], ...]:
-        """Sequences at once, and beams."""
 
 
 def at_length(length: int, **others: int) -> str:
@@ -74,37 +63,21 @@ class Probe(ABC):
         grain: What one trial covers: a variant and a seed; a variant, whatever the seed; all
             variants of a task together, once per process, so that they can be interleaved; or a
             task alone, which has no subject: its rows are shown beside the variants.
-        trains: Whether the training settings move the number.
-        reads_trained: Whether it looks at the model that `quality` has trained, with that seed.
-        is_batched: Whether the batch size moves the number.
-        is_at_precision: Whether it measures at the recipe's precision, although it trains nothing.
-        is_spread: Whether a trial runs on several workers where the ablation asks for them.
+        depends_on: The fields of `Trial` that the number depends on. A trial leaves out all others;
+            those that every trial has (task, length, model, seed) need no name here. ``threads``
+            stands for the scale's `batches` and `thread_counts`, along which a sweep goes.
         is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
             meets no task, and the coordinate stands in the cells, not in its metrics.
         specs: What it measures, where that depends on no task; see `metrics`.
         is_at_length: Whether the coordinate of these is the length of the trial.
         why_no_workers: Why it measures no trial of several workers; empty where it may.
-        may_start: Whether its training may start from another trial's weights, or learn from them.
-        is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too.
-        is_at_decoding: Whether it measures with the scale's `decode_batches` and `beams` too.
-        is_at_beam: Whether it lets a model write with the scale's `beam` and `length_penalty`.
-        is_at_loads: Whether a sweep has the scale's `batches` and `thread_counts` too.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     grain: ClassVar[Grain]
-    trains: ClassVar[bool] = False
-    reads_trained: ClassVar[bool] = False
-    is_batched: ClassVar[bool] = False
-    is_at_precision: ClassVar[bool] = False
-    is_spread: ClassVar[bool] = False
+    depends_on: ClassVar[frozenset[str]] = frozenset()
     is_swept: ClassVar[bool] = False
-    may_start: ClassVar[bool] = False
-    is_tested_at_lengths: ClassVar[bool] = False
-    is_at_decoding: ClassVar[bool] = False
-    is_at_beam: ClassVar[bool] = False
-    is_at_loads: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
     why_no_workers: ClassVar[str] = ""
@@ -119,13 +92,13 @@ class Probe(ABC):
         at = at_length(length) if self.is_at_length else ""
         return tuple(replace(spec, at=at) for spec in self.specs)
 
-    def further_coordinates(self, measured: Measured) -> tuple[str, ...]:
+    def further_coordinates(self, trial: Trial) -> tuple[str, ...]:
         """Where each whole metric stands besides: one of no coordinate, or of the length alone."""
-        lengths = measured.test_lengths if self.is_tested_at_lengths else ()
-        searches = measured.decoding if self.is_at_decoding else ()
+        lengths = trial.test_lengths if "test_lengths" in self.depends_on else ()
+        searches = trial.decoding if "decoding" in self.depends_on else ()
         return (
             *(at_length(length) for length in lengths),
-            *(at_length(measured.length, batch=batch, beam=beam) for batch, beam in searches),
+            *(at_length(trial.length, batch=batch, beam=beam) for batch, beam in searches),
         )
 
     def labels(self, task: type[Task]) -> tuple[str, ...]:
@@ -171,11 +144,6 @@ def task_metric(task: type[Task], at: str = "") -> MetricSpec:
     return MetricSpec(name=metric.name, unit=metric.unit, better=better, at=at)
 
 
-def seconds(*metrics: str) -> tuple[MetricSpec, ...]:
-    """Times of these names, of which less is better."""
-    return tuple(MetricSpec(name=metric, unit="s", better="lower") for metric in metrics)
-
-
 def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measurement:
     """A number of the metric, or none.
 
@@ -217,9 +185,7 @@ def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -
 
 
 class SpreadProbe(Probe):
-    """A probe whose trials may be spread; those that are not take `measure`."""
-
-    is_spread: ClassVar[bool] = True
+    """A probe whose trials may run on several workers; those of one process take `measure`."""
 
     @abstractmethod
     def measure_on_workers(
@@ -236,8 +202,7 @@ class TrainedModelProbe(Probe):
     """A probe that looks at the model that `quality` has trained; a subclass measures it."""
 
     grain: ClassVar[Grain] = "seed"
-    reads_trained: ClassVar[bool] = True
-    is_batched: ClassVar[bool] = True
+    depends_on: ClassVar[frozenset[str]] = frozenset({"batch", "trained", "num_training_examples"})
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Refused without the folder of checkpoints, which has the trained model."""

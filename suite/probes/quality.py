@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from suite.errors import Diverged
 from suite.probes.probe import (
+    TRAINING,
     Said,
     SpreadProbe,
     exercise,
@@ -38,10 +39,7 @@ class Quality(SpreadProbe):
     name = "quality"
     version = 1
     grain = "seed"
-    trains = True
-    is_batched = True
-    may_start = True
-    is_tested_at_lengths = True
+    depends_on = TRAINING | {"parallel", "test_lengths"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, on the test split, in each of the task's parts; then others."""

@@ -17,7 +17,7 @@ import torch
 
 from models import ModelSpec, architecture_class
 from suite.probes.probe import (
-    Measured,
+    ORIGIN,
     Said,
     TrainedModelProbe,
     measurement,
@@ -38,8 +38,7 @@ class ScoreByPosition(TrainedModelProbe):
 
     name = "score_by_position"
     version = 1
-    may_start = True
-    is_tested_at_lengths = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN | {"test_lengths"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Over the whole window; at its bands as well."""
@@ -47,9 +46,9 @@ class ScoreByPosition(TrainedModelProbe):
         metric = task_metric(task)
         return (replace(metric, name=f"{metric.name}_by_position"),)
 
-    def further_coordinates(self, measured: Measured) -> tuple[str, ...]:
+    def further_coordinates(self, trial: Trial) -> tuple[str, ...]:
         """The bands of the longest window."""
-        return tuple(f"{AXIS}={first}" for first in bands(_longest(measured)))
+        return tuple(f"{AXIS}={first}" for first in bands(_longest(trial)))
 
     def why_not_on(self, task: type[Task]) -> str:
         """What is written freely stands at no position of the target."""
@@ -81,8 +80,8 @@ class ScoreByPosition(TrainedModelProbe):
             yield measurement(replace(spec, at=at), task.metric.over(found))
 
 
-def _longest(measured: Measured) -> int:
-    return max(measured.length, *measured.test_lengths, 0)
+def _longest(trial: Trial) -> int:
+    return max(trial.length, *trial.test_lengths, 0)
 
 
 def bands(length: int) -> list[int]:

@@ -43,7 +43,7 @@ from models.registry import mixer_pattern
 from models.reversible import activations_kept
 from suite.probes.probe import Said, TrainedModelProbe, initial_model, measurement, trained_model
 from suite.probes.specimens.samples import mixers_of
-from suite.schema import Measurement, MetricSpec, Parallel, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.training.checkpoint import Checkpointer
@@ -105,10 +105,10 @@ class Softmax(TrainedModelProbe):
     name = "softmax"
     version = 2
     specs = (
-        MetricSpec(name="initial_attention_entropy", unit="1", better="none"),
-        MetricSpec(name="initial_score_gradient", unit="1", better="higher"),
-        MetricSpec(name="trained_attention_entropy", unit="1", better="none"),
-        MetricSpec(name="trained_score_gradient", unit="1", better="higher"),
+        metric_spec("initial_attention_entropy"),
+        metric_spec("initial_score_gradient"),
+        metric_spec("trained_attention_entropy"),
+        metric_spec("trained_score_gradient"),
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

@@ -30,10 +30,9 @@ from suite.probes.probe import (
     lengths_of,
     measurement,
     rate_of,
-    seconds,
     share_of,
 )
-from suite.schema import Measurement, MetricSpec, Precision, Status, Trial
+from suite.schema import Measurement, Precision, Status, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import Clock, clock_of
@@ -45,10 +44,10 @@ from suite.training.engines.local import LocalEngine
 METRIC = "training_step_seconds"
 _FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"
 _RATES = {
-    METRIC: MetricSpec(name="training_tokens_per_second", unit="tokens/s", better="higher"),
-    _FORWARD: MetricSpec(name="prefill_tokens_per_second", unit="tokens/s", better="higher"),
+    METRIC: metric_spec("training_tokens_per_second"),
+    _FORWARD: metric_spec("prefill_tokens_per_second"),
 }
-_SHARE = MetricSpec(name="training_share_of_matrix_peak", unit="% of peak", better="higher")
+_SHARE = metric_spec("training_share_of_matrix_peak")
 _NUM_BATCHES = 8
 
 
@@ -58,11 +57,10 @@ class StepTime(Probe):
     name = "step_time"
     version = 2
     grain = "comparison"
-    is_batched = True
-    is_at_precision = True
+    depends_on = frozenset({"batch", "precision"})
     is_at_length = True
     # Controls are not of the variants.
-    specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())
+    specs = (*map(metric_spec, (_FORWARD, _FORWARD_BACKWARD, METRIC)), *_RATES.values())
     why_no_workers = "step_time times one process; data_parallel measures workers"
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:

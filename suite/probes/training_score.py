@@ -13,6 +13,7 @@ from dataclasses import replace
 import torch
 
 from suite.probes.probe import (
+    ORIGIN,
     Said,
     TrainedModelProbe,
     measurement,
@@ -35,7 +36,7 @@ class TrainingScore(TrainedModelProbe):
 
     name = "training_score"
     version = 1
-    may_start = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, as ``training_accuracy``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from suite.probes.probe import Probe, Said, measurement, started, task_metric
+from suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
 from suite.schema import MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
@@ -22,9 +22,7 @@ class Validation(Probe):
     name = "validation"
     version = 1
     grain = "seed"
-    trains = True
-    is_batched = True
-    may_start = True
+    depends_on = TRAINING
     why_no_workers = "validation trains in one process; quality trains on workers"
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:

@@ -42,10 +42,18 @@ from models import Decoder, ModelSpec, architecture_class
 from models.decoding import Decoded
 from models.interface import Outputs
 from suite.errors import Diverged
-from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
 from suite.probes.specimens.samples import specimens_of
 from suite.probes.specimens.translations import translations
-from suite.schema import NUM_SENTENCES, WRITTEN_SCORES, Measurement, MetricSpec, Parallel, Trial
+from suite.schema import (
+    NUM_SENTENCES,
+    WRITTEN_SCORES,
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Trial,
+    metric_spec,
+)
 from suite.tasks.metrics import Bits
 from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import (
@@ -65,15 +73,15 @@ _SEED = 20_040_725
 _OUTSIDE = (2.5, 97.5)  # percentiles
 _MAX_ORDER = 4  # of the n-grams of BLEU
 
-_BLEU = MetricSpec(name="written_bleu", unit="BLEU", better="higher")
-_SENTENCES = MetricSpec(name=NUM_SENTENCES, unit="sentences", better="none")
-_CHRF = MetricSpec(name="written_chrf", unit="chrF", better="higher")
-_EXACT = MetricSpec(name="written_exact_match", unit="1", better="higher")
-_RATIO = MetricSpec(name="length_ratio", unit="1", better="none")
-_UNFINISHED = MetricSpec(name="unfinished", unit="1", better="lower")
-_BITS = MetricSpec(name="bits_per_word", unit="bit", better="lower")
-_FORCED = MetricSpec(name="teacher_forced_bleu", unit="BLEU", better="higher")
-_GAP = MetricSpec(name="exposure_gap", unit="BLEU", better="lower")
+_BLEU = metric_spec("written_bleu")
+_SENTENCES = metric_spec(NUM_SENTENCES)
+_CHRF = metric_spec("written_chrf")
+_EXACT = metric_spec("written_exact_match")
+_RATIO = metric_spec("length_ratio")
+_UNFINISHED = metric_spec("unfinished")
+_BITS = metric_spec("bits_per_word")
+_FORCED = metric_spec("teacher_forced_bleu")
+_GAP = metric_spec("exposure_gap")
 
 Statistics = NDArray[np.float64]  # in which whole numbers up to 2**53 stay whole
 
@@ -108,8 +116,7 @@ class WrittenScores(TrainedModelProbe):
 
     name = WRITTEN_SCORES
     version = 1
-    may_start = True
-    is_at_beam = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN | {"beam", "length_penalty"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """BLEU and the number of sentences also of each part of the task; last the task's own."""

@@ -9,12 +9,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
 from suite.schema.cost import Expense as Expense
 from suite.schema.cost import Price as Price
+from suite.schema.metrics import BASELINE_AGAIN as BASELINE_AGAIN
+from suite.schema.metrics import BASELINE_SLOWED as BASELINE_SLOWED
+from suite.schema.metrics import CONTROLS as CONTROLS
+from suite.schema.metrics import INJECTED as INJECTED
+from suite.schema.metrics import LEARNING_RATE as LEARNING_RATE
+from suite.schema.metrics import NUM_SENTENCES as NUM_SENTENCES
+from suite.schema.metrics import Better as Better
+from suite.schema.metrics import MetricSpec as MetricSpec
+from suite.schema.metrics import metric_bounds as metric_bounds
+from suite.schema.metrics import metric_sentence as metric_sentence
+from suite.schema.metrics import metric_spec as metric_spec
+from suite.schema.metrics import metric_title as metric_title
 from suite.schema.old_labels import axes_in
 from suite.schema.specimen import LATE_IN_SPECIMENS as LATE_IN_SPECIMENS
 from suite.schema.specimen import Specimen as Specimen
@@ -24,7 +36,6 @@ from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
 from suite.schema.training import without_idle
 from suite.schema.trial import GREEDY as GREEDY
-from suite.schema.trial import LEARNING_RATE as LEARNING_RATE
 from suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
 from suite.schema.trial import PRETRAINING as PRETRAINING
 from suite.schema.trial import SEARCH as SEARCH
@@ -37,7 +48,6 @@ from suite.schema.trial import Trial as Trial
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
 WRITTEN_SCORES = "written_scores"  # the probe of what a model writes by itself
-NUM_SENTENCES = "num_sentences"  # its metric that is no score: of how many the others are
 # Metrics that other probes derive from a task's, of the same trained model.
 _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
 _OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a task is scored by
@@ -54,27 +64,6 @@ _OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a ta
 )
 _SCORES_OF_TEXT = frozenset({"bleu", "chrf"})
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
-BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
-# What an instrument says of itself and of the machine: beside the variants, not of them.
-CONTROLS = frozenset(
-    {
-        BASELINE_AGAIN,
-        BASELINE_SLOWED,
-        "linear_kernel_seconds",
-        "linearithmic_kernel_seconds",
-        "quadratic_kernel_seconds",
-        "matrix_peak_flops_per_second",
-        "copy_peak_bytes_per_second",
-        "other_load",
-        "num_disturbed",
-        "num_samples",
-        "mild_outliers",
-        "severe_outliers",
-        "first_call_seconds",
-    }
-)
-
-Better = Literal["higher", "lower", "none"]
 
 
 def rests_on(metric: str, score: str) -> bool:
@@ -204,16 +193,6 @@ class Result:
     @property
     def _content(self) -> dict[str, Any]:
         return asdict(self) | {"specimens": tuple(each.hashed for each in self.specimens)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricSpec:
-    """What a probe will measure, known before it runs: failures leave rows under this name."""
-
-    name: str
-    unit: str
-    better: Better
-    at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from suite.schema.training import Parallel, Precision, Training, without_idle
 
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # which look at what is free
-LEARNING_RATE = "learning_rate"  # the probe that searches for the rate that trainings take
 GREEDY, USUAL_PENALTY = 1, 0.6  # the beam and the length penalty that a trial does not name
 # What a trial is to one that it runs before.
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"

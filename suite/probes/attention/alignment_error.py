@@ -33,10 +33,10 @@ from models import Architecture, ModelSpec, architecture_class
 from models.interface import CONTEXT
 from suite.floors.ibm_model_1 import Links, WordAligner
 from suite.floors.splits import asked_sequences, sources, training_batches
-from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
+from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
 from suite.probes.specimens.samples import specimens_of
 from suite.probes.specimens.translations import alignments
-from suite.schema import MetricSpec, Parallel, Trial
+from suite.schema import Parallel, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Task
@@ -53,11 +53,11 @@ class AlignmentError(TrainedModelProbe):
 
     name = "alignment_error"
     version = 1
-    may_start = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN
     specs = (
-        MetricSpec(name="alignment_error", unit="1", better="lower"),
-        MetricSpec(name="diagonal_alignment_error", unit="1", better="none"),
-        MetricSpec(name="attention_entropy", unit="bits", better="none"),
+        metric_spec("alignment_error"),
+        metric_spec("diagonal_alignment_error"),
+        metric_spec("attention_entropy"),
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

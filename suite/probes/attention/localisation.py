@@ -28,8 +28,8 @@ from torch import Tensor
 
 from models import Architecture, ModelSpec, architecture_class
 from models.interface import CONTEXT
-from suite.probes.probe import Said, TrainedModelProbe, measurement, trained_model
-from suite.schema import MetricSpec, Parallel, Trial
+from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
+from suite.schema import Parallel, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.training.checkpoint import Checkpointer
@@ -45,11 +45,11 @@ class Localisation(TrainedModelProbe):
 
     name = "localisation"
     version = 1
-    may_start = True
+    depends_on = TrainedModelProbe.depends_on | ORIGIN
     specs = (
-        MetricSpec(name="localisation", unit="1", better="higher"),
-        MetricSpec(name="chance_localisation", unit="1", better="none"),
-        MetricSpec(name="pointing", unit="1", better="higher"),
+        metric_spec("localisation"),
+        metric_spec("chance_localisation"),
+        metric_spec("pointing"),
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:

@@ -8,9 +8,11 @@ import pytest
 from models import architecture_class, mixer_class
 from models.model_spec import without_late_defaults
 from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
-from suite.planning.resolve import Subject, _with_article, subject_of
+from suite.planning.resolve import _with_article, variant_on
 from suite.planning.variants import Baseline, variants_of
+from suite.schema import Trial
 from suite.spec import Ablation, Model, SpecError, vary
+from suite.tasks.registry import task_class
 from tests.suite.small_ablation import make_ablation
 
 SHAKESPEARE, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
@@ -21,14 +23,14 @@ def _baseline(ablation: Ablation) -> Baseline:
     return Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
 
 
-def _subjects(ablation: Ablation, task: str = SHAKESPEARE) -> dict[str, Subject | str]:
+def _subjects(ablation: Ablation, task: str = SHAKESPEARE) -> dict[str, Trial | str]:
     """Label -> subject, or the reason why there is none."""
-    found: dict[str, Subject | str] = {}
+    found: dict[str, Trial | str] = {}
     baseline = _baseline(ablation)
     refuse_foreign_axes(baseline)
     for variant in variants_of(baseline)[1]:
         try:
-            found[variant.label] = subject_of(baseline, variant, task)
+            found[variant.label] = variant_on(baseline, variant, task)
         except Impossible as reason:
             found[variant.label] = str(reason)
     return found
@@ -43,26 +45,28 @@ def _refusal(ablation: Ablation, task: str = SHAKESPEARE) -> str:
 
 def test_a_subject_is_complete() -> None:
     subject = _subjects(make_ablation())["heads=1"]
-    assert isinstance(subject, Subject)
-    assert dict(subject.model.knobs) == vars(mixer_class("attention").Config(heads=1))
+    assert isinstance(subject, Trial)
+    assert dict(subject.subjects[0].knobs) == vars(mixer_class("attention").Config(heads=1))
     config = architecture_class("language_model").Config
-    assert dict(subject.model.settings) == without_late_defaults(config, vars(config()))
-    assert subject.model.architecture == "language_model"
+    assert dict(subject.subjects[0].settings) == without_late_defaults(config, vars(config()))
+    assert subject.subjects[0].architecture == "language_model"
     assert (subject.length, subject.batch, subject.training.steps) == (8, 2, 4)
 
 
 def test_the_data_dictate_the_length_where_they_do() -> None:
     subject = _subjects(make_ablation(tasks=[IMAGES]), IMAGES)["heads=4"]
-    assert isinstance(subject, Subject)
-    assert subject.length == subject.model.length == subject.task.fixed_length != 8
+    assert isinstance(subject, Trial)
+    assert (
+        subject.length == subject.subjects[0].length == task_class(subject.task).fixed_length != 8
+    )
 
 
 def test_a_mixer_takes_the_knobs_that_it_has() -> None:
     found = _subjects(make_ablation(axes=[vary("mixer", ["attention", "lstm", "conv"])]))
     knobs = {
-        label: set(subject.model.knobs)
+        label: set(subject.subjects[0].knobs)
         for label, subject in found.items()
-        if isinstance(subject, Subject)
+        if isinstance(subject, Trial)
     }
     assert "heads" not in knobs["mixer=lstm"]
     assert knobs["mixer=conv"] == {"kernel_size"}
@@ -90,7 +94,7 @@ def test_a_mixer_takes_the_knobs_that_it_has() -> None:
 def test_a_value_that_does_not_fit_is_a_row(axis: str, good: Any, bad: Any, reason: str) -> None:
     found = _subjects(make_ablation(axes=[vary(axis, [good, bad])]))
     assert re.match(reason, str(found[f"{axis}={bad}"]))
-    assert isinstance(found[f"{axis}={good}"], Subject)
+    assert isinstance(found[f"{axis}={good}"], Trial)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +122,8 @@ def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row() -> None:
     axes = [vary("mixer", ["attention", "lstm"]), vary("heads", [1, 4])]
     found = _subjects(make_ablation(axes=axes, combine="cross"))
     assert found["mixer=lstm, heads=1"] == "lstm has no knob 'heads'"
-    assert isinstance(found["mixer=attention, heads=1"], Subject)
-    assert isinstance(found["mixer=lstm, heads=4"], Subject)  # 4 is what the baseline has
+    assert isinstance(found["mixer=attention, heads=1"], Trial)
+    assert isinstance(found["mixer=lstm, heads=4"], Trial)  # 4 is what the baseline has
 
 
 def test_a_size_that_no_tensor_has_is_a_row_with_one_line() -> None:
@@ -136,9 +140,9 @@ def test_an_architecture_has_the_article_of_its_first_letter() -> None:
     assert _with_article("language_model") == "a language_model"
 
 
-def _settings(found: Subject | str) -> dict[str, Any]:
-    assert isinstance(found, Subject)
-    return dict(found.model.settings)
+def _settings(found: Trial | str) -> dict[str, Any]:
+    assert isinstance(found, Trial)
+    return dict(found.subjects[0].settings)
 
 
 def test_an_architecture_takes_the_knobs_that_it_has() -> None:
@@ -166,7 +170,7 @@ def test_a_knob_that_one_tasks_architecture_lacks_is_a_row_there() -> None:
     axes = [vary("pooling", ["mean", "class_token"])]
     ablation = make_ablation(tasks=[SHAKESPEARE, IMAGES], axes=axes)
     text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
-    assert isinstance(text["pooling=mean"], Subject)  # what the baseline has: nothing is set
+    assert isinstance(text["pooling=mean"], Trial)  # what the baseline has: nothing is set
     assert text["pooling=class_token"] == "language_model has no knob 'pooling'"
     assert _settings(images["pooling=class_token"])["pooling"] == "class_token"
 
@@ -190,7 +194,7 @@ def test_the_architecture_of_a_varied_task_has_its_knobs_too() -> None:
 def test_what_is_incompatible_is_a_row(axis: str, value: Any, reason: str) -> None:
     baseline = Model(mixer="lstm", position="none")
     found = _subjects(make_ablation(baseline=baseline, axes=[vary(axis, [value])]))
-    assert isinstance(found["baseline"], Subject)
+    assert isinstance(found["baseline"], Trial)
     assert reason in str(found[f"{axis}={value}"])
 
 

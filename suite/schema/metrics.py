@@ -1,0 +1,221 @@
+"""Describes each metric once: title, unit, direction, bounds, and a sentence.
+
+Probes, pages and tables read it from here. A metric of a user's own task is described by its class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["higher", "lower", "none"]
+Bounds = tuple[float | None, float | None]
+
+LEARNING_RATE = "learning_rate"  # the probe that searches for the rate of trainings, and its metric
+NUM_SENTENCES = "num_sentences"  # how many sentences the other metrics of `written_scores` are of
+BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
+# Metrics of an instrument and of the machine, which compare no variants.
+CONTROLS = frozenset(
+    {
+        BASELINE_AGAIN,
+        BASELINE_SLOWED,
+        "linear_kernel_seconds",
+        "linearithmic_kernel_seconds",
+        "quadratic_kernel_seconds",
+        "matrix_peak_flops_per_second",
+        "copy_peak_bytes_per_second",
+        "other_load",
+        "num_disturbed",
+        "num_samples",
+        "mild_outliers",
+        "severe_outliers",
+        "first_call_seconds",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """A metric that a probe will measure, known before it runs: failures leave rows under its name.
+
+    Attributes:
+        at: The coordinate, as ``length=1024``, or empty.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A shipped metric; `title` by default is its name in words.
+
+    Attributes:
+        bounds: The least and the largest value there can be; None where there is no bound.
+        sentence: Continues "METRIC: ", in a page on which the metric is compared; may be empty.
+    """
+
+    unit: str
+    better: Better
+    title: str = ""
+    bounds: Bounds = (0.0, None)
+    sentence: str = ""
+
+
+_SHARE: Bounds = (0.0, 1.0)
+_ANY: Bounds = (None, None)
+_KNOWN = {
+    # scores of tasks
+    "accuracy": _Described(
+        "1",
+        "higher",
+        bounds=_SHARE,
+        sentence="the share of examples, none of them trained on, that the model answers rightly",
+    ),
+    "next_text_accuracy": _Described("1", "higher", bounds=_SHARE),
+    "recall_at_1": _Described(
+        "1",
+        "higher",
+        bounds=_SHARE,
+        sentence="how often the right candidate, and no wrong one, has the largest logit",
+    ),
+    "recall_at_5": _Described("1", "higher", bounds=_SHARE),
+    "exact_match": _Described(
+        "1",
+        "higher",
+        bounds=_SHARE,
+        sentence="the share of examples, none of them trained on, of which every symbol is right",
+    ),
+    "bleu": _Described(
+        "BLEU",
+        "higher",
+        bounds=(0.0, 100.0),
+        sentence="how many of the sequences of one to four words are right, from 0 to 100",
+    ),
+    "chrf": _Described(
+        "chrF",
+        "higher",
+        bounds=(0.0, 100.0),
+        sentence="how many of the sequences of one to six characters are right, from 0 to 100",
+    ),
+    "rouge_l": _Described("1", "higher", bounds=_SHARE),
+    "cider_d": _Described("CIDEr-D", "higher", bounds=(0.0, 10.0)),
+    "bits_per_character": _Described(
+        "bit",
+        "lower",
+        sentence="how many bits the model needs, on average, to tell the next character of text "
+        "that it was not trained on",
+    ),
+    "bits_per_byte": _Described("bit", "lower"),
+    "bits_per_word": _Described("bit", "lower"),
+    "bits_per_hidden_word": _Described("bit", "lower"),
+    "bits_per_masked_character": _Described("bit", "lower"),
+    "bits_per_image_token": _Described("bit", "lower"),
+    "perplexity": _Described(
+        "1",
+        "lower",
+        sentence="between how many equally likely tokens the model, in effect, still hesitates",
+    ),
+    "mean_squared_error": _Described(
+        "1",
+        "lower",
+        sentence="how far the model's number lies from the true one, squared, on average",
+    ),
+    "pixel_error": _Described("1", "lower"),
+    "codebook_perplexity": _Described("codes", "none"),
+    "pictures_right": _Described("1", "higher", bounds=_SHARE),
+    "objects_drawn": _Described("1", "higher", bounds=_SHARE),
+    "return_got": _Described("1", "higher", bounds=_ANY),
+    "asked_and_got": _Described("1", "higher", bounds=_ANY),
+    # of trained models
+    LEARNING_RATE: _Described("1", "none"),
+    "alignment_error": _Described("1", "lower", bounds=_SHARE),
+    "diagonal_alignment_error": _Described("1", "none", bounds=_SHARE),
+    "attention_entropy": _Described("bits", "none"),
+    "localisation": _Described("1", "higher", bounds=_SHARE),
+    "chance_localisation": _Described("1", "none", bounds=_SHARE),
+    "pointing": _Described("1", "higher", bounds=_SHARE),
+    "initial_attention_entropy": _Described("1", "none", bounds=_SHARE),
+    "trained_attention_entropy": _Described("1", "none", bounds=_SHARE),
+    "initial_score_gradient": _Described("1", "higher"),
+    "trained_score_gradient": _Described("1", "higher"),
+    "written_bleu": _Described("BLEU", "higher", bounds=(0.0, 100.0)),
+    "written_chrf": _Described("chrF", "higher", bounds=(0.0, 100.0)),
+    "written_exact_match": _Described("1", "higher", bounds=_SHARE),
+    NUM_SENTENCES: _Described("sentences", "none"),
+    "length_ratio": _Described("1", "none"),
+    "unfinished": _Described("1", "lower", bounds=_SHARE),
+    "teacher_forced_bleu": _Described("BLEU", "higher", bounds=(0.0, 100.0)),
+    "exposure_gap": _Described("BLEU", "lower", bounds=_ANY),
+    # sizes and counts
+    "num_parameters": _Described("1", "none", "parameters"),
+    "forward_flops": _Described("FLOP", "lower", "forward FLOPs per sequence"),
+    "counted_flops": _Described("FLOP", "none"),
+    "theory_operations": _Described("1", "none"),
+    "sequential_operations": _Described("1", "lower"),
+    "maximum_path_length": _Described("1", "lower"),
+    "theory_sequential_operations": _Described("1", "none"),
+    "theory_maximum_path_length": _Described("1", "none"),
+    "state_bytes": _Described("B", "lower", "state between tokens"),
+    "decode_state_bytes": _Described("B", "lower", "state of a decoder"),
+    "peak_memory_bytes": _Described("B", "lower", "peak memory of a training step"),
+    "model_state_bytes": _Described("B", "lower"),
+    "forward_peak_bytes": _Described("B", "lower"),
+    "forward_backward_peak_bytes": _Described("B", "lower"),
+    "forward_formula_bytes": _Described("B", "none"),
+    # times and rates
+    "forward_seconds": _Described("s", "lower", "forward"),
+    "forward_backward_seconds": _Described("s", "lower", "forward and backward"),
+    "training_step_seconds": _Described("s", "lower", "training step"),
+    "decode_token_seconds": _Described("s", "lower", "decoding a token"),
+    "tokens_per_second": _Described(
+        "1/s", "higher", sentence="how many tokens are trained on in a second"
+    ),
+    "training_tokens_per_second": _Described(
+        "tokens/s",
+        "higher",
+        "trained tokens",
+        sentence="how many tokens the whole model is trained on in a second",
+    ),
+    "prefill_tokens_per_second": _Described("tokens/s", "higher", "prefilled tokens"),
+    "decode_tokens_per_second": _Described("tokens/s", "higher", "decoded tokens"),
+    "training_share_of_matrix_peak": _Described(
+        "% of peak", "higher", "training, of the matrix peak", (0.0, 100.0)
+    ),
+    "decode_share_of_copy_peak": _Described(
+        "% of peak", "higher", "decoding, of the copy peak", (0.0, 100.0)
+    ),
+    "scaling_efficiency": _Described(
+        "1",
+        "higher",
+        sentence="the speed with several workers, as a share of as many times the speed of one",
+    ),
+}
+
+
+def metric_spec(name: str) -> MetricSpec:
+    """Return the shipped metric of that name."""
+    known = _KNOWN[name]
+    return MetricSpec(name=name, unit=known.unit, better=known.better)
+
+
+def metric_title(name: str) -> str:
+    """Return what a table calls the metric; empty where its name in words says enough."""
+    return _KNOWN[name].title if name in _KNOWN else ""
+
+
+def metric_sentence(name: str) -> str:
+    """Return what the metric is, to follow its name and a colon; empty if nothing is said of it."""
+    return _KNOWN[name].sentence if name in _KNOWN else ""
+
+
+def metric_bounds(name: str) -> Bounds:
+    """Return the bounds of a metric, or of the one that it is derived from.
+
+    ``validation_accuracy`` has those of ``accuracy``.
+    """
+    while name not in _KNOWN and "_" in name:
+        name = name.partition("_")[2]
+    return _KNOWN[name].bounds if name in _KNOWN else _ANY
