@@ -75,8 +75,7 @@ def test_the_ablation_of_the_readme_is_the_demo() -> None:
 
 def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """A result at once, one that is learnt, and lengths before and after the crossover."""
-    from suite.commands.resource_usage import planned_work
-    from suite.planning.estimate import seconds_of
+    from suite.planning.cost_model import planned_work, seconds_of
     from suite.planning.plan import plan
     from suite.sweep.pending import pending_work
 
@@ -85,7 +84,7 @@ def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.Monkey
     assert planned.about.variants == ("mixer=attention", "mixer=linear_transformer")
     assert planned.about.claim is not None
     missing = pending_work([planned], {})
-    assert seconds_of(*missing.packed[0]) < 1.0
+    assert seconds_of(*missing.packed[0]) <= 1.0
     assert {trial.length for trial, _ in missing.alone} >= {128, 1024}
     assert planned_work(planned.trials, planned.resources).seconds(1) < 260  # in truth 160
 

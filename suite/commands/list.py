@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from suite.commands.resource_usage import PlannedWork, planned_work
+from suite.planning.cost_model import PlannedWork, planned_work
 from suite.planning.loader import find, shipped
 from suite.provenance import num_cpus
 from suite.text import in_words, number_of, some_of

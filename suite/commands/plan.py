@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
 from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
-from suite.planning.cards import Card, card_named
+from suite.planning.cost_model import planned_work
+from suite.planning.gpu_specs import GpuSpec, gpu_spec
 from suite.planning.plan import plans_of
 from suite.planning.training_examination import remarks_on
 from suite.provenance import num_cpus
@@ -61,7 +61,7 @@ def show(
     Raises:
         UsageError: for a card that is not known, no price, and for what is asked.
     """
-    on, stated = card_named(card), price_in(price)
+    on, stated = gpu_spec(card), price_in(price)
     plans = asked.plans()
     states = {p.key: trial_states(p, out) for p in plans}
     if as_json:
@@ -73,7 +73,7 @@ def show(
 
 
 def _show_plan(
-    p: Plan, states: Sequence[TrialState], said: Sequence[str], card: Card, price: Price | None
+    p: Plan, states: Sequence[TrialState], said: Sequence[str], card: GpuSpec, price: Price | None
 ) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
@@ -94,7 +94,7 @@ def _missing_data(p: Plan) -> Iterator[str]:
         yield f"the data set {name} is not here; `bakeoff data fetch {name}` brings it"
 
 
-def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None) -> str:
+def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | None) -> str:
     """About how long the rest takes on this machine, and what all of it costs for so long."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
@@ -114,7 +114,7 @@ def _left(p: Plan, states: Sequence[TrialState], card: Card, price: Price | None
     return f"about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
 
 
-def _of_parents(p: Plan, trials: Sequence[Trial], card: Card) -> str:
+def _of_parents(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> str:
     """As `` (pre-training: about 2 minutes)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
@@ -126,8 +126,8 @@ def _of_parents(p: Plan, trials: Sequence[Trial], card: Card) -> str:
     return f" ({'; '.join(times)})" if times else ""
 
 
-def _seconds(p: Plan, trials: Sequence[Trial], card: Card) -> float:
-    return planned_work(trials, p.resources, card).seconds(num_cpus())
+def _seconds(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> float:
+    return planned_work(trials, p.resources, card.flops_per_second).seconds(num_cpus())
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
@@ -208,7 +208,7 @@ def _power(plan: Plan, out: Path) -> str:
         return power_of(plan, journal)
 
 
-def _share(plan: Plan, out: Path, card: Card) -> str:
+def _share(plan: Plan, out: Path, card: GpuSpec) -> str:
     """How much of a GPU its trainings took so far, and which share holds them; empty before any."""
     if not plan.resources.num_gpus or not os.path.isfile(journal_in(out)):
         return ""

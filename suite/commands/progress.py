@@ -16,12 +16,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.commands.time_left import EVERY, Estimates, History, time_left
+from suite.commands.sweep_history import PACKED, Estimates, History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
 from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
-from suite.planning.estimate import kinds_of, seconds_of, slowness_of_this_machine
+from suite.planning.cost_model import kinds_of, seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
 from suite.sweep.pending import Pending, Work, distinct_work, topological_layers
@@ -172,20 +172,15 @@ def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
 
 
 def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
-    """Of the trials to run, and of those whose seconds are known from earlier runs."""
+    """Return the estimates of the trials to run, and of those known from earlier runs."""
     past = [item for item in distinct_work(plans) if item[0].trial_id in missing.past]
     works: list[Work] = [*missing.packed, *missing.alone, *past]
     layers = enumerate(topological_layers(missing.packed))
-    is_on_a_gpu = any(plan.resources.num_gpus for plan in plans)
     return Estimates(
         work={trial.trial_id: seconds_of(trial, asked) for trial, asked in works},
-        kinds={
-            trial.trial_id: (*kinds_of(trial), *([] if trial.is_timing else [EVERY]))
-            for trial, _ in works
-        },
+        kinds={t.trial_id: (*kinds_of(t), *([] if t.is_timing else [PACKED])) for t, _ in works},
         layers={trial.trial_id: layer for layer, some in layers for trial, _ in some},
         past=missing.past,
-        slowness=1.0 if is_on_a_gpu else slowness_of_this_machine(),
         num_places=missing.num_places,
     )
 

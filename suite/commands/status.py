@@ -21,8 +21,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from suite.commands.resource_usage import resource_usage
-from suite.commands.time_left import History
+from suite.commands.sweep_history import History, resource_usage
 from suite.errors import DONE, INTERRUPTED, one_line
 from suite.journal.journal import Journal
 from suite.journal.plans import Listed

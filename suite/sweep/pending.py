@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from dataclasses import dataclass, field, replace
 
 from suite.journal.sqlite_schema import End
-from suite.planning.estimate import kinds_of, seconds_of
+from suite.planning.cost_model import kinds_of, seconds_of
 from suite.provenance import provenance
 from suite.schema import FAILURES, Plan, Resources, Trial
 

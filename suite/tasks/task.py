@@ -140,6 +140,14 @@ class Task(ABC):
         """Return how many examples the test split has; None where only its data say."""
         return None
 
+    @classmethod
+    def num_actions_taken(cls, num_evaluations: int) -> int:
+        """Return the number of forward passes in which a model acts, over a whole training.
+
+        The estimate of the time counts them. It is 0 for tasks without an environment.
+        """
+        return 0
+
     @abstractmethod
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """The whole split, in a fixed order, each example once; the last batch may be smaller."""

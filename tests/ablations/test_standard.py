@@ -11,8 +11,8 @@ import torch
 import ablations
 from models import build_model
 from suite.commands.list import OVERVIEW
-from suite.commands.resource_usage import PlannedWork
-from suite.planning.cards import CARDS
+from suite.planning.cost_model import PlannedWork
+from suite.planning.gpu_specs import GPU_SPECS
 from suite.planning.plan import plan
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Trial
@@ -43,7 +43,7 @@ def test_the_largest_training_fits_into_its_share_by_measured_memory(name: str) 
     trainings = [trial for trial in planned.trials if trial.training is not None]
     by_size = {_size(trial): trial for trial in trainings}
     taken = _bytes_of_a_step(by_size[max(by_size)])
-    assert CARDS["h100"].share_for(round(_ROOM * taken)) <= planned.resources.num_gpus
+    assert GPU_SPECS["h100"].share_for(round(_ROOM * taken)) <= planned.resources.num_gpus
 
 
 def _size(trial: Trial) -> int:

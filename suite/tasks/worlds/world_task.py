@@ -95,13 +95,14 @@ class WorldTask(Task):
         return episodes_of(cls.world, cls.shares, 1.0)
 
     @classmethod
-    def num_episodes(cls, num_evaluations: int) -> int:
-        """That a model plays in a training: from every start one for each return asked for.
+    def num_actions_taken(cls, num_evaluations: int) -> int:
+        """Return the steps of all episodes, each as long as the world allows.
 
-        Validation starts in every evaluation, test starts once.
+        There is one episode from every start for each return asked for; validation starts are used
+        in every evaluation, test starts once.
         """
         starts = num_evaluations * NUM_STARTS["validation"] + NUM_STARTS["test"]
-        return starts * len(LEVELS)
+        return starts * len(LEVELS) * cls.world.limit
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """See `draw_windows`."""

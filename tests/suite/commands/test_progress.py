@@ -21,7 +21,7 @@ from suite.commands.progress import (
     has_status_lines,
     outcome,
 )
-from suite.commands.time_left import Estimates
+from suite.commands.sweep_history import Estimates
 from suite.events import Finished, Progressed, Started, Waiting
 from suite.journal.plans import Listed
 from suite.journal.status_message import last_status

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from suite.commands.progress import PlainLines, Tally, display_for
 from suite.events import Event, Finished, Progressed, Started
-from suite.planning.estimate import kinds_of, seconds_of
+from suite.planning.cost_model import kinds_of, seconds_of
 from suite.planning.plan import plan
 from suite.schema import Plan, Point, Result, Status, Trial
 from suite.spec import Model, Scale, vary
@@ -168,7 +168,6 @@ def test_after_a_tenth_the_time_left_is_right_within_half(
 ) -> None:
     """On machines faster and slower than estimated, with mixers that FLOPs say little of."""
     plans: list[Plan] = request.getfixturevalue(sweep)
-    monkeypatch.setattr("suite.commands.progress.slowness_of_this_machine", lambda: machine / 1.5)
     missing = replace(pending_work(plans, {}), num_places=float(places))
     works = (*missing.packed, *missing.alone)
     for seed in range(2):
@@ -183,7 +182,6 @@ def test_before_anything_has_run_the_times_of_an_earlier_run_count(
     short: list[Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine is five times as slow as a matrix product says, and one seed is done."""
-    monkeypatch.setattr("suite.commands.progress.slowness_of_this_machine", lambda: 1.0)
     every = pending_work(short, {})
     truth = Truth((*every.packed, *every.alone), 5.0, 0)
     before = {t.trial_id: truth.of(t) for p in short for t in p.trials if t.seed == 0}

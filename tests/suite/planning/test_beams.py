@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from suite.planning.estimate import seconds_of
+from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
 from suite.schema import LEARNING_RATE, Plan, Trial
 from suite.spec import Model, Scale, SpecError, vary

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from suite.planning.estimate import seconds_of
+from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 from suite.spec import Model, Recipe, SpecError, vary

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.planning.estimate import seconds_of
+from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
 from suite.planning.resolve import _why_unbuildable
 from suite.probes.probe import exercise, initial_model

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from models import MIXERS, Architecture, Input, ModelError, build_model, mixer_class
-from suite.planning.estimate import seconds_of
+from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
 from suite.probes.decode import Decoding, TokenStep, next_token
 from suite.probes.probe import exercise, probe

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.events import Checkpoints, ExecutorSettings, Finished
 from suite.execution.inline import InlineExecutor
-from suite.planning.estimate import seconds_of
+from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
 from suite.schema import Resources, Status, Trial
 from tools.gpu_visit.results import Finding, Item, Visit

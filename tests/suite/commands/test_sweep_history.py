@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from suite.commands import resource_usage as module
-from suite.commands.time_left import Estimates, History
+from suite.commands import sweep_history as module
+from suite.commands.sweep_history import Estimates, History
 from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import Attempt, End
 
@@ -287,7 +287,7 @@ def test_the_longest_trial_bounds_it_from_below() -> None:
 def test_where_nothing_has_run_lately_this_machines_cpus_are_the_slots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("suite.commands.time_left.num_cpus", lambda: 8)
+    monkeypatch.setattr("suite.commands.sweep_history.num_cpus", lambda: 8)
     trials = [trial(f"t{k}", num_cpus=2.0) for k in range(9)]
     found = usage(trials, [end("t0", 60.0, None)])
     assert found.eta_seconds == pytest.approx(8 * 60 / 4)

@@ -1,17 +1,15 @@
 """Rough, but in the right order: more work takes longer, more resources less."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from suite.commands.resource_usage import planned_work
-from suite.planning import estimate
-from suite.planning.cards import CARDS
-from suite.planning.estimate import seconds_of, slowness_of_this_machine
+from suite.planning.cost_model import planned_work, seconds_of
+from suite.planning.gpu_specs import GPU_SPECS
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources, Trial
 from suite.spec import Model, vary
@@ -95,28 +93,18 @@ def test_workers_share_the_training_and_take_as_many_places(planned: Plan) -> No
     assert planned_work([two], ONE).seconds(4) >= seconds_of(two, ONE)  # no sooner than by itself
 
 
-def test_a_moment_in_which_the_machine_stalls_does_not_make_it_slow(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As when torch's first products make pages and threads."""
-    usual = 25 * 2 * 256**3 / 8.0e10
-    samples = iter([9 * usual, 2 * usual, usual, 5 * usual, usual, usual])
-    monkeypatch.setattr(estimate, "_seconds_of_products", lambda matrix: next(samples))
-    slowness_of_this_machine.cache_clear()
-    try:
-        assert slowness_of_this_machine() == pytest.approx(1.0)
-    finally:
-        slowness_of_this_machine.cache_clear()
-
-
 def test_a_faster_card_takes_less_and_one_card_takes_one_trial_at_a_time(planned: Plan) -> None:
     training = [t for t in planned.trials if t.probe == "quality"]
     long = [replace(t, batch=1_000_000) for t in training]
     whole = Resources(num_gpus=1.0)
-    a100, t4 = (planned_work(long, whole, CARDS[name]).seconds(64) for name in ("a100", "t4"))
+    a100, t4 = (planned_work(long, whole, rates(name)).seconds(64) for name in ("a100", "t4"))
     assert t4 > 2 * a100
-    one_cpu = planned_work(long, whole, CARDS["a100"]).seconds(1)
+    one_cpu = planned_work(long, whole, rates("a100")).seconds(1)
     assert a100 == one_cpu  # however many cores there are
+
+
+def rates(name: str) -> Mapping[str, float]:
+    return GPU_SPECS[name].flops_per_second
 
 
 def test_packing_saves_what_no_flops_account_for(planned: Plan) -> None:

@@ -1,0 +1,216 @@
+"""Estimate the wall time of trials from the FLOPs of their models.
+
+The rates are round figures for one CPU core and for a GPU. A run corrects them by the trials that
+have finished (`suite.commands.sweep_history`), so only the ratios matter there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+
+from models import ModelSpec, architecture_class, build_shapes, mixer_class
+from models.registry import mixer_pattern
+from suite.planning.gpu_specs import H100
+from suite.planning.loader import tried
+from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
+from suite.probes.probe import probe as probe_named
+from suite.schema import LEARNING_RATE, Resources, Trial
+from suite.tasks.registry import task_class
+from suite.training.adversarial import passes_per_step
+
+_FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
+_SHARE_OF_A_GPU = 0.15  # of its peak; a guess for models of width 256
+# Overhead that FLOPs do not cover, on a CPU and on a GPU: of a training step (Python, the
+# optimiser, the data), and of a token in each block that processes tokens one after the other.
+_SECONDS_PER_STEP = (4e-3, 1e-3)
+_SECONDS_PER_TOKEN = (1e-4, 1.5e-5)
+_SECONDS_PER_CALL = 2e-3  # overhead of a forward pass of a batch that decodes or acts
+_EVALUATION_SHARE = 0.3  # of the training time
+_TRAININGS_PER_SEARCH = 8  # mostly four rates with two seeds; see probes/learning_rate.py
+_SENTENCES_WRITTEN = 1_000  # of a test split
+_STEPS_PER_TIMING = 11  # of several workers; see probes/data_parallel.py
+_SECONDS_PER_CONTEST, _ROUNDS_PER_CONTEST = 5.0, 12  # at least; see timing/stopping.py
+_SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
+_SECONDS_TO_START_A_PROCESS = 3.0
+_SECONDS_TO_START_WORKERS = 12.0
+_SECONDS_WITHOUT_TRAINING = 1.0  # of a floor, or of a look at a trained model
+_SECONDS_OF_A_COUNT = 0.02
+
+
+def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H100) -> float:
+    """Return the rough wall time of a trial.
+
+    Args:
+        trial: The trial.
+        resources: What it asks for.
+        gpu: FLOPs per second of large matrix products on its GPU, by precision.
+    """
+    rate = _flops_per_second(trial, resources, gpu)
+    if trial.training is None and trial.parallel is None and not trial.is_timing:
+        if trial.subjects and "beam" in probe_named(trial.probe).depends_on:
+            return _SECONDS_WITHOUT_TRAINING + _seconds_of_writing(trial, rate)
+        is_count = trial.subjects and not trial.trained
+        return _SECONDS_OF_A_COUNT if is_count else _SECONDS_WITHOUT_TRAINING
+    per_step = _seconds_of_a_step(trial, resources, rate)
+    steps = trial.training.steps * (1 + _EVALUATION_SHARE) if trial.training else 0.0
+    if trial.parallel is not None:  # a timing compares with a single worker, and profiles
+        shared = steps / trial.num_workers if steps else 2 * _STEPS_PER_TIMING
+        return _SECONDS_TO_START_WORKERS + shared * per_step
+    if steps:
+        num_trainings = _TRAININGS_PER_SEARCH if trial.probe == LEARNING_RATE else 1
+        return num_trainings * (steps * per_step + _seconds_of_acting(trial, rate))
+    per_contest = max(_SECONDS_PER_CONTEST, _ROUNDS_PER_CONTEST * per_step)
+    return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_contest
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedWork:
+    """Estimated work of trials, none of which has run, from which their time on a machine follows.
+
+    Attributes:
+        num_cpus: CPUs that one worker asks for; `num_gpus` likewise.
+        packed_seconds: Sum over all workers of the trials that share a machine; on a shared GPU
+            each counts as much as its share.
+        longest_seconds: Time of the longest of these trials, if nothing else runs.
+        alone_seconds: Sum over the trials that have a machine to themselves.
+    """
+
+    num_trials: int
+    num_cpus: int
+    num_gpus: float
+    packed_seconds: float
+    longest_seconds: float
+    alone_seconds: float
+
+    def seconds(self, num_cpus: int) -> float:
+        """Return the rough wall time on a machine with so many CPUs: packed first, then timings.
+
+        Trials that ask for a GPU have one, or as many as one of them asks for.
+        """
+        slots = 1 if self.num_gpus else max(1, num_cpus // self.num_cpus)
+        packed = max(self.packed_seconds / slots, self.longest_seconds)
+        return _SECONDS_TO_START + packed + self.alone_seconds
+
+
+def planned_work(
+    trials: Sequence[Trial], resources: Resources, gpu: Mapping[str, float] = H100
+) -> PlannedWork:
+    """Return the estimated work of these trials; `gpu` is as for `seconds_of`."""
+    packed, longest, alone = 0.0, 0.0, 0.0
+    for trial in trials:
+        asked = resources.for_trial(trial)
+        seconds = seconds_of(trial, asked, gpu)
+        if trial.is_timing:
+            alone += seconds
+        else:
+            packed += seconds * trial.num_workers * asked.share
+            longest = max(longest, seconds_of(trial, asked.alone, gpu))
+    return PlannedWork(
+        num_trials=len(trials),
+        num_cpus=resources.num_cpus,
+        num_gpus=resources.num_gpus,
+        packed_seconds=packed,
+        longest_seconds=longest,
+        alone_seconds=alone,
+    )
+
+
+def kinds_of(trial: Trial) -> tuple[Hashable, ...]:
+    """Return the kinds of trials to which this one belongs, from the narrowest to the widest.
+
+    The narrowest kind differs in the seed only; the next is a probe, a task and a mixer. Trainings
+    are alike whatever they are for, such as a search for the learning rate and a training that
+    takes its rate.
+    """
+    sort = "training" if trial.training is not None else trial.probe
+    mixers = tuple(of.mixer or of.architecture for of in trial.subjects)
+    models = tuple(of.spelling for of in trial.subjects)
+    twin = (trial.length, trial.batch, models, repr(trial.training), repr(trial.parallel))
+    of_probe = (trial.probe, trial.task, mixers)
+    wider: tuple[Hashable, ...] = ((sort, trial.task, mixers), (sort, trial.task), sort)
+    return (*of_probe, *twin), of_probe, *(kind for kind in wider if kind != of_probe)
+
+
+def _flops_per_second(trial: Trial, resources: Resources, gpu: Mapping[str, float]) -> float:
+    if resources.num_gpus:
+        return _SHARE_OF_A_GPU * gpu[trial.settled_precision] * resources.num_gpus
+    return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
+
+
+def _seconds_of_a_step(trial: Trial, resources: Resources, rate: float) -> float:
+    computing = trial.batch * _flops_of_a_step(trial) / rate
+    one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
+    is_gpu = resources.num_gpus > 0
+    return computing + _SECONDS_PER_STEP[is_gpu] + _SECONDS_PER_TOKEN[is_gpu] * one_by_one
+
+
+def _seconds_of_writing(trial: Trial, rate: float) -> float:
+    """Return the time to score each sentence once and to decode it with each hypothesis.
+
+    Decoding takes a step for each symbol of the longest sentence of a batch.
+    """
+    num_steps = math.ceil(_SENTENCES_WRITTEN / trial.batch) * trial.length
+    computing = _SENTENCES_WRITTEN * (1 + trial.beam) * _forward_flops(trial) / rate
+    return computing + num_steps * _SECONDS_PER_CALL
+
+
+def _seconds_of_acting(trial: Trial, rate: float) -> float:
+    """Return the time of the evaluations in which the model acts, one step after the other."""
+    assert trial.training is not None, "a model acts in a training only"
+    task = task_class(trial.task)
+    num_actions = task.num_actions_taken(trial.training.num_evaluations)
+    if not num_actions:
+        return 0.0
+    return num_actions * (_forward_flops(trial) / rate + _SECONDS_PER_CALL / trial.batch)
+
+
+def _num_recurrent_blocks(spec: ModelSpec) -> float:
+    """Return the number of blocks that process tokens one after the other."""
+    mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
+    recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
+    own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
+    return own + spec.depth * len(recurrent) / max(1, len(mixers))
+
+
+def _forward_flops(trial: Trial) -> float:
+    """Return the forward FLOPs of all models of the trial for one example."""
+    lengths = tuple(lengths_of(trial).items())
+    return sum(_flops(model, lengths) for model in trial.subjects)
+
+
+def _flops_of_a_step(trial: Trial) -> float:
+    """Return the FLOPs of a training step for one example, with the passes that a recipe adds."""
+    is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
+    per_step = passes_per_step(trial.training)
+    total = (per_step * TRAINING_OVER_FORWARD + is_sampled) * _forward_flops(trial)
+    lengths = tuple(lengths_of(trial).items())
+    teachers = trial.teacher.subjects if trial.teacher else ()
+    return total + per_step * sum(_flops(model, lengths) for model in teachers)
+
+
+def _flops(spec: ModelSpec, lengths: tuple[tuple[str, int], ...]) -> float:
+    """Return the forward FLOPs of one example; each block counts as much as the second one.
+
+    So a deep model need not be built.
+    """
+    if spec.depth <= 2:
+        return _flops_as_built(spec.spelling, lengths)
+    one, two = (_flops(dataclasses.replace(spec, depth=depth), lengths) for depth in (1, 2))
+    return one + (spec.depth - 1) * (two - one)
+
+
+@cache
+def _flops_as_built(spec_json: str, lengths: tuple[tuple[str, int], ...]) -> float:
+    """Return the FLOPs by formula, or else a product for each parameter and token."""
+    spec = ModelSpec.of_spelling(spec_json)
+    with tried() if spec.is_own else nullcontext():
+        found = forward_flops(spec, 1, dict(lengths))
+        if found is None:
+            num_parameters = sum(p.numel() for p in build_shapes(spec).parameters())
+            found = 2.0 * dict(lengths)["length"] * num_parameters
+    return found
