@@ -1,48 +1,143 @@
-"""The contract of a floor: a method without an architecture, scored as a task scores a model.
+"""Defines the contract of a floor, a predictor without an architecture, and reads tasks for it.
 
-A floor learns from what models learn from, chooses on the validation split what it has to choose,
-and reads the test split once, for its score. It opens no file: the task hands it everything.
+A floor is fitted to what models are trained on, chooses its settings on the validation split, and
+reads the test split once, for its score. It opens no file: the task provides all data.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
 
-from suite.tasks.task import Task
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.interface import CONTEXT, INPUTS, Input, Outputs
+from suite.tasks.metrics import Metric
+from suite.tasks.task import UNSCORED, Batch, Split, Task
+
+NUM_DRAWN = 4_096  # examples that are read of a task that draws its examples
+_SEED = 0
+_TOKENS_AT_ONCE = 16_384
 
 
 class Floor(ABC):
-    """One method. A file holds one, or several that differ in a number.
+    """A predictor. The attributes from `task` on say which tasks it suits; empty means any.
 
     Attributes:
-        name: As tasks name it, a key of `suite.floors.registry.FLOORS`.
-        label: As tables name it.
+        name: The name in `Task.floors`, a key of `suite.floors.registry.FLOORS`.
+        label: The name in tables.
         version: Goes up whenever a change moves a number.
-        needs: What it must be given, in a few words: of the task, and of the machine.
+        task: The class that the task must have.
+        metric: The class that the metric must have.
+        asks_for: The answers that the task may ask for.
+        input_kinds: The kinds that the first input may have.
+        context: The kind that the context must have.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
-    version: ClassVar[int]
-    needs: ClassVar[str]
+    version: ClassVar[int] = 1
+    task: ClassVar[type[Task]] = Task
+    metric: ClassVar[type[Metric]] = Metric
+    asks_for: ClassVar[tuple[str, ...]] = ()
+    input_kinds: ClassVar[tuple[str, ...]] = ()
+    context: ClassVar[str] = ""
 
     def label_on(self, task: type[Task]) -> str:
-        """Its label in the tables of that task."""
+        """Return the label in the tables of that task."""
         return self.label
 
-    def why_not(self) -> str:
-        """Why this machine cannot compute it; empty where it can."""
-        return ""
-
-    @abstractmethod
     def suits(self, task: type[Task]) -> bool:
-        """Whether the task has what the floor needs."""
+        """Return True if the task has what the floor needs."""
+        if self.context:
+            context = context_of(task)
+            if context is None or context.kind != self.context:
+                return False
+        return (
+            issubclass(task, self.task)
+            and isinstance(task.metric, self.metric)
+            and (not self.asks_for or task.asks_for in self.asks_for)
+            and (not self.input_kinds or task.input_kind in self.input_kinds)
+        )
 
     @abstractmethod
-    def score(self, task: Task) -> float:
-        """The task's metric on its test split.
+    def score(self, task: Any) -> float:
+        """Return the task's metric on its test split.
 
         Raises:
             TaskError: if the data are missing or altered.
         """
+
+
+def over_batches(task: Task, sums: Callable[[Batch], Tensor], split: Split = "test") -> float:
+    """Return the task's metric over a split, from its sums on each batch."""
+    return task.metric.over(sums(batch) for batch in held_out_batches(task, split))
+
+
+def score_of_logits(task: Task, logits: Callable[[Batch], Tensor]) -> float:
+    """Return the task's metric on the test split, for logits of each batch."""
+    return over_batches(task, lambda batch: task.metric.sums(Outputs(logits(batch)), batch))
+
+
+def score_of_written(task: Any, written: Callable[[Batch], Iterable[Any]]) -> float:
+    """Return the task's metric on the test split, for sequences of symbols for each batch."""
+    return over_batches(task, lambda batch: task.metric.sums_of_written(written(batch), batch))
+
+
+def training_batches(task: Task) -> Iterator[Batch]:
+    """Yield an epoch of training examples, or `NUM_DRAWN` of a task that draws them."""
+    left = task.num_training_examples() or NUM_DRAWN
+    size = min(_rows(task), left)
+    for step in range(-(-left // size)):
+        batch = task.training_batch(step, size, _SEED)
+        yield batch if left >= size else batch.rows(slice(left))
+        left -= size
+
+
+def held_out_batches(task: Task, split: Split) -> Iterator[Batch]:
+    """Yield the whole split, a few rows at a time."""
+    yield from task.held_out(split, _rows(task))
+
+
+def _rows(task: Task) -> int:
+    return max(1, _TOKENS_AT_ONCE // task.length)
+
+
+def vectors_of(batches: Iterable[Batch], name: str = INPUTS) -> NDArray[np.float32]:
+    """Return one input of each example as a flat vector, `[examples, numbers]`."""
+    rows: NDArray[np.float32] = np.concatenate(
+        [batch.inputs[name].flatten(1).numpy() for batch in batches]
+    )
+    return rows
+
+
+def answer_counts(task: Task, batches: Iterable[Batch]) -> NDArray[np.int64]:
+    """Return how often each class is the answer, `[classes]`."""
+    counts = np.zeros(task.output_size, dtype=np.int64)
+    for batch in batches:
+        asked = batch.targets[batch.targets != UNSCORED].numpy()
+        counts += np.bincount(asked, minlength=task.output_size)
+    return counts
+
+
+def context_of(task: type[Task]) -> Input | None:
+    """Return the second input of the task; None if there is none."""
+    return task.other_inputs(task.fixed_length or task.lengths[1]).get(CONTEXT)
+
+
+def texts(batch: Batch, name: str = INPUTS) -> Iterator[NDArray[np.int64]]:
+    """Yield the symbols of that input of each example, without padding."""
+    symbols = batch.inputs[name]
+    mask = batch.inputs.get("mask" if name == INPUTS else f"{name}_mask")
+    is_real = symbols == symbols if mask is None else mask
+    for row, real in zip(symbols.numpy(), is_real.numpy(), strict=True):
+        yield row[real]
+
+
+def asked_sequences(batch: Batch, end: int | None) -> Iterator[NDArray[np.int64]]:
+    """Yield the symbols of each target, without the symbol that ends it."""
+    for row in batch.targets.numpy():
+        yield row[(row != UNSCORED) & (row != end)]

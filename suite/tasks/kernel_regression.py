@@ -1,7 +1,7 @@
 """Kernel regression in context: noisy points of an unknown function, then an x; predict its y.
 
 Nadaraya 1964 and Watson 1964 answer with a mean of the y, weighted by a Gaussian kernel of the
-distance to each x (`suite.floors.nadaraya_watson`). One attention layer is the learned version of
+distance to each x (`suite.floors.task_specific`). One attention layer is the learned version of
 that estimate: its softmax of -(x - x_i)^2 / (2 h^2) is that kernel, its temperature the bandwidth.
 Nothing but the points tells the function, so a model must learn how to regress, not what; Garg et
 al. 2022, "What can transformers learn in-context?" (arXiv:2208.01066), ask for linear functions

@@ -91,7 +91,10 @@ class Task(ABC):
     answers_are_shown: ClassVar[bool] = False  # an example's input holds all that it is asked for
     reads_answers: ClassVar[bool] = False  # an input is what the place before it was asked for
     source: ClassVar[DataSource]
-    floors: ClassVar[tuple[str, ...]] = ("uniform", "majority")  # keys of suite.floors.FLOORS
+    floors: ClassVar[tuple[str, ...]] = (
+        "uniform",
+        "majority",
+    )  # keys of floors.registry.FLOORS
 
     input_kind: ClassVar[InputKind] = "tokens"  # of the first input; others: see `other_inputs`
     input_size: ClassVar[int]

@@ -6,8 +6,8 @@ sentences together, of links A, sure links S and possible links P:
     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
 S and P are silver: those of IBM model 1, fitted to the training examples in both directions (see
-`suite/floors/ibm_model_1.py`). It knows no order, and so favours a model that looks at words of the
-same meaning. Among its links are none of words that training never showed.
+`suite.probes.attention.word_aligner`). It ignores the order, and so favours a model that looks at
+words of the same meaning. It links no words that the training examples lack.
 
 The model reads the reference, as in Luong et al. 2015 (arXiv:1508.04025, section 5.4). Its weights
 at a place of the target are those with which it predicts the token there, before it has read it.
@@ -31,8 +31,8 @@ from torch import Tensor
 
 from models import Architecture, ModelSpec, architecture_class
 from models.interface import CONTEXT
-from suite.floors.ibm_model_1 import Links, WordAligner
-from suite.floors.splits import asked_sequences, sources, training_batches
+from suite.floors.floor import asked_sequences, texts, training_batches
+from suite.probes.attention.word_aligner import Links, WordAligner
 from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
 from suite.probes.specimens.samples import specimens_of
 from suite.probes.specimens.translations import alignments
@@ -122,7 +122,7 @@ def word_weights(
     end, context = end_of(type(task)), batch.inputs[CONTEXT]
     is_word = (batch.targets != UNSCORED) & (batch.targets != end)
     is_real = batch.inputs.get(f"{CONTEXT}_mask", torch.ones_like(context, dtype=torch.bool))
-    pairs = zip(sources(batch), asked_sequences(batch, end), strict=True)
+    pairs = zip(texts(batch, CONTEXT), asked_sequences(batch, end), strict=True)
     for row, (source, target) in enumerate(pairs):
         of_tokens = weights[row][is_word[row]][:, is_real[row]]
         yield task.words(source.tolist()), task.words(target.tolist()), of_tokens.numpy()
@@ -189,7 +189,7 @@ def aligner(task: str, length: int) -> WordAligner:
     return WordAligner(
         (_spelled(of.words(source.tolist())), _spelled(of.words(target.tolist())))
         for batch in training_batches(of)
-        for source, target in zip(sources(batch), asked_sequences(batch, end), strict=True)
+        for source, target in zip(texts(batch, CONTEXT), asked_sequences(batch, end), strict=True)
     )
 
 

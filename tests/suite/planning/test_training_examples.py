@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models import build_model
-from suite.floors.majority import Majority
+from suite.floors.constant import Majority
 from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.probes.probe import exercise

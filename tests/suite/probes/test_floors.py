@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from suite.execution.trial import run_trial
-from suite.floors import logistic_regression
-from suite.floors.registry import floor
+from suite.floors.registry import FLOORS
 from suite.journal.plans import labels_of
 from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
@@ -15,7 +14,7 @@ from suite.reporting.frames import by_trial
 from suite.reporting.frames import result_rows as rows_of
 from suite.schema import Cell, Measurement, Plan, Resources, Result, Status, Trial
 from suite.spec import Ablation, Claim, SpecError, vary
-from suite.tasks.registry import build_task
+from suite.tasks.registry import build_task, task_class
 from suite.tracking.run_fields import (
     result_rows,
     result_tags,
@@ -78,7 +77,7 @@ def test_nothing_but_task_length_and_definitions_moves_the_id(
     assert ids(axes=[vary("depth", [1, 2])], scale={"steps": 9, "batch": 4}) == first
     assert ids(axes=[vary("length", [16, 8])]) == first  # at the baseline's, which is 8
     assert ids(scale={"length": 9}).isdisjoint(first)
-    monkeypatch.setattr(type(floor("trigram")), "version", 2)
+    monkeypatch.setattr(FLOORS["trigram"], "version", 2)
     assert ids().isdisjoint(first)
 
 
@@ -105,7 +104,7 @@ def test_it_measures_each_floor_as_the_task_scores() -> None:
     (trial,), _ = _floors_of("kernel_regression")
     measured = list(Floors().measure(trial, "cpu"))
     task = build_task("kernel_regression", 8)
-    known = [floor(name).score(task) for name in ("mean", "nadaraya_watson")]
+    known = [FLOORS[name].score(task) for name in ("mean", "nadaraya_watson")]
     assert [m.value for m in measured if isinstance(m, Measurement)] == known
     assert [m.subject for m in measured if isinstance(m, Measurement)] == [0, 1]
 
@@ -119,13 +118,15 @@ def test_a_trial_without_subjects_ends_like_any_other() -> None:
     assert len(result.measurements) == len(cells) == 2
 
 
-def test_what_the_machine_lacks_is_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logistic_regression, "find_spec", lambda name: None)
-    (trial,), _ = _floors_of("movie_reviews")
-    *others, lacking = (m for m in Floors().measure(trial, "cpu") if isinstance(m, Measurement))
-    assert [m.status for m in others] == [Status.OK, Status.OK]
-    assert (lacking.status, lacking.value) == (Status.SKIPPED, None)
-    assert lacking.reason == "scikit-learn is not installed"
+def test_a_floor_that_does_not_suit_is_skipped_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (trial,), _ = _floors_of("parity")
+    monkeypatch.setattr(task_class("parity"), "floors", ("uniform", "trigram"))
+    fitting, skipped = (m for m in Floors().measure(trial, "cpu") if isinstance(m, Measurement))
+    assert fitting.status is Status.OK
+    assert (skipped.status, skipped.value) == (Status.SKIPPED, None)
+    assert skipped.reason == "3-gram does not suit parity"
 
 
 def _floors_of(task: str) -> tuple[list[Trial], list[Cell]]:

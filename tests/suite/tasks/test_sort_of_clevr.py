@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.floors.registry import floor
+from suite.floors.registry import FLOORS
 from suite.tasks.registry import build_task
 from suite.tasks.sort_of_clevr import SortOfClevr
 
@@ -61,7 +61,7 @@ def test_questions_colours_and_the_answers_to_each_question_are_alike() -> None:
 
 
 def test_who_knows_the_question_alone_guesses() -> None:
-    found = floor("first_symbol").score(build_task("sort_of_clevr", 66))
+    found = FLOORS["first_symbol"].score(build_task("sort_of_clevr", 66))
     assert found == pytest.approx((5 / 2 + 1 / 6) / 6, abs=0.04)
 
 

@@ -13,7 +13,6 @@ import torch
 
 from models import Architecture, Input, ModelSpec, build_model
 from suite import Ablation, Model, Scale, vary
-from suite.floors.ibm_model_1 import Links
 from suite.planning.plan import plan
 from suite.probes.attention import alignment_error
 from suite.probes.attention.alignment_error import (
@@ -26,6 +25,7 @@ from suite.probes.attention.alignment_error import (
     of_words,
     word_weights,
 )
+from suite.probes.attention.word_aligner import Links
 from suite.schema import Measurement, Training, Trial
 from suite.tasks import registry
 from suite.tasks.batch import joined
@@ -33,7 +33,7 @@ from suite.tasks.emoji.emoji_scenes import EmojiScenes
 from suite.tasks.sequence_to_sequence.bible import BibleEnDe
 from suite.tasks.sequence_to_sequence.digits import END, PADDING, START, Reversal
 from suite.tasks.task import UNSCORED, Batch, Split
-from tests.suite.floors.tiny_pictures import TinyCaptions
+from tests.suite.floors.tiny import TinyCaptions
 from tests.suite.probes.conftest import said_after_training
 
 LENGTH = 7  # six digits, all different, and the end

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from suite.floors.registry import floor
+from suite.floors.registry import FLOORS
 from suite.tasks.emoji.atlas import atlas
 from suite.tasks.emoji.emoji_questions import (
     LENGTH,
@@ -120,7 +120,7 @@ def test_one_question_has_all_of_its_answers() -> None:
 
 def test_who_knows_the_question_alone_guesses() -> None:
     """One of 40 objects, four places, four numbers, or yes and no."""
-    found = floor("question_alone").score(TASK)
+    found = FLOORS["question_alone"].score(TASK)
     assert found == pytest.approx((1 / 40 + 1 / 4 + 1 / 4 + 1 / 2) / 4, abs=0.03)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from suite.floors.registry import floor
+from suite.floors.registry import FLOORS
 from suite.tasks.long_range.duplication import BEGIN, Duplication
 from suite.tasks.task import UNSCORED, TaskError
 
@@ -32,7 +32,7 @@ def test_letters_are_uniform() -> None:
 
 
 def test_knowing_the_letters_without_their_order_is_of_little_use() -> None:
-    assert floor("shown_answers").score(Duplication(1024)) < 0.03
+    assert FLOORS["shown_answers"].score(Duplication(1024)) < 0.03
 
 
 def test_an_odd_length_has_no_two_halves() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from suite.floors.registry import floor
+from suite.floors.registry import FLOORS
 from suite.tasks.data_order import RandomStream
 from suite.tasks.long_range.needles import (
     ASK,
@@ -109,6 +109,6 @@ def test_facts_stand_anywhere_and_none_overlaps_another() -> None:
 
 
 def test_without_recall_there_is_one_chance_in_as_many_as_there_are_answers() -> None:
-    assert floor("shown_answers").score(VariableTracking(100)) == pytest.approx(1 / 3)
+    assert FLOORS["shown_answers"].score(VariableTracking(100)) == pytest.approx(1 / 3)
     # As many examples with 4 as with 8 names: of each kind one answer an example is right.
-    assert floor("shown_answers").score(Needles(96)) == pytest.approx(2 / 12)
+    assert FLOORS["shown_answers"].score(Needles(96)) == pytest.approx(2 / 12)

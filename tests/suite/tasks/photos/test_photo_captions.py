@@ -10,7 +10,7 @@ import torch
 
 from models import ModelSpec, build_model
 from models.interface import CONTEXT
-from suite.floors.registry import floor
+from suite.floors.registry import FLOORS
 from suite.planning.plan import plan
 from suite.schema import Measurement
 from suite.spec import Model, vary
@@ -236,7 +236,7 @@ def test_captioners_serve_them_and_write(both: None, name: str) -> None:
 
 @pytest.mark.parametrize("name", Flickr8kCaptions.floors)
 def test_floors_are_judged_by_all_references(both: None, name: str) -> None:
-    found = floor(name)
+    found = FLOORS[name]
     assert found.suits(Flickr8kCaptions)
     assert 0 < found.score(Flickr8kCaptions(LENGTH)) <= 100
 

@@ -1,18 +1,18 @@
-"""Align the words of translated sentences by what each word is translated as, whatever the order.
+"""Aligns the words of translated sentences by their translations, whatever the order.
 
 IBM model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1):
-each word f of the target stands there for one word e of the source, or for the null word that every
-source has, all of them equally likely before. The chances t(f | e) start equal and are learnt by
+each word f of the target translates one word e of the source, or the null word that every source
+has; all are equally likely a priori. The probabilities t(f | e) start equal and are fitted by
 expectation maximisation:
 
     count(f, e) = sum over sentences of  n(f) n(e) t(f | e) / sum over e' of n(e') t(f | e')
     t(f | e)    = count(f, e) / sum over f' of count(f', e)
 
 where n counts a word in its sentence. The model is fitted in both directions. A direction links
-each of its target's words to the likeliest word of its source, or to none where null is as likely
-or the word was never seen; of equally likely ones, as are all places of one word, to that nearest
-to the same share of the sentence. Sure links are those of both directions, possible ones those of
-either. These alignments are silver, not gold: no person made them.
+each word of its target to the likeliest word of its source, and an unseen word, or one for which
+null is as likely, to no word. In a tie, as between all positions of one word, the link goes to the
+position nearest to the same share of the sentence. Links of both directions are sure, those of
+either are possible. These alignments are silver, not gold: no person made them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_ROUNDS = 5  # as usual before the models that know order (Och and Ney 2003, section 4.1)
-NULL = 0  # the first word of each vocabulary; in a target it never stands
+NULL = 0  # the first word of each vocabulary; it is in no target
 
 Words = Sequence[str]
 Numbers = NDArray[np.int64]
@@ -33,17 +33,17 @@ Matrix = NDArray[np.bool_]
 
 
 class Links(NamedTuple):
-    """`[words of the target, words of the source]`; what is sure is also possible."""
+    """Links `[words of the target, words of the source]`; sure links are also possible."""
 
     sure: Matrix
     possible: Matrix
 
 
 class WordAligner:
-    """Links words of sentences by model 1, fitted to pairs of sentences in both directions.
+    """An aligner of words by model 1, fitted to pairs of sentences in both directions.
 
     Args:
-        pairs: Words of source and target.
+        pairs: The words of each source and its target.
     """
 
     def __init__(self, pairs: Iterable[tuple[Words, Words]]) -> None:
@@ -56,7 +56,7 @@ class WordAligner:
         self.forward, self.backward = fitted(known, asked), fitted(asked, known)
 
     def links(self, source: Words, target: Words) -> Links:
-        """The silver alignment of one pair."""
+        """Return the silver alignment of one pair."""
         both = (source, target), self._vocabularies
         known, asked = (_numbers(*each) for each in zip(*both, strict=True))
         ahead = best_links(self.forward, known, asked)
@@ -66,12 +66,12 @@ class WordAligner:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Chances t(target | source) of the pairs of words that were seen in one sentence.
+    """Probabilities t(target | source) of the pairs of words that were seen in one sentence.
 
     Attributes:
         keys: `[pairs]`, in increasing order: source times `stride`, plus target.
         chances: `[pairs]`.
-        stride: More than any number of a word of the target.
+        stride: A number above those of all words of the target.
     """
 
     keys: Numbers
@@ -79,23 +79,23 @@ class Lexicon:
     stride: int
 
     def between(self, source: Numbers, target: Numbers) -> NDArray[np.float64]:
-        """`[words of the target, words of the source]`; 0 of what was never seen together."""
+        """Return `[words of the target, words of the source]`; 0 for unseen pairs."""
         wanted = source[None, :] * self.stride + target[:, None]
         at = np.searchsorted(self.keys, wanted).clip(max=len(self.keys) - 1)
         return np.where(self.keys[at] == wanted, self.chances[at], 0.0)
 
 
 def fitted(sources: Sequence[Numbers], targets: Sequence[Numbers]) -> Lexicon:
-    """Model 1 after `NUM_ROUNDS` of expectation maximisation, one direction.
+    """Fit model 1 in one direction, by `NUM_ROUNDS` of expectation maximisation.
 
     Args:
         sources: The words of each sentence, from 1 on.
-        targets: Likewise.
+        targets: The same of the other side.
     """
-    stride = 2 + max(int(each.max(initial=0)) for each in targets)  # one beyond is never seen
+    stride = 2 + max(int(each.max(initial=0)) for each in targets)  # the last number is of no word
     known = _counted([np.append(each, NULL) for each in sources])
     asked = _counted(targets)
-    # Each word of a target meets all words of its source: one group of neighbours.
+    # Each word of a target is paired with all words of its source: one group of neighbours.
     group_sizes = np.bincount(known.sentence, minlength=len(sources))[asked.sentence]
     ends = group_sizes.cumsum()
     group_starts = ends - group_sizes
@@ -103,7 +103,7 @@ def fitted(sources: Sequence[Numbers], targets: Sequence[Numbers]) -> Lexicon:
     of_source = np.arange(ends[-1]) + np.repeat(first, group_sizes)
     most = (1 + int(known.word.max())) * stride
     key = known.word[of_source] * stride + np.repeat(asked.word, group_sizes)
-    # Most of the time goes into this sorting; half as many bytes take half of it.
+    # This sort takes most of the time; half as many bytes take half of it.
     small = key.astype(np.int32) if most <= np.iinfo(np.int32).max else key
     keys, pair = np.unique(small, return_inverse=True)
     keys, weight = keys.astype(np.int64), known.times[of_source]
@@ -118,7 +118,7 @@ def fitted(sources: Sequence[Numbers], targets: Sequence[Numbers]) -> Lexicon:
 
 
 def best_links(lexicon: Lexicon, source: Numbers, target: Numbers) -> Matrix:
-    """`[words of the target, words of the source]`, at most one link in a row."""
+    """Return links `[words of the target, words of the source]`, at most one in a row."""
     chances = lexicon.between(source, target)
     of_null = lexicon.between(np.array([NULL]), target)
     most = chances.max(axis=1, keepdims=True, initial=0.0)
@@ -132,7 +132,7 @@ def best_links(lexicon: Lexicon, source: Numbers, target: Numbers) -> Matrix:
 
 
 class _Counted(NamedTuple):
-    """Each word of each sentence once, sentence by sentence, with how often it stands there."""
+    """The distinct words of each sentence, with their counts."""
 
     sentence: Numbers
     word: Numbers
@@ -153,6 +153,6 @@ def _vocabulary(sentences: Sequence[Words]) -> dict[str, int]:
 
 
 def _numbers(words: Words, vocabulary: dict[str, int]) -> Numbers:
-    """Of a word that is not known the number after the last one."""
+    """Return the number of each word; an unseen word has the number after the last one."""
     unknown = len(vocabulary) + 1
     return np.array([vocabulary.get(word, unknown) for word in words], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Model 1: the fast form against loops over pairs, the textbook's dictionary, and links."""
+"""Compares model 1 with loops over pairs and a textbook's table, and checks its links."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from suite.floors import ibm_model_1
-from suite.floors.ibm_model_1 import NUM_ROUNDS, Lexicon, WordAligner, fitted
+from suite.probes.attention import word_aligner
+from suite.probes.attention.word_aligner import NUM_ROUNDS, Lexicon, WordAligner, fitted
 
 # Koehn 2010, "Statistical Machine Translation", figure 4.5.
 TEXTBOOK = [("the house", "das Haus"), ("the book", "das Buch"), ("a book", "ein Buch")]
@@ -28,7 +28,7 @@ def cut(corpus: list[tuple[str, str]]) -> list[tuple[list[str], list[str]]]:
 def slow(
     pairs: list[tuple[list[str], list[str]]], *, has_null: bool = True
 ) -> dict[tuple[str, str], float]:
-    """t(f | e) by Brown et al., section 4.1, one link at a time; the null word is the empty one."""
+    """Return t(f | e) by Brown et al., section 4.1, link by link; the null word is empty."""
     null = [""] if has_null else []
     chances: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
     for _ in range(NUM_ROUNDS):
@@ -45,7 +45,7 @@ def slow(
 
 
 def learnt(aligner: WordAligner, *, is_forward: bool) -> dict[tuple[str, str], float]:
-    """Its dictionary in words."""
+    """Return the fitted probabilities by words."""
     known, asked = aligner._vocabularies[:: 1 if is_forward else -1]
     lexicon = aligner.forward if is_forward else aligner.backward
     numbers = {"": 0, **known}
@@ -69,7 +69,7 @@ def test_it_is_the_sum_over_all_links_in_both_directions(corpus: list[tuple[str,
 
 
 def test_the_loops_are_those_of_the_textbook() -> None:
-    """Which has no null word; its table after three rounds."""
+    """The textbook has no null word; this is its table after three rounds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "NUM_ROUNDS", 3)
         chances = slow(cut(TEXTBOOK), has_null=False)
@@ -79,7 +79,7 @@ def test_the_loops_are_those_of_the_textbook() -> None:
 
 
 def test_many_words_have_wide_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are counted in 32 bits where these are enough."""
+    """Pairs are counted in 32 bits if these are enough."""
     pairs = cut(LONGER)
     narrow = WordAligner(pairs).forward
     numbers = [np.array(each) for each in ([1, 2], [3, 100_000])]
@@ -117,10 +117,10 @@ def test_what_was_never_seen_has_no_links() -> None:
 
 
 def test_null_takes_what_nothing_explains() -> None:
-    """A word that stands beside everything is said by no word in particular."""
+    """A word that is in every target translates no word in particular."""
     words = [f"w{number}" for number in range(8)]
     pairs = [([f"e{w}"], [f"f{w}", "ja"]) for w in words]
     aligner = WordAligner(pairs)
     assert aligner.links(["ew0"], ["fw0", "ja"]).sure.tolist() == [[True], [False]]
-    row = ibm_model_1.best_links(aligner.forward, np.array([1]), np.array([2]))
+    row = word_aligner.best_links(aligner.forward, np.array([1]), np.array([2]))
     assert not row.any()

@@ -1,0 +1,142 @@
+"""Floors that predict the same for all inputs: chance, the most frequent answer, a mean.
+
+Where bits count, `Majority` charges -log2 of a symbol's frequency in the training text. Symbols
+that the training text lacks share the probability that Witten and Bell (1991) leave them; see
+`suite.floors.counting` with n = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from suite.floors.floor import (
+    Floor,
+    answer_counts,
+    asked_sequences,
+    held_out_batches,
+    score_of_logits,
+    score_of_written,
+    training_batches,
+)
+from suite.tasks.bases.text_windows import TextWindows
+from suite.tasks.metrics import Accuracy
+from suite.tasks.sequence_metrics import SequenceMetric
+from suite.tasks.task import UNSCORED, Task
+
+
+class Uniform(Floor):
+    """The exact expectation of uniformly drawn answers; it reads no data.
+
+    It is 1 / classes to the power of the number of answers that must all be right, or the
+    logarithm of the number of symbols where bits count.
+    """
+
+    name = "uniform"
+    label = "uniform"
+
+    def suits(self, task: type[Task]) -> bool:
+        """Return True if the number of right answers that count as one is known."""
+        return task.asks_for != "number" and task.metric.num_symbols is not None
+
+    def score(self, task: Any) -> float:
+        """Return the expected metric."""
+        if task.metric.unit == "bit":
+            return math.log2(task.output_size)
+        return float((1.0 / task.output_size) ** task.metric.num_symbols)
+
+
+class Majority(Floor):
+    """The most frequent class of the training data, or the frequencies of symbols ("unigram")."""
+
+    name = "majority"
+    label = "majority"
+
+    def label_on(self, task: type[Task]) -> str:
+        """Return "unigram" for a text."""
+        return "unigram" if task.metric.unit == "bit" else self.label
+
+    def suits(self, task: type[Task]) -> bool:
+        """Return True if each answer counts by itself."""
+        return task.asks_for != "number" and task.metric.num_symbols == 1
+
+    def score(self, task: Any) -> float:
+        """Return the share of right answers, or the bits of the smoothed frequencies."""
+        if isinstance(task, TextWindows):  # all symbols of a masked text count too
+            seen = np.bincount(task.read().training, minlength=task.output_size)
+        else:
+            seen = answer_counts(task, training_batches(task))
+        asked = answer_counts(task, held_out_batches(task, "test"))
+        if task.metric.unit == "bit":
+            return float(-(asked * np.log2(smoothed(seen))).sum() / asked.sum())
+        return float(asked[seen.argmax()] / asked.sum())
+
+
+def smoothed(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return frequencies `[classes]` without a zero: Witten-Bell over the uniform distribution."""
+    num_kinds, total = int((counts > 0).sum()), int(counts.sum())
+    return (counts + num_kinds / len(counts)) / (total + num_kinds)
+
+
+class ShownAnswers(Floor):
+    """The answer that is asked for most often in an example, always.
+
+    It bounds a model that notices which symbols an example shows and recalls none of their places:
+    1 / pairs for recall.
+    """
+
+    name = "shown_answers"
+    label = "guess among shown"
+    metric = Accuracy
+
+    def suits(self, task: type[Task]) -> bool:
+        """Return True if examples show all of their answers."""
+        return task.answers_are_shown and super().suits(task)
+
+    def score(self, task: Any) -> float:
+        """Return the share of right answers."""
+        right = total = 0
+        for batch in held_out_batches(task, "test"):
+            for row in batch.targets:
+                _, counts = row[row != UNSCORED].unique(return_counts=True)
+                right += int(counts.max()) if len(counts) else 0
+                total += int(counts.sum())
+        return right / total
+
+
+class LikeliestSequence(Floor):
+    """The most frequent target of training for every source; the first if several are."""
+
+    name = "likeliest_sequence"
+    label = "likeliest sequence"
+    asks_for = ("sequence",)
+    metric = SequenceMetric
+
+    def score(self, task: Any) -> float:
+        """Return the metric of that sequence."""
+        counts = Counter(
+            tuple(target.tolist())
+            for batch in training_batches(task)
+            for target in asked_sequences(batch, task.metric.end)
+        )
+        ((likeliest, _),) = counts.most_common(1)
+        return score_of_written(task, lambda batch: [likeliest] * len(batch.targets))
+
+
+class MeanPicture(Floor):
+    """The mean of the training pictures, pixel by pixel."""
+
+    name = "mean_picture"
+    label = "mean picture"
+    asks_for = ("image",)
+
+    def score(self, task: Any) -> float:
+        """Return the metric of the mean picture."""
+        pictures = torch.cat([batch.targets for batch in training_batches(task)])
+        mean = pictures.double().mean(dim=0).float()
+        return score_of_logits(task, lambda batch: mean.expand(batch.targets.shape))

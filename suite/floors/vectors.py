@@ -1,0 +1,320 @@
+"""Floors on inputs as vectors: nearest neighbours, and linear classifiers by scikit-learn.
+
+**Nearest centroid** predicts the class with the nearest mean (Rocchio 1971; Tibshirani et al. 2002,
+doi:10.1073/pnas.082099299, without their shrinkage). **k nearest neighbours** (Cover and Hart 1967,
+doi:10.1109/TIT.1967.1053964) predicts the class of most of the k nearest training examples, in a
+tie the one whose examples are nearer; k is the one of `NUMBERS` with the best score on the
+validation split. Distances are squared distances over all numbers of an input, so a picture that is
+moved by a pixel is far away.
+
+**The nearest caption** is that of the nearest training picture: the baseline of captioning (Devlin
+et al. 2015, arXiv:1505.04467), on pixels where they compare features of a network, and with one
+neighbour where they choose among many.
+
+**Linear classifiers** have an L2 penalty. Its strength C is the one of `strengths` with the best
+score on the validation split, the first of equals.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.interface import CONTEXT, INPUTS, Outputs
+from suite.floors.floor import (
+    Floor,
+    asked_sequences,
+    held_out_batches,
+    over_batches,
+    score_of_logits,
+    score_of_written,
+    texts,
+    training_batches,
+    vectors_of,
+)
+from suite.tasks.bases.labelled_texts import words_of
+from suite.tasks.batch import joined
+from suite.tasks.metrics import PictureMetric
+from suite.tasks.sequence_metrics import SequenceMetric
+from suite.tasks.task import Batch, Split, Task
+
+NUMBERS = (1, 3, 5, 9, 17)  # of neighbours
+_ROWS_AT_ONCE = 512
+_MOST_ITERATIONS = 2_000
+
+
+class NearestCentroid(Floor):
+    """The class with the nearest mean."""
+
+    name = "nearest_centroid"
+    label = "nearest centroid"
+    asks_for = ("class",)
+    input_kinds = ("vectors", "image")
+
+    def score(self, task: Any) -> float:
+        """Return the task's metric of the negative distances."""
+        rows, training = _joined(training_batches(task))
+        sums = torch.zeros(task.output_size, rows.shape[1]).index_add_(0, training.targets, rows)
+        counts = torch.bincount(training.targets, minlength=task.output_size)
+        asked, test = _joined(held_out_batches(task, "test"))
+        logits = -_distances(asked, sums / counts[:, None])
+        logits = logits.nan_to_num(nan=-torch.inf)  # a class without training examples
+        return float(task.metric.value(task.metric.sums(Outputs(logits), test)))
+
+
+class NearestNeighbours(NearestCentroid):
+    """The class of most of the k nearest training examples."""
+
+    name = "nearest_neighbours"
+    label = "nearest neighbours"
+
+    def score(self, task: Any) -> float:
+        """Return the task's metric of the votes; the smallest of equally good k is taken."""
+        rows, training = _joined(training_batches(task))
+
+        def scores(split: Split, *numbers: int) -> dict[int, float]:
+            asked, batch = _joined(held_out_batches(task, split))
+            classes = training.targets[nearest(rows, asked, max(numbers))]
+            logits = {k: Outputs(votes(classes[:, :k], task.output_size)) for k in numbers}
+            return {k: task.metric.value(task.metric.sums(logits[k], batch)) for k in numbers}
+
+        seen = scores("validation", *(k for k in NUMBERS if k <= len(rows)))
+        best = max(seen, key=seen.__getitem__)
+        return scores("test", best)[best]
+
+
+def nearest(rows: Tensor, asked: Tensor, count: int) -> Tensor:
+    """Return the indices of the rows nearest to each query, nearest first, `[asked, count]`.
+
+    Args:
+        rows: `[examples, numbers]`.
+        asked: `[asked, numbers]`.
+        count: At most the number of examples.
+    """
+    firsts = range(0, len(asked), _ROWS_AT_ONCE)
+    parts = (_distances(asked[first : first + _ROWS_AT_ONCE], rows) for first in firsts)
+    return torch.cat([part.topk(count, largest=False).indices for part in parts])
+
+
+def votes(classes: Tensor, num_classes: int) -> Tensor:
+    """Return the number of neighbours of each class, with a small bonus for the nearer ones.
+
+    Args:
+        classes: `[asked, k]`, the classes of the neighbours, nearest first.
+        num_classes: The number of classes.
+
+    Returns:
+        `[asked, num_classes]`.
+    """
+    k = classes.shape[1]
+    weights = 1 + 0.5 / (k * torch.arange(1, k + 1))  # all bonuses together are below one vote
+    counted = torch.zeros(len(classes), num_classes)
+    return counted.scatter_add_(1, classes, weights.expand(*classes.shape))
+
+
+def _distances(asked: Tensor, rows: Tensor) -> Tensor:
+    """Return squared distances up to a constant per query, `[asked, rows]`."""
+    return rows.square().sum(dim=1) - 2 * asked @ rows.T
+
+
+def _joined(batches: Iterable[Batch]) -> tuple[Tensor, Batch]:
+    """Return the inputs as vectors, `[examples, numbers]`, and all examples as one batch."""
+    found = list(batches)
+    return torch.from_numpy(vectors_of(found)), joined(found)
+
+
+def _nearest_pictures(batches: Sequence[Batch]) -> Callable[[Batch], Tensor]:
+    """Return a function from a batch to the training examples with the nearest pictures."""
+    rows = torch.from_numpy(vectors_of(batches, CONTEXT))
+    return lambda batch: nearest(rows, torch.from_numpy(vectors_of([batch], CONTEXT)), 1).flatten()
+
+
+class NearestCaption(Floor):
+    """The target sequence of the training example with the nearest picture."""
+
+    name = "nearest_caption"
+    label = "nearest caption"
+    asks_for = ("sequence",)
+    metric = SequenceMetric
+    context = "image"
+
+    def score(self, task: Any) -> float:
+        """Return the metric of those sequences."""
+        found = list(training_batches(task))
+        closest = _nearest_pictures(found)
+        captions = [each for batch in found for each in asked_sequences(batch, task.metric.end)]
+        return score_of_written(
+            task, lambda batch: (captions[index].tolist() for index in closest(batch))
+        )
+
+
+class NearestChoice(Floor):
+    """The candidate with the most words in common with the caption of the nearest picture."""
+
+    name = "nearest_choice"
+    label = "words of the nearest caption"
+    asks_for = ("choice",)
+    context = "image"
+
+    def score(self, task: Any) -> float:
+        """Return the metric of the shares of common words."""
+        found = list(training_batches(task))
+        closest = _nearest_pictures(found)
+        known = torch.cat([_has_words(batch, task.input_size)[:, 0] for batch in found])
+
+        def logits(batch: Batch) -> Tensor:
+            near = known[closest(batch)][:, None]
+            words = _has_words(batch, task.input_size)
+            return (near & words).sum(dim=-1) / (near | words).sum(dim=-1)
+
+        return score_of_logits(task, logits)
+
+
+def _has_words(batch: Batch, num_symbols: int) -> Tensor:
+    """Return which symbols each text has, without padding, `[batch, candidates, symbols]`."""
+    symbols, mask = batch.inputs[INPUTS], batch.inputs["mask"]
+    counts = torch.zeros(*symbols.shape[:2], num_symbols).scatter_add_(2, symbols, mask.float())
+    return counts > 0
+
+
+class NearestDrawing(Floor):
+    """The picture of the training example with the nearest caption.
+
+    The nearest caption has the largest share of words and of pairs of neighbouring words in common
+    with the one that is asked for.
+    """
+
+    name = "nearest_drawing"
+    label = "picture of the nearest caption"
+    asks_for = ("drawing",)
+    metric = PictureMetric
+
+    def score(self, task: Any) -> float:
+        """Return the metric of those pictures."""
+        found = list(training_batches(task))
+        pictures = torch.cat([batch.targets for batch in found])
+        known = torch.cat([_words_and_pairs(batch, task.input_size) for batch in found])
+
+        def sums(batch: Batch) -> Tensor:
+            asked = _words_and_pairs(batch, task.input_size)
+            both = asked @ known.T
+            either = asked.sum(dim=1, keepdim=True) + known.sum(dim=1) - both
+            drawn: Tensor = task.metric.sums_of(pictures[(both / either).argmax(dim=1)], batch)
+            return drawn
+
+        return over_batches(task, sums)
+
+
+def _words_and_pairs(batch: Batch, num_symbols: int) -> Tensor:
+    """Return 1 for each word and pair of a caption, without its start, `[batch, words + pairs]`."""
+    found = np.zeros((len(batch.inputs[INPUTS]), num_symbols * (1 + num_symbols)), dtype=np.float32)
+    for row, text in zip(found, texts(batch), strict=True):
+        words = text[1:]
+        row[words] = 1
+        row[num_symbols + words[:-1] * num_symbols + words[1:]] = 1
+    return torch.from_numpy(found)
+
+
+class _LinearClassifier(Floor):
+    """Logistic regression with an L2 penalty, on features of the inputs."""
+
+    asks_for = ("class",)
+    strengths: ClassVar[tuple[float, ...]]
+
+    @abstractmethod
+    def features(self, task: Task, training: list[Batch]) -> Callable[[list[Batch]], Any]:
+        """Return a function from examples to rows of features, an array or a sparse matrix."""
+
+    def score(self, task: Any) -> float:
+        """Return the task's metric of the log-probabilities, at the best strength."""
+        training = list(training_batches(task))
+        features = self.features(task, training)
+        rows, labels = features(training), joined(training).targets.numpy()
+        classifiers = [fitted(rows, labels, strength) for strength in self.strengths]
+
+        def score_on(split: Split) -> Callable[[Any], float]:
+            batches = list(held_out_batches(task, split))
+            rows, batch = features(batches), joined(batches)
+
+            def score(classifier: Any) -> float:
+                known = classifier.predict_log_proba(rows)
+                logits = torch.full((len(known), task.output_size), -torch.inf, dtype=torch.float64)
+                logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known).double()
+                return float(task.metric.value(task.metric.sums(Outputs(logits), batch)))
+
+            return score
+
+        best = max(classifiers, key=score_on("validation"))
+        return score_on("test")(best)
+
+
+def fitted(rows: Any, labels: NDArray[np.int64], strength: float) -> Any:
+    """Fit a classifier on the threads of this process; scikit-learn would take every core.
+
+    Args:
+        rows: `[examples, features]`, an array or a sparse matrix.
+        labels: `[examples]`.
+        strength: The inverse of the penalty, scikit-learn's C.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=torch.get_num_threads()):
+        return LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS).fit(rows, labels)
+
+
+class LogisticRegressionFloor(_LinearClassifier):
+    """A linear classifier of all numbers of an input; each number votes by itself."""
+
+    name = "logistic_regression"
+    label = "logistic regression"
+    input_kinds = ("vectors", "image")
+    strengths = (0.001, 0.01, 0.1)
+
+    def features(self, task: Task, training: list[Batch]) -> Callable[[list[Batch]], Any]:
+        """Return the numbers themselves."""
+        return vectors_of
+
+
+class TfIdf(_LinearClassifier):
+    """A linear classifier of TF-IDF weights (Salton and Buckley 1988); it ignores the order.
+
+    A word weighs 1 + log of its count in the text, times the logarithm of its rarity among the
+    training texts; each text has length 1. The words are those that a model is shown: the symbols
+    of a task that reads words, or the words in the window of a task that reads bytes.
+    """
+
+    name = "tf_idf"
+    label = "TF-IDF"
+    input_kinds = ("tokens",)
+    strengths = (1.0, 3.0, 10.0, 30.0)
+
+    def features(self, task: Task, training: list[Batch]) -> Callable[[list[Batch]], Any]:
+        """Fit the rarity of words to the training texts."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(
+            analyzer=lambda example: words_in(task, example), sublinear_tf=True
+        )
+
+        def rows(batches: list[Batch]) -> Any:
+            return vectorizer.transform([row for batch in batches for row in _token_rows(batch)])
+
+        vectorizer.fit([row for batch in training for row in _token_rows(batch)])
+        return rows
+
+
+def words_in(task: Task, tokens: list[int]) -> list[str]:
+    """Return the words of a text; the tokens themselves if they are not text."""
+    text = task.text(tokens)
+    return words_of(text) if text else list(map(str, tokens))
+
+
+def _token_rows(batch: Batch) -> list[list[int]]:
+    return [row.tolist() for row in texts(batch)]
