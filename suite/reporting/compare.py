@@ -18,8 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.compare.page import render_comparison
-from reports.compare.pairs import Selection
+from reports.compare import Selection, render_comparison
 from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
 from suite.journal.editions import Source

@@ -14,8 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from matplotlib.figure import Figure
 
-from reports.compare.changes import compare_selections
-from reports.compare.pairs import Selection
+from reports.compare import Selection, compare_selections
 from reports.document import Drawing, Table
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.pages.ablation import page
@@ -160,10 +159,10 @@ def test_two_selections_with_floors_are_compared() -> None:
         Selection(name=name, title=name, about=sweep.about, results=sweep.results)
         for name, sweep in (("a", synthetic.sweep()), ("b", _with_floors()))
     )
-    _, unpaired = compare_selections(a, b)
-    assert {only.key.variant for only in unpaired} == set(FLOORS)
-    of_floors = [c for c in compare_selections(b, b)[0] if c.pair.key.variant in FLOORS]
-    assert [(c.pair.key.variant, c.is_certain) for c in of_floors] == [(f, False) for f in FLOORS]
+    only = [c.key["variant"] for c in compare_selections(a, b) if c.outcome == "only in B"]
+    assert set(only) == set(FLOORS)
+    of_floors = [c for c in compare_selections(b, b) if c.key["variant"] in FLOORS]
+    assert [(c.key["variant"], c.is_certain) for c in of_floors] == [(f, False) for f in FLOORS]
 
 
 def _figure(sweep: Sweep) -> Drawing | None:

@@ -57,7 +57,7 @@ def test_two_output_folders_side_by_side_through_the_installed_command(work: Wor
     assert done.returncode == 0, done.stderr
     headline, page = done.stdout.splitlines()
     assert page == str(work.out / "reports/small/compare-out-other/index.html")
-    assert headline.endswith("counts identical.")
+    assert "counts: 2 identical" in headline
     with Path(page).with_name("moved.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     scores = [row for row in rows if row["kind"] == "score"]
@@ -80,7 +80,7 @@ def test_a_copy_is_identical_and_the_bytes_are_too(
     code, said = _here(capsys, monkeypatch, *arguments)
     assert code == 0, said
     headline, page = said.splitlines()
-    assert headline.startswith("Nothing moved for certain: 2 of 2 scores identical")
+    assert headline.startswith("Nothing moved for certain: 2 scores: 2 identical")
     folder = Path(page).parent
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     shutil.rmtree(folder)

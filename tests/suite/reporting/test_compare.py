@@ -11,7 +11,7 @@ import pytest
 from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.reporting.compare import select_for_comparison
 from suite.spec import SpecError
-from tests.reports.compare.made_selections import ABOUT, HERE, THERE, rows
+from tests.reports.made_selections import ABOUT, HERE, THERE, rows
 
 OLD, NEW = "abcd11112222", "abce33334444"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.compare.pairs import Selection
+from reports.compare import Selection
 from reports.results.frame import results_frame
 from suite.schema import About, ClaimSpec, Provenance
 

@@ -1,1 +1,0 @@
-"""Comparison of two selections of an ablation's results."""
