@@ -25,8 +25,8 @@ from suite.training.tensor_io import Tensors, refuse_non_tensors
 class Engine(Protocol):
     """The interface of an engine, which runs training steps on whole batches.
 
-    Each of several workers has one. All workers must call a method at once. `mean`, `evaluate`,
-    `agreed`, `largest` and `state_sha256` return the same value on all of them, over all of them.
+    Each of several workers has one. All workers must call a method at once. The results of `mean`,
+    `evaluate`, `agreed`, `largest` and `state_sha256` are those of all workers, equal on all.
 
     Attributes:
         device: Where it computes, as torch names it.
