@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from models import ModelSpec, architecture_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
+from suite.planning.own_modules import architecture_version, mixer_version
 from suite.planning.resolve import as_trained
-from suite.planning.versions import architecture_version, mixer_version
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
 from suite.schema import (

@@ -34,8 +34,7 @@ from pydantic import ValidationError
 
 from suite.errors import unknown_name, words_of, writable
 from suite.import_order import OURS
-from suite.planning.hidden_modules import refuse_hidden
-from suite.planning.loaded_source import RecordingLoader, forget_changed, recorded
+from suite.planning.own_modules import RecordingLoader, forget_changed, recorded, refuse_hidden
 from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 

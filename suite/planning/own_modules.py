@@ -1,7 +1,12 @@
-"""Find the user's own code: which modules a class imports, and the files that it declares.
+"""Find the user's own code, remember its text as it was imported, and give it an identity.
 
 Own is what lies outside the installed packages and ours. Imports are read off the text, so that the
-same files give the same identity in every process; the text must be the one that was imported here.
+same files give the same identity in every process. A file may be edited between its import and the
+moment at which it is hashed; so the text is recorded at the import, and compared with the file.
+
+A file's folder comes last on the import path, so that nothing in it disturbs the packages that
+others import. A module beside it that another one of the same name hides is therefore refused.
+
 """
 
 from __future__ import annotations
@@ -9,27 +14,143 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import os
+import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.machinery import ModuleSpec, PathFinder
+from functools import cache, cached_property
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path, PurePosixPath
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 from models.model_spec import content_hash
 from models.registry import architecture_class, mixer_class, mixer_pattern
 from suite.events import PlannedCode, PlannedModule
 from suite.import_order import OURS, program_folder
-from suite.planning.loaded_source import is_changed, is_installed
 from suite.schema import Plan
 from suite.spec import SpecError
 from suite.text import redact
 
 if TYPE_CHECKING:
-    from models import Architecture, Mixer
+    from models import Architecture, Mixer, ModelSpec
 
     Part = type[Mixer] | type[Architecture]
+
+_CLASS = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*")  # as ``mine:Mixer``
+
+
+class RecordingLoader(SourceFileLoader):
+    """Keeps the bytes that a module was made from, and writes no bytecode beside the user's file.
+
+    Attributes:
+        body: The bytes; None before the import.
+    """
+
+    body: bytes | None = None
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Read the file, and compile it."""
+        self.body = self.get_data(self.path)
+        found: CodeType = self.source_to_code(self.body, self.path)
+        return found
+
+
+class _RecordingFinder(MetaPathFinder):
+    """Finds the user's modules, and gives each a `RecordingLoader`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        top = fullname.partition(".")[0]
+        if top in OURS or top in sys.stdlib_module_names:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or type(spec.loader) is not SourceFileLoader or not spec.origin:
+            return None
+        if is_installed(spec.origin):
+            return None
+        spec.loader = RecordingLoader(fullname, spec.loader.path)
+        return spec
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Record the user's modules that are imported in the block."""
+    finder = _RecordingFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def forget_changed() -> None:
+    """Let the modules that plans have imported be imported anew, if one was edited since.
+
+    All of them, since one that imports the edited module holds what this was.
+    """
+    specs = {name: getattr(each, "__spec__", None) for name, each in list(sys.modules.items())}
+    loaders = {name: getattr(spec, "loader", None) for name, spec in specs.items()}
+    ours = {name: each for name, each in loaders.items() if isinstance(each, RecordingLoader)}
+    if any(map(_is_edited, ours.values())):
+        for name in ours:
+            del sys.modules[name]
+
+
+def _is_edited(loader: RecordingLoader) -> bool:
+    try:
+        return loader.body is not None and loader.body != Path(loader.path).read_bytes()
+    except OSError:
+        return True
+
+
+@cache
+def is_installed(place: str) -> bool:
+    """Return True for what an installation holds, Python's own library included."""
+    path = Path(place).resolve()
+    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+    return bool({"site-packages", "dist-packages"} & set(path.parts)) or any(
+        path.is_relative_to(Path(library).resolve()) for library in libraries
+    )
+
+
+def is_changed(module: ModuleType, body: bytes) -> bool:
+    """Return True if the module was imported from other bytes than these.
+
+    Of a module that was not imported by a plan, only functions and methods are compared.
+    """
+    loader = getattr(module.__spec__, "loader", None)
+    if isinstance(loader, RecordingLoader):
+        return loader.body is not None and loader.body != body
+    if type(loader) is not SourceFileLoader:  # another one may have rewritten the text
+        return False
+    try:
+        known = set(_codes_in(compile(body, loader.path, "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return True
+    found = (function.__code__ for function in _functions_of(vars(module), module.__name__))
+    return any(code.co_filename == loader.path and code not in known for code in found)
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes_in(constant)
+
+
+def _functions_of(names: dict[str, object], module: str) -> Iterator[FunctionType]:
+    for value in list(names.values()):
+        plain = getattr(value, "__func__", getattr(value, "fget", value))  # a method, a property
+        if isinstance(plain, FunctionType) and plain.__module__ == module:
+            yield plain
+        elif isinstance(value, type) and value.__module__ == module:
+            yield from _functions_of(dict(vars(value)), module)
 
 
 @dataclass(frozen=True)
@@ -392,3 +513,87 @@ def refuse_unplanned(plans: Sequence[Plan]) -> None:
                     f"{name}: its code, or a file that it declares, was changed after it had been "
                     "planned; run the same command again."
                 )
+
+
+def refuse_hidden(path: Path) -> None:
+    """Refuse a module in the file's folder that it imports, and that Python finds elsewhere.
+
+    Raises:
+        SpecError: with both places.
+    """
+    waiting, seen = [(path.stem, path)], {path.stem}
+    while waiting:
+        name, file = waiting.pop()
+        is_package = file.name == "__init__.py"
+        module = OwnModule(
+            name, file, file.read_bytes(), (str(file.parent),) if is_package else None
+        )
+        for wanted in (*module.imported, *_classes_named_in(module)):
+            top = wanted.partition(".")[0]
+            beside = _file_of(path.parent, wanted)
+            if wanted in seen or beside is None or top in OURS:
+                continue
+            seen.add(wanted)
+            waiting.append((wanted, beside))
+            _refuse_elsewhere(path.parent, top, file)
+
+
+def _classes_named_in(module: OwnModule) -> Iterator[str]:
+    """Yield the modules of classes that a text names, as ``mine:Mixer``."""
+    for text in module.texts:
+        if found := _CLASS.fullmatch(text):
+            yield found[1]
+
+
+def _file_of(folder: Path, name: str) -> Path | None:
+    place = folder.joinpath(*name.split("."))
+    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    return next((file for file in files if name and file.is_file()), None)
+
+
+def _refuse_elsewhere(folder: Path, top: str, importer: Path) -> None:
+    beside = _file_of(folder, top) or folder / top
+    other = _origin(top)
+    if other and os.path.realpath(other) != os.path.realpath(beside):
+        raise SpecError(
+            f"{importer} imports {top}, and Python finds {other} under this name, not {beside}; "
+            "rename the latter."
+        )
+
+
+def _origin(top: str) -> str:
+    """Return where Python has found the module, or would; empty for a folder without its file."""
+    module = sys.modules.get(top)
+    spec = importlib.util.find_spec(top) if module is None else getattr(module, "__spec__", None)
+    if spec is None or spec.origin is None:
+        return ""
+    return str(spec.origin) if spec.has_location else "Python's own module"
+
+
+@cache
+def mixer_version(name: str) -> int | str:
+    """Return a shipped mixer's own version; for a user's mixer the hash of all its code."""
+    return _version(name, mixer_class(name))
+
+
+@cache
+def architecture_version(name: str) -> int | str:
+    """Return the version of an architecture, likewise."""
+    return _version(name, architecture_class(name))
+
+
+def own_versions(spec: ModelSpec) -> tuple[int | str, ...]:
+    """Return the versions of the user's classes in a model."""
+    mixers = [mixer_version(name) for name in mixer_pattern(spec.mixer) if ":" in name]
+    is_own = ":" in spec.architecture
+    return (*mixers, *([architecture_version(spec.architecture)] if is_own else []))
+
+
+def forget_versions() -> None:
+    """Read all files again: in a long-lived process they may have been edited."""
+    mixer_version.cache_clear()
+    architecture_version.cache_clear()
+
+
+def _version(name: str, kind: type[Mixer] | type[Architecture]) -> int | str:
+    return identity(name, kind) if ":" in name else kind.version

@@ -1,4 +1,4 @@
-"""How a trial trains its model: its recipe with the sizes of its scale filled in."""
+"""How a trial trains its model: its recipe, with the sizes of its scale filled in."""
 
 from __future__ import annotations
 
@@ -14,31 +14,11 @@ Distillation = Literal["none", "soft", "hard"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained; everything here moves the number.
+    """How a model is trained, as a trial records it; everything here moves the number.
 
-    Fields with a default are left out of a trial's id where they have it.
-
-    Attributes:
-        learning_rate: The peak of the schedule.
-        label_smoothing: Share of a target's probability that is spread over all classes.
-        momentum: Of SGD; at its default for the other optimisers.
-        clip_norm: The gradient is scaled down to this norm, over all parameters; None does not.
-        precision: Of the products in a step on one device; see `Parallel` for several.
-        accumulation: Parts of the batch that go through the model one after the other.
-        ema: Decay of the average of the weights that is scored; 0 scores the weights themselves.
-        distillation: What is learned of the teacher, which `Trial.teacher` has trained.
-        distillation_weight: The teacher's share of the loss.
-        distillation_temperature: Of soft distillation; at its default for the others.
-        scheduled_sampling: Share of the inputs that are the model's own answers at the last step.
-        flip: Of images, as all that follow; see `suite.training.augmentation`.
-        crop: Pixels of the border from which crops are drawn.
-        randaugment: The magnitude, 0 to 10.
-        erasing: The chance of an image.
-        mixup: Of the Beta distribution, alpha.
-        cutmix: Likewise.
-        repeated_augmentation: How often each image stands in a batch.
-        adversarial_steps: Passes of a step; see `suite.training.adversarial`.
-        is_start_frozen: Whether weights that `Trial.start` has left stay as they are.
+    A field with the name of one of `suite.Recipe` means the same; a field that has no effect keeps
+    its default, and one at its default is left out of a trial's id. `learning_rate` is a number:
+    the first that is tried where a search finds it.
     """
 
     steps: int
@@ -70,7 +50,7 @@ class Training:
 
     @property
     def hashed(self) -> dict[str, Any]:
-        """What goes into the id of a trial."""
+        """Return the fields that go into the id of a trial."""
         idle = {each.name: each.default for each in fields(self) if each.default is not MISSING}
         return without_idle(asdict(self), **idle)
 
@@ -91,5 +71,5 @@ class Parallel:
 
 
 def without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
-    """Without the fields that have the value at which they do nothing."""
+    """Return the content without fields that have the value at which they do nothing."""
     return {k: v for k, v in content.items() if k not in idle or v != idle[k]}

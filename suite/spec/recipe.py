@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from suite.schema.training import Distillation, Optimizer, Precision, Schedule
+from suite.schema.training import Distillation, Optimizer, Precision, Schedule, Training
 from suite.spec.fields import Count, FrozenSpec, Rate
 
 NO_START = "none"
@@ -122,34 +123,20 @@ class Recipe(FrozenSpec):
     adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
 
     def in_training(self) -> dict[str, Any]:
-        """Its fields of `suite.schema.Training`; what has no effect keeps its default."""
-        found: dict[str, Any] = {
-            "weight_decay": self.weight_decay + 0.0,  # no -0.0
-            "label_smoothing": self.label_smoothing + 0.0,
-            "optimizer": self.optimizer,
-            "schedule": self.schedule,
-            "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
-            "precision": self.precision,
-            "accumulation": self.accumulation,
-            "ema": self.ema + 0.0,
-            "scheduled_sampling": self.scheduled_sampling + 0.0,
-            "distillation": self.distillation,
-            "flip": self.flip,
-            "crop": self.crop,
-            "randaugment": self.randaugment + 0.0,
-            "erasing": self.erasing + 0.0,
-            "mixup": self.mixup + 0.0,
-            "cutmix": self.cutmix + 0.0,
-            "repeated_augmentation": self.repeated_augmentation,
-            "adversarial_steps": self.adversarial_steps,
-            "is_start_frozen": self.is_start_frozen,
+        """Return its fields of `suite.schema.Training`; one without effect keeps its default."""
+        recorded = {f.name: f for f in fields(Training) if f.name in Recipe.model_fields}
+        found = {name: getattr(self, name) for name in recorded if name != "learning_rate"}
+        if self.optimizer != "sgd":
+            del found["momentum"]
+        elif self.sgd_weight_decay is not None:
+            found["weight_decay"] = self.sgd_weight_decay
+        if self.distillation != "soft":
+            del found["distillation_temperature"]
+        if self.distillation == NO_DISTILLATION:
+            del found["distillation_weight"]
+        # An id must not depend on how a number is written: 1 and 1.0, or 0.0 and -0.0.
+        is_float = {name for name, each in recorded.items() if str(each.type).startswith("float")}
+        return {
+            name: float(value) + 0.0 if name in is_float and value is not None else value
+            for name, value in found.items()
         }
-        if self.optimizer == "sgd":
-            found["momentum"] = self.momentum + 0.0
-            if self.sgd_weight_decay is not None:
-                found["weight_decay"] = self.sgd_weight_decay + 0.0
-        if self.distillation != NO_DISTILLATION:
-            found["distillation_weight"] = float(self.distillation_weight)
-        if self.distillation == "soft":
-            found["distillation_temperature"] = float(self.distillation_temperature)
-        return found
