@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from suite.errors import FAILED, be_quiet, ensure_home, exit_code_of, message, said_of
-from suite.terminal import prepare_output
+from suite.terminal import prepare_output, print_line
 
 app = typer.Typer(
     add_completion=False,
@@ -127,7 +127,7 @@ def list_(
     tasks: Annotated[bool, typer.Option("--tasks", help="List tasks instead.")] = False,
     json: Json = False,
 ) -> None:
-    """List every ablation: its question, variants, trials and estimated time at each scale."""
+    """List every ablation: its question, trials and estimated time at each scale."""
     from suite.commands import list as list_command
 
     asked = {"mixers": mixers, "architectures": architectures, "tasks": tasks}
@@ -451,7 +451,7 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        print(f"bakeoff: {message(said_of(error))}", file=sys.stderr)
+        print_line(f"bakeoff: {message(said_of(error))}", sys.stderr)
         if type(error).__name__ == "LeftThread":  # else we would wait for its end
             sys.stdout.flush()
             sys.stderr.flush()

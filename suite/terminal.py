@@ -10,8 +10,10 @@ import codecs
 import errno
 import io
 import os
+import shutil
 import stat
 import sys
+import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
@@ -44,6 +46,21 @@ def prepare_output() -> None:
     codecs.register_error(_HANDLER, _nearest)
     sys.stdout = _lasting(sys.stdout, 1)
     sys.stderr = _lasting(sys.stderr, 2)
+
+
+def print_line(line: str, file: TextIO | None = None) -> None:
+    """Print a line; on a terminal that is narrower it is broken between words and indented."""
+    file = file or sys.stdout
+    if file.isatty():
+        own = len(line) - len(line.lstrip())
+        line = textwrap.fill(
+            line,
+            max(20, shutil.get_terminal_size().columns),
+            subsequent_indent=" " * (own + 2),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    print(line, file=file)
 
 
 def _open_missing() -> None:

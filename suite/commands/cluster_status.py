@@ -45,9 +45,9 @@ def show_cluster_status(address: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(as_objects(found), indent=1))
         return
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False)
     for line in _lines(found, url):
-        console.print(line)
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def follow_cluster_status(address: str) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 from suite.planning.cost_model import PlannedWork, planned_work
 from suite.planning.loader import find, shipped
 from suite.provenance import num_cpus
+from suite.terminal import print_line
 from suite.text import in_words, number_of, some_of
 
 _MOST_NAMES = 20  # on a line; --json names them all
@@ -32,26 +33,29 @@ def show(kind: str, *, as_json: bool) -> None:
         print(json.dumps(entries, indent=1))
         return
     for entry in entries:
-        print(entry["name"])
-        for name, value in entry.items():
-            if name != "name":
-                _print_lines(name.replace("_", " "), value)
+        name = entry.pop("name")
+        if kind == "ablations":  # `plan` shows the rest
+            print_line(f"{name}: {entry['question']}")
+            sizes = (f"{scale} {size}" for scale, size in entry["scales"].items())
+            print_line(f"  {'; '.join(sizes)}")
+            continue
+        print(name)
+        for field, value in entry.items():
+            _print_lines(field.replace("_", " "), value)
 
 
 def _print_lines(name: str, value: Any) -> None:
-    """A field; of several values one a line where they are many words, else all on one."""
+    """Print a field: several named values a line each, several others on one line."""
     if isinstance(value, dict):
         for key, text in value.items():
-            print(f"  {key:<22}{text}")
+            print_line(f"  {key:<22}{text}")
         return
-    text = value
-    if isinstance(value, list):  # a label of a variant may hold commas
-        text = some_of(value, _MOST_NAMES, "; " if name == "variants" else ", ") or "none"
-    print(f"  {name:<22}{text}")
+    text = some_of(value, _MOST_NAMES, ", ") or "none" if isinstance(value, list) else value
+    print_line(f"  {name:<22}{text}")
 
 
 def overview(known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What there is to say of each shipped ablation, by name; sizes as `PlannedWork`'s fields.
+    """Return the facts about each shipped ablation, by name; sizes are fields of `PlannedWork`.
 
     Args:
         known: An earlier overview, whose entries hold for files that have not changed: to plan
@@ -96,7 +100,7 @@ def _ablations() -> list[dict[str, Any]]:
 
 
 def _size(work: PlannedWork) -> str:
-    """As ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
+    """Return a size, as ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
     cores = num_cpus()
     num_gpus = math.ceil(work.num_gpus)
     where = f"{num_gpus} GPU" if num_gpus else f"this machine's {number_of(cores, 'core')}"

@@ -23,6 +23,7 @@ from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Tri
 from suite.sweep.pending import is_done
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import task_class
+from suite.terminal import print_line
 from suite.text import in_money, in_words, number_of, price_in, some_of
 
 _CORES = "cores of a machine like this"
@@ -75,16 +76,17 @@ def show(
 def _show_plan(
     p: Plan, states: Sequence[TrialState], said: Sequence[str], card: GpuSpec, price: Price | None
 ) -> None:
-    print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
+    print_line(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
-        print("  " + "  ".join((*columns, line[-1])))
+        print_line("  " + "  ".join((*columns, line[-1])))
     for sentence in filter(None, (*said, *_missing_data(p))):
-        print(f"  {sentence}")
+        print_line(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}\n")
+    print_line(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}")
+    print()
 
 
 def _missing_data(p: Plan) -> Iterator[str]:
@@ -95,7 +97,7 @@ def _missing_data(p: Plan) -> Iterator[str]:
 
 
 def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | None) -> str:
-    """About how long the rest takes on this machine, and what all of it costs for so long."""
+    """Return about how long the rest takes on this machine, and what that costs."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
@@ -111,7 +113,7 @@ def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | N
         taken += f" and {in_money(price.amount * num * seconds / 3600, price.currency)}"
     if what == _CORES and num == 1:
         what = what.replace("cores", "core")
-    return f"about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
+    return f"estimate: about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
 
 
 def _of_parents(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> str:

@@ -13,7 +13,6 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from suite.commands.sweep_history import PACKED, Estimates, History, time_left
@@ -22,7 +21,7 @@ from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
 from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
 from suite.planning.cost_model import kinds_of, seconds_of
-from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
+from suite.schema import CONTROLS, FAILURES, LEARNING_RATE, Measurement, Plan, Point, Result, Status
 from suite.sweep.driver import Display
 from suite.sweep.pending import Pending, Work, distinct_work, topological_layers
 from suite.text import in_words, number_of, short
@@ -33,15 +32,17 @@ _SECONDS_BETWEEN_ESTIMATES = 1.0  # since each goes through all trials
 
 
 @dataclass
-class Tally:
-    """What has happened so far, and how long the rest will take.
+class ProgressState:
+    """Counts of what has happened so far, and the estimate of the time left.
 
     Attributes:
-        trials: To run, by id; those of `others` join them when they begin.
-        others: Done before, by id: some run again where no node of their environment is left.
-        estimates: What is known of how long they take.
+        trials: Trials to run, by id; those of `others` join them when they begin.
+        others: Trials done before, by id: some run again where no node of their environment is
+            left.
+        estimates: Facts about the trials before they run.
         steps: trial_id -> its training steps.
-        num_done_before: Trials that an earlier run has done.
+        variants: trial_id -> the variants that it compares; absent where it is of one variant.
+        num_done_before: Number of trials that an earlier run has done.
         editions: Ablation -> the number of its edition.
     """
 
@@ -49,6 +50,7 @@ class Tally:
     others: Mapping[str, Listed] = field(default_factory=dict)
     estimates: Estimates = field(default_factory=Estimates)
     steps: Mapping[str, int] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     num_done_before: int = 0
     editions: Mapping[str, int] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
@@ -102,7 +104,7 @@ class Tally:
         )
 
     def status(self) -> SweepStatus:
-        """The progress, for `bakeoff status` elsewhere."""
+        """Return the progress, for `bakeoff status` elsewhere."""
         left = len(self.trials) - len(self.finished) - len(self.running)
         counts = {status.value: number for status, number in self.statuses.items()}
         counts |= {"running": len(self.running), "missing": left}
@@ -118,7 +120,7 @@ class Tally:
         )
 
     def eta_seconds(self) -> float | None:
-        """The time left, as of a second ago."""
+        """Return the time left, at most a second old."""
         now = time.monotonic()
         if now >= self._next_estimate or len(self.finished) == len(self.trials):
             self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
@@ -142,33 +144,47 @@ class Tally:
         return {key: step / self.steps[key] for key, step in steps.items() if key in self.steps}
 
     def label(self, trial_id: str) -> str:
-        """As ``heads=4 shakespeare_characters seed 1``."""
+        """Return a readable name, as ``heads=4 shakespeare_characters seed 1``."""
         return (self.trials.get(trial_id) or self.others[trial_id]).label
+
+    def line(self, result: Result) -> str:
+        """Return a trial with its outcome, as ``heads=4, seed 1: accuracy 0.75``."""
+        variants = self.variants.get(result.trial_id, {})
+        return f"{self.label(result.trial_id)}: {outcome(result, variants)}"
 
 
 def has_status_lines() -> bool:
-    """Whether a program reads this driver's log."""
+    """Return True if a program reads this driver's log."""
     return os.environ.get(STATUS_LINES) == "1"
 
 
 def display_for(plans: Sequence[Plan], missing: Pending, console: Console) -> Display:
-    """A live display on a terminal, else plain lines; those also where a program reads the log."""
-    tally = _tally(plans, missing)
+    """Return a live display on a terminal, and plain lines elsewhere or for a program."""
+    state = _state(plans, missing)
     is_live = console.is_terminal and not has_status_lines()
-    return LiveDisplay(tally, console) if is_live else PlainLines(tally, console)
+    return LiveDisplay(state, console) if is_live else PlainLines(state, console)
 
 
-def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
+def _state(plans: Sequence[Plan], missing: Pending) -> ProgressState:
     work = {trial.trial_id: (trial, asked) for trial, asked in (*missing.packed, *missing.alone)}
     every = {t.trial_id: t for plan in reversed(plans) for t in listed(plan)}  # the first one's
-    return Tally(
+    return ProgressState(
         trials={trial_id: every.pop(trial_id) for trial_id in work},
         others=every,
         estimates=_estimates(plans, missing),
         steps={key: t.training.steps for key, (t, _) in work.items() if t.training is not None},
+        variants={key: names for key, names in _variants(plans).items() if len(names) > 1},
         num_done_before=missing.num_done,
         editions={plan.about.ablation: plan.about.edition for plan in plans},
     )
+
+
+def _variants(plans: Sequence[Plan]) -> dict[str, dict[int, str]]:
+    """Return the variants of each trial, by the index of the subject."""
+    found: dict[str, dict[int, str]] = {}
+    for cell in (cell for plan in plans for cell in plan.cells):
+        found.setdefault(cell.trial_id, {}).setdefault(cell.subject, cell.variant)
+    return found
 
 
 def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
@@ -191,14 +207,14 @@ class PlainLines(Display):
     Where a program reads the log, there are status messages, too (`journal.status_message`).
     """
 
-    def __init__(self, tally: Tally, console: Console) -> None:
-        self.tally, self.console = tally, console
+    def __init__(self, state: ProgressState, console: Console) -> None:
+        self.state, self.console = state, console
         self.has_status = has_status_lines()
         self.last_status_seconds = 0.0
 
     def __enter__(self) -> PlainLines:
-        before = self.tally.num_done_before
-        self._print(f"{number_of(len(self.tally.trials), 'trial')} to run, {before} done before")
+        before = self.state.num_done_before
+        self._print(f"{number_of(len(self.state.trials), 'trial')} to run, {before} done before")
         self._print_status()
         return self
 
@@ -207,17 +223,17 @@ class PlainLines(Display):
 
     def show(self, event: Event) -> None:
         """Print the trial if it has finished, and remarks about it."""
-        self.tally.take(event)
+        self.state.take(event)
         if isinstance(event, Remarked):
-            self._print(f"{self.tally.label(event.trial_id)}: {event.sentence}")
+            self._print(f"{self.state.label(event.trial_id)}: {event.sentence}")
         if isinstance(event, Finished):
-            count = f"[{len(self.tally.finished)}/{len(self.tally.trials)}]"
-            eta = in_words(self.tally.eta_seconds())
-            what = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
-            self._print(f"{count} {what} ({event.result.seconds:.1f} s; {eta} left)")
+            count = f"[{len(self.state.finished)}/{len(self.state.trials)}]"
+            eta = in_words(self.state.eta_seconds())
+            line = self.state.line(event.result)
+            self._print(f"{count} {line} ({event.result.seconds:.1f} s; {eta} left)")
         # The pause is longer in long sweeps, whose log would grow by megabytes a day.
         shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
-        pause = min(longest, max(shortest, (time.monotonic() - self.tally.start) / 60))
+        pause = min(longest, max(shortest, (time.monotonic() - self.state.start) / 60))
         if time.monotonic() - self.last_status_seconds >= pause:
             self._print_status()
 
@@ -227,14 +243,14 @@ class PlainLines(Display):
     def _print_status(self) -> None:
         self.last_status_seconds = time.monotonic()
         if self.has_status:
-            print(line_of(self.tally.status()), flush=True)
+            print(line_of(self.state.status()), flush=True)
 
 
 class LiveDisplay(Display):
     """Running, done and failed trials and the time left; redrawn in place."""
 
-    def __init__(self, tally: Tally, console: Console) -> None:
-        self.tally, self.console = tally, console
+    def __init__(self, state: ProgressState, console: Console) -> None:
+        self.state, self.console = state, console
         self.live = Live(self._drawn(), console=console, refresh_per_second=4)
 
     def __enter__(self) -> LiveDisplay:
@@ -246,59 +262,87 @@ class LiveDisplay(Display):
         self.live.__exit__(None, None, None)
 
     def show(self, event: Event) -> None:
-        """Redraw; a failure or a remark also leaves a line of its own above."""
-        self.tally.take(event)
+        """Redraw; a failure, a remark or the end of a search also leaves a line above."""
+        self.state.take(event)
         if isinstance(event, Remarked):
-            line = f"{self.tally.label(event.trial_id)}: {event.sentence}"
+            line = f"{self.state.label(event.trial_id)}: {event.sentence}"
             self.console.print(Text(line, style="yellow"))
-        if isinstance(event, Finished) and event.result.status is not Status.OK:
-            line = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
-            self.console.print(Text(line, style="red"))
+        if isinstance(event, Finished):
+            is_ok = event.result.status is Status.OK
+            if not is_ok or _is_search(event.result):
+                line = self.state.line(event.result)
+                self.console.print(Text(line, style="yellow" if is_ok else "red"))
         self.live.update(self._drawn())
 
     def _drawn(self) -> Group:
-        total, completed = max(1, len(self.tally.trials)), len(self.tally.finished)
+        total, completed = max(1, len(self.state.trials)), len(self.state.finished)
         # Padded: a bar does not end its line, and the first row below would be lost.
         bar = Padding(ProgressBar(total=total, completed=completed), 0)
         return Group(self._head(), bar, self._running())
 
     def _head(self) -> Text:
-        tally = self.tally
-        head = Text(f"{len(tally.finished)} of {len(tally.trials)} trials done")
-        head.append(f", {len(tally.running)} running, {tally.num_done_before} done before")
-        if tally.failed:
-            head.append(f", {len(tally.failed)} failed", style="bold red")
-        head.append(f"; {in_words(tally.eta_seconds())} left", style="dim")
+        state = self.state
+        head = Text(f"{len(state.finished)} of {len(state.trials)} trials done")
+        head.append(f", {len(state.running)} running, {state.num_done_before} done before")
+        if state.failed:
+            head.append(f", {len(state.failed)} failed", style="bold red")
+        head.append(f"; {in_words(state.eta_seconds())} left", style="dim")
         return head
 
-    def _running(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        for trial_id in list(self.tally.running)[:_MOST_RUNNING_SHOWN]:
-            point = self.tally.points.get(trial_id)
-            table.add_row(
-                Text(self.tally.label(trial_id)), Text(self._reached(trial_id, point), style="dim")
-            )
-        return table
+    def _running(self) -> Group:
+        state = self.state
+        shown = list(state.running)[:_MOST_RUNNING_SHOWN]
+        return Group(*(Text(f"{state.label(key)}: {self._reached(key)}") for key in shown))
 
-    def _reached(self, trial_id: str, point: Point | None) -> str:
+    def _reached(self, trial_id: str) -> str:
+        point = self.state.points.get(trial_id)
         if point is None:
             return "starting"
-        of = self.tally.steps.get(trial_id, point.step)
-        return f"step {point.step} of {of}, {point.metric} {point.value:.3f} {point.unit}"
+        of = self.state.steps.get(trial_id, point.step)
+        return f"step {point.step} of {of}, {point.metric} {_number(point.value, point.unit, 4)}"
 
 
-def outcome(result: Result) -> str:
-    """The result in a few words: its first number, or why there is none."""
+def outcome(result: Result, variants: Mapping[int, str] = {}) -> str:
+    """Return the result in a few words: its first number, or why there is none.
+
+    Args:
+        result: The result of a trial.
+        variants: Names of the variants that the trial compares, by the index of the subject.
+    """
     if result.status is not Status.OK:
         logs = f"; bakeoff logs {short(result.trial_id)}" if result.status in FAILURES else ""
         return f"{result.status.value}: {result.reason}{logs}"
     found = [m for m in result.measurements if m.metric not in CONTROLS]
     first = next((m for m in found if m.value is not None), None)
-    if first is None:
+    if first is None or first.value is None:
         return "ok" if not found else f"{found[0].status.value}: {found[0].reason}"
-    unit = "" if first.unit == "1" else f" {first.unit}"
+    if _is_search(result):
+        tried = sorted(float(m.at.partition("=")[2]) for m in found if m.at)
+        return f"{first.value:g} is the best of {', '.join(f'{rate:g}' for rate in tried)}"
     timings = [m for m in found if m.unit == "s" and m.value is not None]
     num_noisy = sum(m.status is Status.NOISY for m in timings)
     part = "" if num_noisy == len(timings) else f"{num_noisy} of {len(timings)} timings "
     noisy = f", {part}noisy" if num_noisy else ""
-    return f"{first.metric} {first.value:.6g}{unit}{noisy}"
+    return f"{first.metric} {_values(first, found, variants)}{noisy}"
+
+
+def _is_search(result: Result) -> bool:
+    """Return True for a search for the learning rate, whose rates are coordinates."""
+    metrics = [m.metric for m in result.measurements]
+    return metrics[:1] == [LEARNING_RATE]
+
+
+def _values(first: Measurement, found: Sequence[Measurement], variants: Mapping[int, str]) -> str:
+    """Return the value, or the least and the greatest with their variants."""
+    alike = [m for m in found if m.metric == first.metric and m.at == first.at]
+    pairs = [(m.value, variants[m.subject]) for m in alike if m.value is not None and variants]
+    if len(pairs) < 2:
+        return _number(first.value or 0.0, first.unit)
+    return " to ".join(
+        f"{_number(value, first.unit)} ({of})" for value, of in (min(pairs), max(pairs))
+    )
+
+
+def _number(value: float, unit: str, digits: int = 6) -> str:
+    """Return a value with its unit; a plain number has none."""
+    return f"{value:.{digits}g}" + ("" if unit == "1" else f" {unit}")

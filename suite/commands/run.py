@@ -25,6 +25,7 @@ from suite.sweep.finish import SweepOutcome
 from suite.sweep.folder_lock import is_held
 from suite.sweep.interruption import signals_interrupt
 from suite.sweep.pending import distinct_work
+from suite.terminal import print_line
 from suite.text import command, in_words, number_of
 from suite.tracking.location import sqlite_path
 
@@ -83,9 +84,11 @@ def _possible(plans: Sequence[Plan], options: Options, console: Console) -> list
     return [plan for plan in plans if plan.about.ablation not in reasons]
 
 
-def _say(console: Console, sentence: str) -> None:
-    """Print a sentence that contains names of the user's, on one line."""
-    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+def _say(console: Console, sentence: str, style: str = "") -> None:
+    """Print a sentence that contains the user's names; off a terminal it stays on one line."""
+    console.print(
+        sentence, style=style, markup=False, highlight=False, soft_wrap=not console.is_terminal
+    )
 
 
 def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
@@ -119,9 +122,9 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
         f"{number_of(outcome.num_run, 'trial')} run; {outcome.in_words()}", highlight=False
     )
     for sentence in _notes(outcome, options):
-        console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        _say(console, sentence, style="yellow")
     for line in outcome.summary:
-        print(line)
+        print_line(line)
     for page in outcome.reports:
         print(f"report:    {page}")
         for figure in sorted(page.parent.glob(CROSSOVER_FIGURES))[:1]:

@@ -232,7 +232,7 @@ def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
 def print_status(status: SweepStatus, console: Console) -> None:
     """Print it; names and reasons are printed as they are, without markup or control codes."""
     for line in _lines(status):
-        console.print(line, soft_wrap=True, highlight=False)
+        console.print(line, soft_wrap=not console.is_terminal, highlight=False)
 
 
 def progress_lines(status: SweepStatus) -> Iterator[tuple[str, str]]:

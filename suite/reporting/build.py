@@ -16,7 +16,7 @@ import pandas as pd
 
 from models.errors import did_you_mean
 from reports.analysis.cost import TRAINING_STEP
-from reports.analysis.crossover import crossover
+from reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from reports.analysis.verdict import verdict
 from reports.document import NO_ENTRY, Column, Row, Table
 from reports.pages.mixers import main_environment
@@ -222,7 +222,7 @@ def summary_lines(sweep: Sweep) -> Iterator[str]:
 
 
 def _crossovers(sweep: Sweep) -> Iterator[str]:
-    """A line for each mixer that was timed along lengths: from where on it beats the baseline."""
+    """Yield a line for each mixer that was timed along lengths: where it beats the baseline."""
     about, environment_id = sweep.about, main_environment(sweep.results)
     every = growths(about, sweep.results) if environment_id else ()
     timed = {kind: find(every, metric, "length", environment_id) for kind, metric in _PASSES}
@@ -231,11 +231,25 @@ def _crossovers(sweep: Sweep) -> Iterator[str]:
         others = set(growth.variants) - {about.baseline} if growth else ()
         for variant in (each for each in about.variants if each in others):
             assert growth is not None, "else it has no variants"
-            answer = crossover(growth, variant, about.baseline).text
+            answer = _answer(crossover(growth, variant, about.baseline))
             found.setdefault(variant, []).append(f"{kind} {answer}")
     for variant, answers in found.items():
-        faster = f"{one_line(variant)} is faster than {one_line(about.baseline)}"
-        yield f"crossover: {faster} from so many tokens on: {'; '.join(answers)}"
+        pair = f"{one_line(variant)} against {one_line(about.baseline)}"
+        yield f"crossover: {pair}: {'; '.join(answers)}"
+
+
+def _answer(found: Crossover) -> str:
+    """Return an answer in words, as ``faster from 385 [348, 433] tokens on``."""
+    match found.kind:
+        case CrossoverKind.FASTER_FROM:
+            return f"faster from {found.text} tokens on"
+        case CrossoverKind.FASTER_BELOW:
+            return f"{found.text} tokens"
+        case CrossoverKind.ALWAYS:
+            return found.text.partition("(")[2].rstrip(")")
+        case CrossoverKind.NEVER:
+            return f"not faster{found.text.removeprefix('not')} tokens"
+    return f"undecided ({found.text})"
 
 
 def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -> Iterator[str]:

@@ -64,7 +64,7 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert quality[0][:5] == ["missing", "quality", "shakespeare_characters", "seeds", "0-2"]
     assert quality[0][5:] == ["heads=1;", "heads=4"]
     assert "heads=3: attention: heads=3 does not divide dim=16" in "\n".join(lines)
-    assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; about ")
+    assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; estimate: about ")
 
 
 @pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
@@ -80,7 +80,7 @@ def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
     monkeypatch.setattr(plan_command, "_seconds", lambda *_: 1800.0)
     show(Asked([own], "quick", 3, settings), tmp_path / "out", card="h100", price="2.50 USD")
     said = capsys.readouterr().out
-    assert f"; about 30 min 0 s and {num * 1.25:.2f} USD to run on {num} " in said
+    assert f"; estimate: about 30 min 0 s and {num * 1.25:.2f} USD to run on {num} " in said
 
 
 def test_the_places_of_a_sweep_share_a_line(

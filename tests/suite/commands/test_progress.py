@@ -16,7 +16,7 @@ import suite
 from suite.commands.progress import (
     LiveDisplay,
     PlainLines,
-    Tally,
+    ProgressState,
     display_for,
     has_status_lines,
     outcome,
@@ -73,12 +73,12 @@ def result(trial_id: str, status: Status = Status.OK, reason: str = "") -> Resul
     )
 
 
-def tally(*names: str, **fields: Any) -> Tally:
+def state(*names: str, **fields: Any) -> ProgressState:
     trials = {
         name: Listed("heads", "quick", name, "quality", name, 1, 1.0, 0.0, is_alone=False)
         for name in names
     }
-    return Tally(trials, **fields)
+    return ProgressState(trials, **fields)
 
 
 def point(step: int) -> Point:
@@ -186,11 +186,11 @@ def test_a_day_of_lines_is_no_endless_log(
             display.show(Progressed(sweep.trials[0].trial_id, ()))
     assert 1400 < len(capsys.readouterr().out.splitlines()) < 2000
     assert isinstance(display, PlainLines)
-    assert display.tally.points == {}  # an event without a point changes nothing
+    assert display.state.points == {}  # an event without a point changes nothing
 
 
 def test_what_waited_waits_no_more() -> None:
-    found = tally("a", num_done_before=2)
+    found = state("a", num_done_before=2)
     found.take(Waiting(1, "no node is free"))
     assert found.status().waiting == {"num_trials": 1, "reason": "no node is free"}
     assert found.status().counts == {"done_before": 2, "missing": 1}
@@ -201,7 +201,7 @@ def test_what_waited_waits_no_more() -> None:
 def test_every_trial_has_a_label_of_its_own(sweep: Plan, missing: Missing) -> None:
     display = display_for([sweep], missing, console(is_terminal=False))
     assert isinstance(display, PlainLines)
-    labels = {trial_id: trial.label for trial_id, trial in display.tally.trials.items()}
+    labels = {trial_id: trial.label for trial_id, trial in display.state.trials.items()}
     assert set(labels) == {trial.trial_id for trial in sweep.trials}
     assert len(set(labels.values())) == len(labels)
 
@@ -209,7 +209,7 @@ def test_every_trial_has_a_label_of_its_own(sweep: Plan, missing: Missing) -> No
 def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
-    found = tally("a", "b", estimates=Estimates(work={"a": 10.0, "b": 30.0}), start=now)
+    found = state("a", "b", estimates=Estimates(work={"a": 10.0, "b": 30.0}), start=now)
     assert 30.0 <= found.eta_seconds() <= 40.0  # on several CPUs, or one
     found.take(Started("a", "here"))
     now = 200.0
@@ -229,7 +229,7 @@ def test_the_estimate_of_a_long_sweep_is_made_once_a_second(
     now, asked = 100.0, []
     monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setattr("suite.commands.progress.time_left", asked.append)
-    found = tally("a", "b")
+    found = state("a", "b")
     for _ in range(10):
         found.eta_seconds()
         now += 0.25
@@ -288,6 +288,25 @@ def test_an_outcome_is_the_first_number_or_why_there_is_none(
     measurements: list[Measurement], words: str
 ) -> None:
     assert outcome(replace(result("a"), measurements=tuple(measurements))) == words
+
+
+def test_the_outcome_of_a_search_is_the_rate_that_won() -> None:
+    score = replace(timed("validation_accuracy", 0.5), unit="1")
+    at = [replace(score, at=f"learning_rate={rate}") for rate in ("0.01", "0.002", "0.005")]
+    found = (replace(timed("learning_rate", 0.002), unit="1"), *at)
+    assert outcome(replace(result("a"), measurements=found)) == (
+        "0.002 is the best of 0.002, 0.005, 0.01"
+    )
+
+
+def test_the_outcome_of_a_comparison_names_the_fastest_and_the_slowest() -> None:
+    times = {"attention": 0.5, "lstm": 0.75, "fnet": 0.25}
+    found = tuple(
+        replace(timed("forward_seconds", seconds), subject=index)
+        for index, seconds in enumerate(times.values())
+    )
+    said = outcome(replace(result("a"), measurements=found), dict(enumerate(times)))
+    assert said == "forward_seconds 0.25 s (fnet) to 0.75 s (lstm)"
 
 
 def test_the_outcome_of_a_failure_is_its_reason() -> None:

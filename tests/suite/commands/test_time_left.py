@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from suite.commands.progress import PlainLines, Tally, display_for
+from suite.commands.progress import PlainLines, ProgressState, display_for
 from suite.events import Event, Finished, Progressed, Started
 from suite.planning.cost_model import kinds_of, seconds_of
 from suite.planning.plan import plan
@@ -137,23 +137,23 @@ def said_at(
     """The time left that is shown after that share of the whole time, and the true one."""
     now = 1_000.0
     monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
-    tally = tally_of(plans, missing)
+    state = state_of(plans, missing)
     moments, total = happened
     for moment, event in moments:
         if moment > share * total:
             break
         now = 1_000.0 + moment
-        tally.take(event)
+        state.take(event)
     now = 1_000.0 + share * total
-    left = tally.eta_seconds()
+    left = state.eta_seconds()
     assert left is not None
     return left, (1 - share) * total
 
 
-def tally_of(plans: Sequence[Plan], missing: Pending) -> Tally:
+def state_of(plans: Sequence[Plan], missing: Pending) -> ProgressState:
     display = display_for(plans, missing, Console(file=StringIO()))
     assert isinstance(display, PlainLines)
-    return replace(display.tally, start=1_000.0)
+    return replace(display.state, start=1_000.0)
 
 
 @pytest.mark.parametrize("places", [1, 2, 8])

@@ -126,7 +126,7 @@ def test_the_end_of_a_run_says_from_which_length_a_mixer_is_faster() -> None:
         for trial in planned.trials
     ]
     (line,) = summary_lines(sweep_of(planned, by_trial(results)))
-    begin = "crossover: mixer=fnet is faster than mixer=attention from so many tokens on: forward "
+    begin = "crossover: mixer=fnet against mixer=attention: forward faster from "
     assert line.startswith(begin)
     place, low, high = (float(number) for number in re.findall(r"[\d.]+", line[len(begin) :]))
     assert low < place < high
