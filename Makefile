@@ -48,7 +48,7 @@ chaos-short: setup
 
 # Simulate a week of use; compare every number that is shown with the journals.
 week: setup
-	$(BIN)/python -m tools.week
+	$(BIN)/python -m tools.chaos --only week
 
 week-short: setup
 	$(BIN)/python -m pytest -m slow tests/tools/test_week.py

@@ -1,6 +1,7 @@
 """The contract of an ablation file, over every file that ships and every scale that it declares."""
 
 import ast
+import json
 import re
 from functools import cache
 
@@ -9,12 +10,13 @@ import torch
 
 from models import ModelSpec, build_model
 from reports.literature.csv import FOLDER, rows_of
+from suite.commands.list import overview
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 from suite.spec import Ablation, Axis, Claim
+from tools.build_catalogue import SIZES
 
-LONGEST = 60  # lines: a question, not a program
 CASES = [(name, scale) for name in shipped() for scale in find(name).ablation.scales]
 
 
@@ -64,10 +66,6 @@ def test_it_is_a_declaration_and_nothing_else(tree: ast.Module) -> None:
     assert not any(isinstance(node, logic) for node in ast.walk(assigned))
 
 
-def test_it_fits_on_a_screen(name: str) -> None:
-    assert len(shipped()[name].read_text().splitlines()) <= LONGEST
-
-
 def test_it_tests_one_claim_and_says_whose(ablation: Ablation) -> None:
     assert isinstance(ablation.claim, Claim)
     assert re.search(r"\b(19|20)\d\d\b", ablation.claim.source)
@@ -99,8 +97,13 @@ def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) ->
     assert {(about.claim.a, about.claim.metric), (about.claim.b, about.claim.metric)} <= measured
 
 
+def test_the_committed_overview_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.planning.plan.plan", lambda name, scale: planned(name, scale))
+    assert json.loads(SIZES.read_text()) == overview(), "run `make catalogue`"
+
+
 def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
-    small, quick = plan(name, scale="smoke"), planned(name, "quick")
+    small, quick = planned(name, "smoke"), planned(name, "quick")
     assert len(small.about.variants) == len(quick.about.variants)
     if not any("steps=" in label for label in quick.about.variants):
         assert small.about.variants == quick.about.variants

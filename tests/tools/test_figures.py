@@ -6,22 +6,28 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tools.chaos import processes
-from tools.chaos.__main__ import text
+from tools.chaos import arena
+from tools.chaos.__main__ import SCENARIOS, text
+from tools.chaos.arena import (
+    MARK,
+    TIMED_OUT,
+    count_orphans,
+    marked,
+    orphans,
+    prove_each,
+    wait,
+    wait_until,
+)
 from tools.chaos.checkpoints import Damage, damages_of
-from tools.chaos.command import TIMED_OUT, prove_each, wait, wait_until
 from tools.chaos.disk import is_said_plainly
 from tools.chaos.faults import STEPS
-from tools.chaos.figures import HEAD, Figures, markdown, plain, rows, total
+from tools.chaos.figures import HEAD, Figures, Scale, markdown, plain, rows, total
 from tools.chaos.points import crashes_of
-from tools.chaos.processes import MARK, count_orphans, marked, orphans
-from tools.chaos.scenario import SCENARIOS, Scale
 from tools.chaos.trials import WANTED, differences
 
 KEPT = Figures(
@@ -120,7 +126,7 @@ def test_what_is_left_is_found_by_its_mark_and_ended(monkeypatch: pytest.MonkeyP
         assert list(marked("test-of-a-mark")) == [left.pid]
         assert marked("test-of-a-mar") == {}
         assert orphans("test-of-a-mark", limit_seconds=0.0) == {left.pid: "sleep 100"}
-        monkeypatch.setattr(processes, "orphans", marked)
+        monkeypatch.setattr(arena, "orphans", marked)
         found = count_orphans("test-of-a-mark")
         assert (found.num_orphans, found.problems) == (1, ("left behind: sleep 100",))
         assert left.wait(timeout=10) == -signal.SIGKILL
@@ -191,7 +197,7 @@ def test_a_full_disk_is_said(said: str, is_plain: bool) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_is_a_file(name: str) -> None:
-    folder = Path(sys.modules["tools.chaos.scenario"].__file__ or "").parent
+    folder = Path(arena.__file__).parent
     assert (
         "def prove(scale: Scale, folder: Path) -> Figures:" in (folder / f"{name}.py").read_text()
     )

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from suite.tracking.location import Store
-from tools.chaos.command import ROOT
-from tools.week.numbers import (
+from tools.chaos.arena import ROOT
+from tools.chaos.numbers import (
     VIEW,
     differences_of_editions,
     differences_of_pages,
@@ -27,13 +27,15 @@ pytestmark = pytest.mark.slow  # a minute of real runs; `make week-short` select
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders that two simulated days leave."""
     folder = tmp_path_factory.mktemp("week")
-    command = [sys.executable, "-m", "tools.week", "--short", "--keep", str(folder)]
+    options = ["--only", "week", "--short", "--keep", str(folder)]
+    command = [sys.executable, "-m", "tools.chaos", *options]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("all numbers are the journals'") == 2
-    return folder
+    (made,) = folder.iterdir()
+    return made
 
 
 def test_one_wrong_number_is_found_wherever_it_stands(week: Path) -> None:

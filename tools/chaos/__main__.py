@@ -1,31 +1,71 @@
-"""`make chaos`: inject faults, print what came of them, exit with 1 if a promise is broken.
+"""`make chaos`: inject faults, print the figures, exit with 1 if a promise is broken.
 
-Every scenario runs in a process of its own, which bears a mark, so that whatever it leaves behind
-is found and counted.
+Every scenario runs in a process of its own, whose environment has a mark, so that whatever it
+leaves behind is found and counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from suite.provenance import commit, cpu_model, versions
-from tools.chaos.command import ROOT, TIMED_OUT, wait
-from tools.chaos.figures import Figures, markdown, plain
-from tools.chaos.processes import MARK, count_orphans, end
-from tools.chaos.scenario import FIGURES, SCENARIOS, Scale
+from tools.chaos.arena import MARK, ROOT, TIMED_OUT, count_orphans, end, wait
+from tools.chaos.figures import Figures, Scale, markdown, plain
 from tools.marked_text import replace_between_marks
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
-_RUN_ONE = "from tools.chaos.scenario import main; main()"
+_FIGURES = TypeAdapter(Figures)
+_RUN_ONE = "from tools.chaos.__main__ import run_scenario; run_scenario()"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A kind of fault; the module of the same name has `prove(scale, folder)`.
+
+    Attributes:
+        title: A few words for the row of the table.
+        limits_seconds: When it is ended, at each scale; far above the time that it takes.
+        is_short: Whether it belongs to the short form.
+        track: Scenarios of one track run one after the other, tracks at once. All that start a Ray
+            are in one track, since two on one machine disturb each other. Scenarios that measure
+            times have no track; they run alone, at the end.
+        can_mount: Whether it may mount a file system.
+        is_chaos: Whether it runs, and is in the table, unless others are named.
+    """
+
+    title: str
+    limits_seconds: tuple[float, float, float] = (600, 1_800, 14_400)
+    is_short: bool = True
+    track: str = ""
+    can_mount: bool = False
+    is_chaos: bool = True
+
+
+SCENARIOS = {
+    "points": Scenario("driver killed at every named point", track="forks"),
+    "cluster": Scenario("workers, nodes, driver killed", track="rays"),
+    "disk": Scenario("disk full at every page", track="forks", can_mount=True),
+    "checkpoints": Scenario("checkpoints damaged", (600, 1_800, 7_200), track="forks"),
+    "trials": Scenario("trials that fail by themselves", (600, 600, 600), track="rays"),
+    "paused": Scenario("workers paused", (600, 600, 600), is_short=False, track="rays"),
+    "store": Scenario("MLflow stopped", (600, 1_800, 7_200), track="forks"),
+    "cost": Scenario("what safety costs", (600, 600, 600), is_short=False),
+    "week": Scenario("a week of use", (600, 1_800, 1_800), is_chaos=False),
+}
 
 
 def main() -> None:
@@ -41,7 +81,7 @@ def main() -> None:
 
 
 def text(figures: Mapping[str, Figures], scale: Scale, minutes: float) -> str:
-    """The table, with the machine, the versions and the time that it took."""
+    """Return the table with the machine, the versions and the time that it took."""
     named = ", ".join(f"{package} {number}" for package, number in versions().items())
     return (
         f"Measured at commit {commit()} in {minutes:.0f} minutes, the {scale} form, on "
@@ -56,17 +96,17 @@ def _arguments() -> argparse.Namespace:
         form.add_argument(f"--{scale}", dest="scale", action="store_const", const=scale, help=text)
     parser.set_defaults(scale=Scale.FULL)
     parser.add_argument("--only", action="append", choices=SCENARIOS, help="may be repeated")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what scenarios leave there")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the scenarios' files there")
     parser.add_argument("--write", action="store_true", help="into docs/reliability.md")
     return parser.parse_args()
 
 
 def _run_all(arguments: argparse.Namespace) -> dict[str, Figures]:
-    """The figures by title, in the order of the scenarios: all tracks at once, then the rest."""
+    """Run all tracks at once, then the rest; return the figures by title."""
     is_short = arguments.scale is Scale.SHORT
-    names = arguments.only or [n for n, one in SCENARIOS.items() if one.is_short or not is_short]
+    usual = [n for n, one in SCENARIOS.items() if one.is_chaos and (one.is_short or not is_short)]
     tracks: dict[str, list[str]] = {}
-    for name in names:
+    for name in arguments.only or usual:
         tracks.setdefault(SCENARIOS[name].track, []).append(name)
     alone = tracks.pop("", [])
     by_name: dict[str, Figures] = {}
@@ -82,7 +122,7 @@ def _run_all(arguments: argparse.Namespace) -> dict[str, Figures]:
 
 
 def _run_one(name: str, scale: Scale, keep: Path | None) -> Figures:
-    """The figures of one scenario, and of what it leaves behind."""
+    """Run one scenario; return its figures, with those of the processes that it leaves."""
     began = time.monotonic()
     print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # tracks print at once
     if keep is not None:
@@ -101,7 +141,7 @@ def _run_one(name: str, scale: Scale, keep: Path | None) -> Figures:
 def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:
     scenario = SCENARIOS[name]
     limit = scale.pick(*scenario.limits_seconds)
-    # A mount namespace of its own, where it is root, for a scenario that mounts file systems.
+    # A scenario that mounts file systems has a mount namespace of its own, in which it is root.
     as_root = () if os.geteuid() == 0 else ("--map-root-user",)
     namespace = ("unshare", *as_root, "--mount") if scenario.can_mount else ()
     process = subprocess.Popen(
@@ -114,9 +154,20 @@ def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:
     if code == TIMED_OUT:
         return Figures(problems=(f"it was not over after {limit} s",))
     try:
-        return FIGURES.validate_json((folder / "figures.json").read_bytes())
+        return _FIGURES.validate_json((folder / "figures.json").read_bytes())
     except FileNotFoundError:
         return Figures(problems=(f"it ended with exit code {code} and no figures",))
+
+
+def run_scenario() -> None:
+    """Run a scenario and write FOLDER/figures.json; arguments are its name, the scale, FOLDER."""
+    name, scale, folder = sys.argv[1], Scale(sys.argv[2]), Path(sys.argv[3])
+    try:
+        figures = importlib.import_module(f"tools.chaos.{name}").prove(scale, folder)
+    except Exception as error:  # an error of the scenario itself is reported like a broken promise
+        traceback.print_exc()
+        figures = Figures(problems=(f"the scenario itself failed: {error!r}",))
+    (folder / "figures.json").write_bytes(_FIGURES.dump_json(figures))
 
 
 def _print(figures: Mapping[str, Figures], minutes: float) -> None:

@@ -1,9 +1,9 @@
-"""200 trials on a cluster of several nodes; workers, nodes and the driver are killed all the while.
+"""Scenario: workers, nodes and the driver of a sweep on several nodes are killed again and again.
 
 The cluster is one of `ray.cluster_utils`, the driver a `bakeoff run --address` of its own. Faults
-follow the sweep's progress, so that they are spread over all of it however fast the machine is;
-half of the driver's deaths come at a drawn time after its start instead, so that starting up is hit
-too. No trial is killed more than once by choice, since a third death would make it a poison trial.
+follow the sweep's progress, so that they are spread over all of it on any machine; every second
+driver is killed at a drawn time after its start instead, so that its start is hit too. The worker
+of a trial is killed once at most, since a third death would make it a poison trial.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 
 import psutil
 
-from tools.chaos.command import SWEEPS, TIMED_OUT, start, verify
-from tools.chaos.figures import Figures
+from tools.chaos.arena import TIMED_OUT, ablation, reference_findings, start, verify
+from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import (
     duplicated_in_store,
     num_starts,
@@ -32,27 +32,24 @@ from tools.chaos.recorded import (
     running_in,
     watching,
 )
-from tools.chaos.reference import reference_findings
-from tools.chaos.scenario import Scale
 
-SWEEP = SWEEPS / "many.py"
-TRIALS_PER_SEED = 10
+NAME, TRIALS_PER_SEED = "many", 10
 _WORKERS, _NODES, _DRIVERS = FAULTS = ("workers killed", "nodes removed", "driver killed")
-_NUM_NODES = 3  # besides the head
+_NUM_NODES = 3  # not counting the head
 _SEED = 7
-_START_UP_SECONDS = 12.0  # of a driver; deaths at a drawn time come within it
+_START_UP_SECONDS = 12.0  # a driver is killed at a drawn time within these
 _LAST_DRIVER_SECONDS = 300.0
 _OBJECT_STORE_BYTES = 100_000_000
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """One sweep, disturbed until all faults are spent; then it is left to end."""
+    """Run one sweep, inject all faults, and let it end."""
     num_seeds, *numbers = scale.pick((2, 3, 1, 2), (20, 40, 8, 20), (100, 200, 40, 100))
     wanted = Counter(dict(zip(FAULTS, numbers, strict=True)))
-    reference = reference_findings(SWEEP, num_seeds)  # forks, so before Ray is imported
-    out = folder / "out"
+    file, out = ablation(folder, NAME), folder / "out"
+    reference = reference_findings(file, num_seeds)  # it forks, so before Ray is imported
     with _cluster(folder / "home") as cluster, watching(out) as watcher:
-        chaos = _Chaos(cluster, out, num_seeds, wanted)
+        chaos = _Chaos(cluster, file, out, num_seeds, wanted)
         code = chaos.run(folder)
     problems = [f"the last driver ended with exit code {code}"] if code else []
     problems += verify(out, log=folder / "verify.log")
@@ -63,7 +60,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
 
 @contextmanager
 def _cluster(home: Path) -> Iterator[Any]:
-    """A head that runs nothing, and nodes with a CPU each."""
+    """Start a head that runs no trials, and nodes with a CPU each."""
     home.mkdir(parents=True)
     os.environ |= {"HOME": str(home), "RAY_BACKEND_LOG_LEVEL": "error"}
     from suite.cluster.address import authenticate
@@ -84,9 +81,9 @@ def _cluster(home: Path) -> Iterator[Any]:
 
 
 def add_node(cluster: Any, *, wait: bool = True) -> None:
-    """A node with one CPU; its code lies in a folder of its own, as on a host of its own.
+    """Add a node with one CPU whose code is in a folder of its own, as on a host of its own.
 
-    Nodes of one host would share that folder, and a new one would take it from under the workers
+    Nodes of one host share that folder by default, and a new one would remove it under the workers
     of the others while it unpacks the sweep's code (ray/_private/runtime_env/packaging.py, 2.60).
     """
     cluster.add_node(
@@ -99,15 +96,16 @@ def add_node(cluster: Any, *, wait: bool = True) -> None:
 
 @dataclass
 class _Chaos:
-    """What is done to one sweep, and what was seen.
+    """The faults of one sweep.
 
     Attributes:
-        wanted: How many faults of each kind there shall be.
-        done: How many there were.
-        kills: The trial of each killed worker (the empty string for a driver), and when.
+        wanted: The number of faults of each kind that are to be injected.
+        done: The number that were.
+        kills: The trial of each killed worker (the empty string for a driver), and the time.
     """
 
     cluster: Any
+    file: Path
     out: Path
     num_seeds: int
     wanted: Counter[str]
@@ -116,21 +114,15 @@ class _Chaos:
     chance: random.Random = field(default_factory=lambda: random.Random(_SEED))
 
     def run(self, folder: Path) -> int:
-        """Drivers, one after the other, until one ends by itself; returns its exit code."""
+        """Run drivers until one ends by itself; return its exit code."""
         while True:
             number = self.done[_DRIVERS]
             driver = start(
-                "run",
-                str(SWEEP),
-                "--seeds",
-                str(self.num_seeds),
-                "--address",
-                self.cluster.address,
-                "--out",
-                str(self.out),
+                f"run {self.file} --seeds {self.num_seeds} --address {self.cluster.address}"
+                f" --out {self.out}",
                 log=folder / f"driver-{number}.log",
             )
-            # Every second driver dies at a drawn time; the others by progress.
+            # Every second driver is killed at a drawn time; the others by progress.
             dies_after = self.chance.uniform(0.5, _START_UP_SECONDS) if number % 2 else 1e9
             began = time.monotonic()
             while driver.poll() is None:
@@ -149,7 +141,7 @@ class _Chaos:
                 return driver.returncode
 
     def figures(self, reference: Mapping[str, str]) -> Figures:
-        """What journal and store say in the end."""
+        """Return the figures of journal and store."""
         num_trials = self.num_seeds * TRIALS_PER_SEED
         statuses = Counter(end.status for end in read(self.out, lambda journal: journal.ends()))
         problems = [
@@ -160,7 +152,7 @@ class _Chaos:
         if statuses.keys() - {"ok"}:
             problems.append(f"attempts of trials without a fault ended as {dict(statuses)}")
         found = recorded(self.out, num_trials, reference=reference)
-        found += duplicated_in_store(SWEEP.stem, self.out)
+        found += duplicated_in_store(NAME, self.out)
         return found + Figures(
             faults=self.done,
             recovery_seconds=tuple(self._recoveries()),
@@ -169,12 +161,12 @@ class _Chaos:
         )
 
     def _progress(self) -> float:
-        """The share of the trials that have a result."""
+        """Return the share of the trials that have a result."""
         ended = read(self.out, lambda journal: {one.trial_id for one in journal.entries()}, set())
         return len(ended) / (self.num_seeds * TRIALS_PER_SEED)
 
     def _is_due(self, kind: str, progress: float) -> bool:
-        """Whether the next fault of a kind, spread evenly over the trials, should have come."""
+        """Return True if the next fault of a kind is due; faults are spread over the trials."""
         so_far, wanted = self.done[kind], self.wanted[kind]
         return so_far < wanted and progress >= (so_far + 0.5) / (wanted + 1)
 
@@ -184,7 +176,7 @@ class _Chaos:
         driver.wait()
 
     def _disturb(self, progress: float) -> None:
-        """Kill a worker or a node, where the sweep's progress says that it is time."""
+        """Kill a worker or a node if one is due."""
         if self._is_due(_WORKERS, progress):
             self._kill_a_worker()
         if self._is_due(_NODES, progress):
@@ -194,7 +186,7 @@ class _Chaos:
             self.done[_NODES] += 1
 
     def _kill_a_worker(self) -> None:
-        """Of a trial that this driver has begun, and none of whose workers was killed before."""
+        """Kill the worker of a trial of this driver, whose workers were not killed before."""
         since = read(self.out, lambda journal: journal.driver_started(), 0.0)
         spared = {trial_id for trial_id, _ in self.kills}
         victims = [one for one in running_in(self.out, since).items() if one[0] not in spared]
@@ -209,7 +201,7 @@ class _Chaos:
                 self.done[_WORKERS] += 1
 
     def _recoveries(self) -> Iterator[float]:
-        """From each death to the next start: of the same trial, or, of a driver's, of any."""
+        """Yield the time from each kill to the next start: of the same trial, or of any."""
         starts = read(self.out, lambda journal: journal.starts())
         for trial_id, when in self.kills:
             of_trial = [one for one in starts if not trial_id or one.trial_id == trial_id]

@@ -1,4 +1,4 @@
-"""Measures what journal, fsync and checkpoints cost a trial of 20 seconds or more."""
+"""Measures the time that journal, fsync and checkpoints take in a trial of 20 seconds or more."""
 
 from __future__ import annotations
 
@@ -6,30 +6,22 @@ import multiprocessing
 from functools import partial
 from pathlib import Path
 
-from tools.chaos.command import SWEEPS, bakeoff, warm_up
+from tools.chaos.arena import ablation, bakeoff, warm_up
 from tools.chaos.faults import SAFETY, time_into
-from tools.chaos.figures import Figures
+from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import recorded, results_in
-from tools.chaos.scenario import Scale
 
 _SHORTEST_SECONDS = 20.0
 _SECONDS_BETWEEN = 5
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """One trial with a checkpoint every five seconds."""
+    """Run one trial with a checkpoint every five seconds."""
     warm_up()
     seconds = multiprocessing.RawArray("d", len(SAFETY))
-    out = folder / "out"
+    out, file = folder / "out", ablation(folder, "long")
     run = bakeoff(
-        "run",
-        str(SWEEPS / "long.py"),
-        "--executor",
-        "inline",
-        "--out",
-        str(out),
-        "--checkpoint-every",
-        str(_SECONDS_BETWEEN),
+        f"run {file} --executor inline --out {out} --checkpoint-every {_SECONDS_BETWEEN}",
         log=folder / "run.log",
         before=partial(time_into, seconds),
         limit_seconds=300,

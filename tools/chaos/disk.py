@@ -1,9 +1,9 @@
 """Scenario: the disk is full at the n-th page, for every n.
 
-The output folder is a tmpfs of so many pages of 4 KiB: every number from one until a trial fits,
-and some more until its report fits too. The store stands elsewhere, since it takes many times more
-pages than a trial; some sizes are tried with the store inside, too. After each failure room is made
-and the command given again.
+The output folder is a tmpfs of n pages of 4 KiB: every number until a trial fits, and some more
+until its report fits too. The store is elsewhere, since it needs many times more pages than a
+trial; some sizes are tried with the store inside, too. After each failure the disk is made larger
+and the command is run again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.chaos.command import SWEEPS, Ended, bakeoff, inline, prove_each, warm_up
-from tools.chaos.figures import Figures
+from tools.chaos.arena import (
+    Ended,
+    ablation,
+    bakeoff,
+    inline,
+    make_empty_store,
+    prove_each,
+    warm_up,
+)
+from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import acknowledged_in, findings_in, recorded
-from tools.chaos.reference import make_empty_store
-from tools.chaos.scenario import Scale
 
-SWEEP = SWEEPS / "one.py"
 PAGE_BYTES = 4_096
 _ROOM = "size=256m"
 _ALLOWED = (0, 4, 5)  # done; something outside is unavailable; finished with failed trials
@@ -31,7 +36,7 @@ _ALLOWED = (0, 4, 5)  # done; something outside is unavailable; finished with fa
 
 @dataclass(frozen=True)
 class Disk:
-    """A full disk: its number of pages, and whether the store stands on it."""
+    """A full disk: its number of pages, and whether it holds the store."""
 
     num_pages: int
     has_store: bool
@@ -41,14 +46,15 @@ class Disk:
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """Every number of pages up to a trial's; in the short form every sixteenth. Then fewer."""
+    """Try every number of pages up to a trial's (in the short form every 16th), then fewer."""
     if reason := why_not_here(folder):
         return Figures(problems=(reason,))
     warm_up()
     empty = folder / "empty.db"
     make_empty_store(empty)
-    command = _command(folder / "reference", _new_store(folder, folder / "reference-store"))
-    undisturbed = bakeoff(*command, log=folder / "reference.log")
+    file = ablation(folder, "one")
+    command = _command(file, folder / "reference", _new_store(folder, folder / "reference-store"))
+    undisturbed = bakeoff(command, log=folder / "reference.log")
     assert undisturbed.code == 0, f"the undisturbed run failed: {undisturbed.output}"
     reference = findings_in(folder / "reference")
     num_without = num_pages_in(folder / "reference")
@@ -62,11 +68,11 @@ def prove(scale: Scale, folder: Path) -> Figures:
         f"One trial fills {num_trial} pages of 4 KiB, with its report {num_without}, and with its "
         f"store {num_store}."
     )
-    return prove_each(disks, partial(_survived, folder, reference)) + Figures(notes=(note,))
+    return prove_each(disks, partial(_survived, file, reference)) + Figures(notes=(note,))
 
 
 def why_not_here(folder: Path) -> str:
-    """Why no tmpfs can be mounted; empty where one can."""
+    """Say why no tmpfs can be mounted; empty if one can."""
     try:
         with _mounted(folder / "try", 1):
             return ""
@@ -75,13 +81,13 @@ def why_not_here(folder: Path) -> str:
 
 
 def num_pages_in(folder: Path) -> int:
-    """How many pages its files fill."""
+    """Count the pages that its files fill."""
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return sum(-(-size // PAGE_BYTES) for size in sizes)
 
 
-def _command(out: Path, store: Path) -> list[str]:
-    return inline(SWEEP, out, "--tracking-uri", f"sqlite:///{store}")
+def _command(file: Path, out: Path, store: Path) -> str:
+    return inline(file, out, f"--tracking-uri sqlite:///{store}")
 
 
 def _new_store(folder: Path, place: Path) -> Path:
@@ -89,16 +95,17 @@ def _new_store(folder: Path, place: Path) -> Path:
     return Path(shutil.copy(folder / "empty.db", place / "mlflow.db"))
 
 
-def _survived(folder: Path, reference: Mapping[str, str], disk: Disk) -> Figures:
+def _survived(file: Path, reference: Mapping[str, str], disk: Disk) -> Figures:
+    folder = file.parent
     name = f"{disk.num_pages}-{'with' if disk.has_store else 'without'}"
     out, elsewhere = folder / f"disk-{name}", folder / f"store-{name}"
     with _mounted(out, disk.num_pages):
         store = _new_store(folder, out if disk.has_store else elsewhere)
-        command = inline(SWEEP, out) if disk.has_store else _command(out, store)
-        full = bakeoff(*command, log=out.with_suffix(".log"))
+        command = inline(file, out) if disk.has_store else _command(file, out, store)
+        full = bakeoff(command, log=out.with_suffix(".log"))
         before = acknowledged_in(out)
         subprocess.run(["mount", "-o", f"remount,{_ROOM}", str(out)], check=True)
-        again = bakeoff(*command, log=out.with_suffix(".again"))
+        again = bakeoff(command, log=out.with_suffix(".again"))
         found = recorded(out, 1, before=before, reference=reference, output=again.output)
     shutil.rmtree(elsewhere, ignore_errors=True)
     return found + Figures(
@@ -120,14 +127,14 @@ def _problems(disk: Disk, full: Ended, again: Ended) -> list[str]:
 
 
 def is_said_plainly(output: str) -> bool:
-    """Whether some line says that the disk is full."""
+    """Return True if some line says that the disk is full."""
     signs = ("no space left", "disk is full", "disk full", "i/o error")
     return any(sign in output.lower() for sign in signs)
 
 
 @contextmanager
 def _mounted(place: Path, num_pages: int) -> Iterator[None]:
-    """A tmpfs of so many pages in a new folder, for the length of the block."""
+    """Mount a tmpfs of that many pages in a new folder until the block ends."""
     place.mkdir(parents=True)
     size = f"size={num_pages * PAGE_BYTES}"
     subprocess.run(

@@ -1,8 +1,8 @@
 """Names the points where a sweep can fail, and wraps their functions to inject faults, count, time.
 
-The product has no line for any of it: a point is one of its functions, wrapped from outside in the
-process under test. So a point costs nothing where no fault is asked for, and a point whose
-function is renamed is a test that fails (tests/tools/test_faults.py). To watch one or more faults:
+A step is a function of the product that is wrapped in the process under test; the product itself
+has no code for this. A test fails if a function is renamed (tests/tools/test_faults.py). To watch
+one or more faults:
 
     python -m tools.chaos.faults "kill:before:journal: commit:2" -- run FILE --out DIR
 """
@@ -26,8 +26,8 @@ from typing import Any, Literal, get_args
 When = Literal["before", "after"]
 Kind = Literal["kill", "no-space", "io-error"]
 
-# Every step between plan and report, in the order in which a sweep comes past: a name, and the
-# function as ``module:qualified.name``. Each is two points, before it and after it.
+# Every step between plan and report, in the order of a sweep: its name, and its function as
+# ``module:qualified.name``. Each step is two points, before it and after it.
 STEPS: dict[str, str] = {
     "the folder is locked": "suite.sweep.driver:held",
     "the journal is opened": "suite.journal.journal:opened",
@@ -76,7 +76,7 @@ STEPS: dict[str, str] = {
 }
 
 
-# Journal, fsync and checkpoints; what calls another of them is timed once.
+# Journal, fsync and checkpoints; a function that calls another of them is timed once.
 SAFETY = (
     "suite.journal.journal:Journal.keep_plan",
     "suite.journal.journal:Journal.begin",
@@ -105,14 +105,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens at a point."""
+    """An event at a point."""
 
     point: Point
     kind: Kind = "kill"
 
 
 def parsed(text: str) -> Fault:
-    """A fault as a command line gives it: ``kill:before:journal: begin:3``; the number is optional.
+    """Parse a fault such as ``kill:before:journal: begin:3``; the number is optional.
 
     Raises:
         ValueError: for an unknown kind, moment or step.
@@ -127,14 +127,14 @@ def parsed(text: str) -> Fault:
 
 
 def install(faults: Sequence[Fault], steps: Mapping[str, str] = STEPS) -> None:
-    """Put the faults into this process."""
+    """Install the faults in this process."""
     for step in {fault.point.step for fault in faults}:
         of_step = [fault for fault in faults if fault.point.step == step]
         _wrap(steps[step], functools.partial(_struck, of_step, itertools.count(1)))
 
 
 def count_into(counts: MutableSequence[int], steps: Mapping[str, str] = STEPS) -> None:
-    """Have this process count how often it takes each step, in the order of `steps`."""
+    """Count how often this process takes each step, in the order of `steps`."""
 
     @contextmanager
     def counted(index: int) -> Iterator[None]:
@@ -146,16 +146,16 @@ def count_into(counts: MutableSequence[int], steps: Mapping[str, str] = STEPS) -
 
 
 def time_into(seconds: MutableSequence[float], targets: Sequence[str] = SAFETY) -> None:
-    """Have this process add up in `seconds`, a place for each target, how long each takes.
+    """Add up in `seconds`, which has a place for each target, the time that each takes.
 
-    Time inside a target that another one has called counts for the outer one.
+    Time inside a target that another target has called counts for the outer one.
     """
     for index, target in enumerate(targets):
         _wrap(target, functools.partial(_timed, index, seconds))
 
 
 def located(target: str) -> tuple[Any, str]:
-    """The module or class that holds the function, and the function's name in it.
+    """Return the module or class that holds the function, and the function's name in it.
 
     Raises:
         AttributeError: if it does not exist.

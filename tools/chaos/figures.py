@@ -1,12 +1,16 @@
-"""The figures of the scenarios: how they add up, which must be zero, and their table."""
+"""Holds the figures of scenarios: their sum, which of them must be zero, and their table."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
+
+_Value = TypeVar("_Value")
 
 HEAD = (
     "scenario",
@@ -21,30 +25,44 @@ HEAD = (
     "recovery p50 / p95 / max",
     "safety",
 )
-_MOST_SHARE_OF_SAFETY = 0.03  # of the wall time of a trial of 20 s or more
+_MOST_SHARE_OF_SAFETY = 0.03  # relative to the wall time of a trial of 20 s or more
+
+
+class Scale(StrEnum):
+    """How much is run: short is at most 4 minutes on two cores, full at most 20, long is hours."""
+
+    SHORT = "short"
+    FULL = "full"
+    LONG = "long"
+
+    def pick(self, short: _Value, full: _Value, long: _Value | None = None) -> _Value:
+        """Return the value for this scale; by default that of full for long."""
+        if self is Scale.LONG and long is not None:
+            return long
+        return short if self is Scale.SHORT else full
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What one scenario counted; `+` adds two up.
+    """The counts of one scenario; `+` adds two up.
 
     Attributes:
-        faults: How often each kind of fault was injected, by a few words for the kind.
-        num_submitted: Trials that sweeps were asked for, once for each sweep.
-        num_acknowledged: Results that stood in a journal, each counted once.
-        num_lost: Acknowledged results that were gone or changed later, and trials that were
-            without a result when their sweep had said that it is done.
-        num_doubled: Results that the store holds more than once, or that were committed twice.
-        num_resumed: Trials that went on from a checkpoint.
-        num_resumed_equal: Those whose finding has the hash of an uninterrupted run.
+        faults: The number of injected faults by kind; the key is a few words.
+        num_submitted: Trials that sweeps were asked for; a trial of two sweeps counts twice.
+        num_acknowledged: Results in the journals.
+        num_lost: Acknowledged results that were later missing or changed, and trials without a
+            result although their sweep ended well.
+        num_doubled: Results that are in the store or were committed more than once.
+        num_resumed: Trials that continued from a checkpoint.
+        num_resumed_equal: Resumed trials whose finding has the hash of an uninterrupted run.
         num_repeated: Trials that ran to their end at least twice, the reference included.
-        num_alarms: Those whose findings differ: a failure of determinism.
-        num_orphans: Processes of a sweep that were left when it had ended.
+        num_alarms: Repeated trials whose findings differ: a failure of determinism.
+        num_orphans: Processes of a sweep that were left after its end.
         recovery_seconds: From each fault, or the restart after it, until the sweep worked again.
         safety_seconds: Spent on journal, fsync and checkpoints by trials of 20 s or more.
         safety_of_seconds: The wall time of these trials.
-        problems: Whatever else was not as promised, a sentence each.
-        notes: What a reader should know besides the table, a sentence each.
+        problems: Any other broken promise, a sentence each.
+        notes: Sentences for the reader of the table.
     """
 
     faults: Counter[str] = field(default_factory=Counter)
@@ -69,11 +87,11 @@ class Figures:
 
     @property
     def share_of_safety(self) -> float:
-        """Of the wall time of trials of 20 s or more; 0 where there was none."""
+        """The share of the wall time of trials of 20 s or more; 0 if there was none."""
         return self.safety_seconds / self.safety_of_seconds if self.safety_of_seconds else 0.0
 
     def broken_promises(self) -> list[str]:
-        """What is not zero and should be, or too large; empty where all promises were kept."""
+        """Return a sentence for each figure that should be zero or smaller."""
         zeros = {
             "results lost": self.num_lost,
             "results doubled": self.num_doubled,
@@ -91,18 +109,18 @@ class Figures:
 
 
 def total(figures: Iterable[Figures]) -> Figures:
-    """All of them added up."""
+    """Add up all figures."""
     return sum(figures, Figures())
 
 
 def rows(figures: Mapping[str, Figures]) -> list[tuple[str, ...]]:
-    """A row for each scenario, by its title, and one for all."""
+    """Return a row for each scenario and one for all."""
     everything = {**figures, "all": total(figures.values())}
     return [_row(title, of_one) for title, of_one in everything.items()]
 
 
 def markdown(figures: Mapping[str, Figures]) -> str:
-    """The table, the number of faults of each kind, and the notes."""
+    """Return the table, the number of faults of each kind, and the notes."""
     lines = [HEAD, ["---"] + ["---:"] * (len(HEAD) - 1), *rows(figures)]
     table = [f"| {' | '.join(cells)} |" for cells in lines]
     faults = [f"{kind} {number}" for kind, number in sorted(total(figures.values()).faults.items())]
@@ -111,7 +129,7 @@ def markdown(figures: Mapping[str, Figures]) -> str:
 
 
 def plain(figures: Mapping[str, Figures]) -> str:
-    """The table for a terminal."""
+    """Return the table for a terminal."""
     lines = [HEAD, *rows(figures)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

@@ -1,6 +1,6 @@
-"""A worker that is stopped (SIGSTOP): revived, ended, or outlived by another driver's attempt.
+"""Scenario: a worker is stopped (SIGSTOP), and continued, ended, or replaced by another driver's.
 
-Nothing that it says late may be taken, and nothing may be committed twice.
+Late messages of the stopped worker must be ignored, and no result may be committed twice.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from suite.errors import FAILED
-from tools.chaos.command import SWEEPS, start, wait, wait_until
-from tools.chaos.figures import Figures, total
-from tools.chaos.processes import MARK, count_orphans
+from tools.chaos.arena import MARK, SWEEPS, count_orphans, own_mark, start, wait, wait_until
+from tools.chaos.figures import Figures, Scale, total
 from tools.chaos.recorded import num_starts, recorded, results_in, running_in
-from tools.chaos.scenario import Scale
 
 SWEEP = SWEEPS / "slow.py"
 NUM_TRIALS = 2
@@ -26,14 +24,14 @@ _PATIENCE_SECONDS = 120.0
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """Three sweeps of two trials each, on a Ray of this machine."""
+    """Run three sweeps of two trials each, on a Ray of this machine."""
     return total(
         [_revived(folder / "revived"), _ended(folder / "ended"), _outlived(folder / "late")]
     )
 
 
 def _revived(folder: Path) -> Figures:
-    """It goes on where it was."""
+    """Continue the worker after three seconds."""
     run = _start(folder)
     worker = _stopped_worker(folder)
     time.sleep(3.0)
@@ -43,11 +41,11 @@ def _revived(folder: Path) -> Figures:
 
 
 def _ended(folder: Path) -> Figures:
-    """Its limit comes while it is stopped, or Ray misses its answers before that, and ends it.
+    """Leave the worker stopped until its limit, or Ray, which misses its answers, ends it.
 
-    By its limit it is a timeout; by Ray it runs again. No process is left.
+    If the limit ends it, it is a timeout; if Ray ends it, it runs again. No process may be left.
     """
-    run = _start(folder, "--trial-limit", "12")
+    run = _start(folder, "--trial-limit 12")
     _stopped_worker(folder)
     code, out = wait(run, _PATIENCE_SECONDS), folder / "out"
     statuses = Counter(result.status.value for result in results_in(out))
@@ -59,7 +57,7 @@ def _ended(folder: Path) -> Figures:
 
 
 def _outlived(folder: Path) -> Figures:
-    """Its driver is killed; another one runs the trial; then it is revived."""
+    """Kill the driver, let another one run the trial, then continue the worker."""
     run, out = _start(folder), folder / "out"
     worker = _stopped_worker(folder)
     run.kill()
@@ -79,29 +77,19 @@ def _figures(folder: Path, is_right: bool, text: str, *found: object) -> Figures
     problems = () if is_right else (text.format(*found),)
     return (
         recorded(folder / "out", NUM_TRIALS)
-        + count_orphans(_mark(folder))
+        + count_orphans(own_mark(folder.name))
         + Figures(faults=Counter({"workers paused": 1}), problems=problems)
     )
 
 
-def _start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    return start(
-        "run",
-        str(SWEEP),
-        "--out",
-        str(folder / "out"),
-        *options,
-        log=folder / f"run-{time.monotonic_ns()}.log",
-        environment={MARK: _mark(folder)},
-    )
-
-
-def _mark(folder: Path) -> str:
-    return f"{os.environ.get(MARK, 'alone')}-{folder.name}"
+def _start(folder: Path, options: str = "") -> subprocess.Popen[bytes]:
+    command = f"run {SWEEP} --out {folder / 'out'} {options}"
+    log = folder / f"run-{time.monotonic_ns()}.log"
+    return start(command, log=log, environment={MARK: own_mark(folder.name)})
 
 
 def _stopped_worker(folder: Path) -> int:
-    """Stop the worker of a trial that has begun; returns its process id."""
+    """Stop the worker of a trial that has begun; return its process id."""
     out = folder / "out"
     wait_until(lambda: bool(running_in(out)), "the first trial", _PATIENCE_SECONDS)
     time.sleep(1.0)

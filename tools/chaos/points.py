@@ -1,9 +1,9 @@
-"""Scenario: killed at every named point between plan and report.
+"""Scenario: the driver is killed at every named point between plan and report.
 
-The driver runs its trials itself here (`--executor inline`) with a checkpoint at every validation,
-so that one process comes past every step. How often it takes each step is counted first; it is
-killed right after the middle time. In the long form also right before, where only what stands
-between two steps could differ, and the first and the last time too.
+The driver runs its trials itself (`--executor inline`) with a checkpoint at every validation, so
+that one process takes every step. Its steps are counted first; then it is killed right after the
+middle time that it takes each. In the long form it is also killed right before, and the first and
+the last time too.
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.chaos.command import KILLED, SWEEPS, Ended, bakeoff, inline, prove_each, warm_up
+from tools.chaos.arena import (
+    KILLED,
+    Ended,
+    ablation,
+    bakeoff,
+    inline,
+    make_empty_store,
+    prove_each,
+    warm_up,
+)
 from tools.chaos.faults import STEPS, Fault, Point, count_into
-from tools.chaos.figures import Figures
+from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import acknowledged_in, duplicated_in_store, findings_in, read, recorded
-from tools.chaos.reference import make_empty_store
-from tools.chaos.scenario import Scale
 
-SWEEP = SWEEPS / "resumable.py"
-NUM_TRIALS = 2
+NAME, NUM_TRIALS = "resumable", 2
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A point to die at, with the store's tables made before or not."""
+    """A point at which the driver is killed, with the store's tables made before or not."""
 
     point: Point
     has_store: bool
@@ -40,13 +46,14 @@ class Crash:
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """Die at every point; in the short form at every ninth."""
+    """Kill the driver at every point; in the short form at every ninth."""
     warm_up()
     make_empty_store(folder / "empty.db")
-    first, without = _counted_run(folder / "first", has_store=False)
-    reference, counts = _counted_run(folder / "reference", has_store=True)
+    file = ablation(folder, NAME)
+    first, without = _counted_run(file, folder / "first", has_store=False)
+    reference, counts = _counted_run(file, folder / "reference", has_store=True)
     chosen = crashes_of(counts, without, scale)[:: scale.pick(9, 1)]
-    figures = prove_each(chosen, partial(_recovered, folder, findings_in(folder / "reference")))
+    figures = prove_each(chosen, partial(_recovered, file, findings_in(folder / "reference")))
     num_recovered = len(chosen) - len({line.partition(": ")[0] for line in figures.problems})
     problems = [f"no run comes past the step '{s}'" for s in STEPS if not counts[s] + without[s]]
     problems += first.failure("the first run") + reference.failure("the reference run")
@@ -59,7 +66,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
 def crashes_of(
     counts: Mapping[str, int], without_store: Mapping[str, int], scale: Scale
 ) -> list[Crash]:
-    """After each step that is taken, the middle time; in the long form more often."""
+    """Return a crash after each step, the middle time that it is taken; in the long form more."""
     crashes = []
     for step in STEPS:
         has_store = bool(counts[step])
@@ -74,12 +81,11 @@ def crashes_of(
     return crashes
 
 
-def _counted_run(out: Path, *, has_store: bool) -> tuple[Ended, Counter[str]]:
+def _counted_run(file: Path, out: Path, *, has_store: bool) -> tuple[Ended, Counter[str]]:
     _make_folder(out, has_store)
     counts = multiprocessing.RawArray("L", len(STEPS))
-    run = bakeoff(
-        *inline(SWEEP, out), log=out.with_suffix(".log"), before=partial(count_into, counts)
-    )
+    before = partial(count_into, counts)
+    run = bakeoff(inline(file, out), log=out.with_suffix(".log"), before=before)
     return run, Counter(dict(zip(STEPS, counts, strict=True)))
 
 
@@ -89,24 +95,24 @@ def _make_folder(out: Path, has_store: bool) -> None:
         shutil.copy(out.parent / "empty.db", out / "mlflow.db")
 
 
-def _recovered(folder: Path, reference: Mapping[str, str], crash: Crash) -> Figures:
+def _recovered(file: Path, reference: Mapping[str, str], crash: Crash) -> Figures:
     point = crash.point
-    out = folder / f"{list(STEPS).index(point.step)}-{point.when}-{point.occurrence}"
+    out = file.parent / f"{list(STEPS).index(point.step)}-{point.when}-{point.occurrence}"
     _make_folder(out, crash.has_store)
-    killed = bakeoff(*inline(SWEEP, out), log=out.with_suffix(".killed"), faults=[Fault(point)])
+    killed = bakeoff(inline(file, out), log=out.with_suffix(".killed"), faults=[Fault(point)])
     before = acknowledged_in(out)
     restarted = time.time()
-    again = bakeoff(*inline(SWEEP, out), log=out.with_suffix(".again"))
-    verified = bakeoff("verify", "--out", str(out), log=out.with_suffix(".verify"))
+    again = bakeoff(inline(file, out), log=out.with_suffix(".again"))
+    verified = bakeoff(f"verify --out {out}", log=out.with_suffix(".verify"))
     problems = again.failure(f"{crash}: the same command")
     problems += verified.failure(f"{crash}: verify")
     if killed.code != KILLED:
         problems = [f"{crash}: was not reached; exit code {killed.code}"]
-    # To the end of the restart, where all trials had ended before.
+    # Recovery lasts to the end of the restart if all trials had ended before.
     starts = [one.started_seconds for one in read(out, lambda journal: journal.starts())]
     until_starts = [when - restarted for when in starts if when > restarted]
     figures = recorded(out, NUM_TRIALS, before=before, reference=reference, output=again.output)
-    figures += duplicated_in_store(SWEEP.stem, out) + Figures(
+    figures += duplicated_in_store(NAME, out) + Figures(
         faults=Counter({"driver killed at a named point": int(killed.code == KILLED)}),
         recovery_seconds=(min(until_starts, default=again.seconds),),
         problems=tuple(problems),

@@ -1,4 +1,4 @@
-"""Counts, in journal and store of a sweep, what is missing, duplicated or changed."""
+"""Counts results that are missing, duplicated or changed in journal and store of a sweep."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DAMAGED = re.compile(r"checkpoint \d+ (is left aside|.*is skipped)", re.IGNOREC
 
 
 def read(out: Path, query: Callable[[Journal], _Found], default: _Found | None = None) -> _Found:
-    """The answer of the folder's journal.
+    """Query the folder's journal.
 
     Args:
         out: The output folder.
-        query: Asks the open journal.
+        query: A function of the open journal.
         default: The answer while there is no journal yet; without it that is a `JournalError`.
     """
     try:
@@ -41,7 +41,7 @@ def read(out: Path, query: Callable[[Journal], _Found], default: _Found | None =
 
 
 def results_in(out: Path) -> list[Result]:
-    """Every result of the journal; empty where there is no journal yet."""
+    """Return every result of the journal; empty if there is no journal yet."""
 
     def query(journal: Journal) -> list[Result]:
         return list(journal.results(sorted({entry.trial_id for entry in journal.entries()})))
@@ -50,14 +50,14 @@ def results_in(out: Path) -> list[Result]:
 
 
 def findings_in(out: Path) -> dict[str, str]:
-    """trial_id -> hash of the finding."""
+    """Return the hash of each finding by trial id."""
     return {result.trial_id: result.finding_sha256 for result in results_in(out)}
 
 
 def acknowledged_in(out: Path) -> dict[Key, str]:
-    """The hashes of results that are no failures: nothing may replace these.
+    """Return the hashes of results that are not failures: nothing may replace these.
 
-    They are those that the rows name; the results themselves are not read.
+    They are read from the rows, not computed from the results.
     """
 
     def query(journal: Journal) -> dict[Key, str]:
@@ -72,7 +72,7 @@ def acknowledged_in(out: Path) -> dict[Key, str]:
 
 
 def running_in(out: Path, since: float = 0.0) -> dict[str, int]:
-    """trial_id -> process id, of trials that have begun after `since` and have no result."""
+    """Return the process ids of trials that began after `since` and have no result."""
 
     def query(journal: Journal) -> dict[str, int]:
         ended = {entry.trial_id for entry in journal.entries()}
@@ -87,17 +87,17 @@ def running_in(out: Path, since: float = 0.0) -> dict[str, int]:
 
 
 def num_starts(out: Path) -> int:
-    """How many attempts have begun."""
+    """Count the attempts that have begun."""
     return read(out, lambda journal: len(journal.starts()))
 
 
 def steps_resumed(output: str) -> list[int]:
-    """The step that each resumed trial went on from, by what the command printed."""
+    """Return the step from which each trial was resumed, as the command printed it."""
     return [int(step.replace(",", "")) for step in _RESUMED.findall(output)]
 
 
 def names_a_damaged_checkpoint(output: str) -> bool:
-    """Whether the command said of a checkpoint, by its number, that it is not used."""
+    """Return True if the command printed the number of a checkpoint that it did not use."""
     return bool(_DAMAGED.search(output))
 
 
@@ -110,15 +110,15 @@ def recorded(
     reference: Mapping[str, str] | None = None,
     output: str = "",
 ) -> Figures:
-    """The figures of what a sweep has left in its output folder.
+    """Return the figures of an output folder.
 
     Args:
         out: The folder.
-        num_submitted: How many results there must be.
+        num_submitted: The number of results that there must be.
         results: All results; by default those of the journal.
         before: Hashes that were acknowledged earlier, and must be there unchanged.
-        reference: By trial_id, the hash of an undisturbed run's finding; None where there is none.
-        output: What the command said, which names the trials that it resumed.
+        reference: The hash of each finding of an undisturbed run by trial id, if there is one.
+        output: The output of the command, which names resumed trials.
     """
     results = results_in(out) if results is None else results
     now = {(one.trial_id, one.provenance.environment_id): one.sha256 for one in results}
@@ -140,7 +140,7 @@ def recorded(
 
 
 def duplicated_in_store(ablation: str, out: Path, uri: str = "") -> Figures:
-    """Results that the store shows more than once, or for a trial that runs no more."""
+    """Count results that the store shows more than once."""
     from suite.tracking.read_runs import StoreReader
 
     found = StoreReader(uri or f"sqlite:///{out / 'mlflow.db'}").sweep((ablation, "quick")).trials
@@ -149,7 +149,7 @@ def duplicated_in_store(ablation: str, out: Path, uri: str = "") -> Figures:
 
 
 def num_committed_twice(out: Path) -> int:
-    """How many results were taken in the place of one that was no failure."""
+    """Count results that replaced one that was not a failure."""
     failures = {status.value for status in FAILURES}
     taken = Counter(
         (end.trial_id, end.environment_id)
@@ -161,10 +161,7 @@ def num_committed_twice(out: Path) -> int:
 
 @dataclass
 class Watcher:
-    """Remembers what was acknowledged, and counts what is gone or changed later.
-
-    Only the hashes that the rows name are read.
-    """
+    """Remembers acknowledged results, and counts those that are later missing or changed."""
 
     out: Path
     seen: dict[Key, str] = field(default_factory=dict)
@@ -182,7 +179,7 @@ class Watcher:
 
 @contextmanager
 def watching(out: Path) -> Iterator[Watcher]:
-    """A watcher that looks several times a second until the block ends."""
+    """Yield a watcher that reads the journal several times a second until the block ends."""
     watcher, is_over = Watcher(out), threading.Event()
 
     def watch() -> None:

@@ -1,7 +1,7 @@
-"""Scenario: MLflow is away for a while, or until the end.
+"""Scenario: an MLflow server is stopped for a while, or until the end of the sweep.
 
-A real server is stopped in both ways there are: SIGSTOP, where requests hang, and SIGKILL, where
-they are refused. Then it comes back, and all that was acknowledged meanwhile must be in it.
+A real server is stopped by SIGSTOP (requests hang) or by SIGKILL (they are refused). Then it is
+brought back, and must get all results that were acknowledged meanwhile.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from suite.errors import FAILED, UNAVAILABLE
-from tools.chaos.command import SWEEPS, start, verify, wait_until
-from tools.chaos.figures import Figures
-from tools.chaos.mlflow_server import Server, server
+from tools.chaos.arena import Server, ablation, server, start, verify, wait_until
+from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import (
     Watcher,
     acknowledged_in,
@@ -30,7 +29,6 @@ from tools.chaos.recorded import (
     results_in,
     watching,
 )
-from tools.chaos.scenario import Scale
 
 _PATIENCE_SECONDS = 180.0
 _SECONDS_BETWEEN_LOOKS = 3.0  # to list all runs is the server's hardest work, and delays the writer
@@ -41,7 +39,7 @@ _FEWEST_TO_COMPARE = 20
 
 @dataclass(frozen=True)
 class Outage:
-    """How the server is stopped, and for how long; None is to the end of the sweep."""
+    """A signal to the server, and the time until it is brought back: by default the sweep's end."""
 
     signal: signal.Signals
     seconds: float | None = None
@@ -50,12 +48,12 @@ class Outage:
 _SHORT = (Outage(signal.SIGKILL, 5.0),)
 _FULL = (Outage(signal.SIGSTOP, 30.0), Outage(signal.SIGKILL, 120.0))
 _LONG = (*_FULL, Outage(signal.SIGKILL, 30.0), Outage(signal.SIGSTOP, 120.0))
-# How the server is stopped, the sweep, and its number of trials.
+# An outage, the ablation, and its number of trials.
 _TO_THE_END = ((Outage(signal.SIGKILL), "resumable", 2), (Outage(signal.SIGSTOP), "one", 1))
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """One sweep with outages in it, and one for each way of staying away."""
+    """Run one sweep with outages in it, and one for each outage to the end."""
     with server(folder / "server") as store:
         outages = scale.pick(_SHORT, _FULL, _LONG)
         figures = _with_outages(outages, scale.pick(4.0, 10.0), store, folder / "outages")
@@ -67,7 +65,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """A file of `sweeps/` that runs in a folder with a store."""
+    """An ablation that runs in a folder with a store."""
 
     name: str
     folder: Path
@@ -77,31 +75,23 @@ class _Sweep:
     def out(self) -> Path:
         return self.folder / "out"
 
-    def start(self, *options: str) -> subprocess.Popen[bytes]:
+    def start(self, options: str) -> subprocess.Popen[bytes]:
         """Start it, and wait until it has a result."""
-        run = start(
-            "run",
-            str(SWEEPS / f"{self.name}.py"),
-            "--executor",
-            "inline",
-            "--out",
-            str(self.out),
-            "--tracking-uri",
-            self.store.uri,
-            *options,
-            log=self.folder / "run.log",
-        )
+        file = ablation(self.folder, self.name)
+        store = f"--tracking-uri {self.store.uri}"
+        command = f"run {file} --executor inline --out {self.out} {store} {options}"
+        run = start(command, log=self.folder / "run.log")
         while not acknowledged_in(self.out) and run.poll() is None:
             time.sleep(0.1)
         return run
 
-    def verify(self, *options: str) -> list[str]:
-        """Compare journal and store; a sentence where that does not end with 0."""
-        log = self.folder / f"{'-'.join(('verify', *options))}.log"
-        return verify(self.out, "--tracking-uri", self.store.uri, *options, log=log)
+    def verify(self, option: str = "") -> list[str]:
+        """Compare journal and store; return a sentence if that fails."""
+        log = self.folder / f"verify{option}.log"
+        return verify(self.out, f"--tracking-uri {self.store.uri} {option}", log=log)
 
     def shown(self) -> set[str]:
-        """Trials whose result the store shows; none while it does not answer."""
+        """Return the trials whose result the store shows; none while it does not answer."""
         from suite.tracking.client import StoreUnavailable
         from suite.tracking.read_runs import StoreReader
 
@@ -111,7 +101,7 @@ class _Sweep:
         return set()
 
     def figures(self, num_submitted: int | None = None) -> Figures:
-        """What journal and store hold in the end; by default whatever was run was submitted."""
+        """Return the figures of journal and store; by default every trial was submitted."""
         trial_ids = {result.trial_id for result in results_in(self.out)}
         num = len(trial_ids) if num_submitted is None else num_submitted
         not_shown = trial_ids - self.shown()
@@ -122,13 +112,13 @@ class _Sweep:
 def _with_outages(
     outages: Sequence[Outage], calm_seconds: float, store: Server, folder: Path
 ) -> Figures:
-    """A sweep with calm before, between and after the outages, which ends by a time limit."""
+    """Run a sweep with pauses between the outages; it ends by a time limit."""
     sweep = _Sweep("many", folder, store)
     seconds = sum(calm_seconds + (one.seconds or 0.0) + _SECONDS_TO_RECOVER for one in outages)
     away: list[tuple[float, float]] = []
     recoveries = []
     with watching(sweep.out) as watcher:
-        run = sweep.start("--seeds", str(_MANY_SEEDS), "--time-limit", str(seconds))
+        run = sweep.start(f"--seeds {_MANY_SEEDS} --time-limit {seconds}")
         for outage in outages:
             time.sleep(calm_seconds)
             began = time.time()
@@ -151,7 +141,7 @@ def _with_outages(
 
 
 def _seconds_to_catch_up(sweep: _Sweep) -> float:
-    """Bring the server back, and wait until it shows all that is acknowledged by now."""
+    """Bring the server back, and wait until it shows all results acknowledged by then."""
     acknowledged = {trial_id for trial_id, _ in acknowledged_in(sweep.out)}
     sweep.store.bring_back()
     return wait_until(
@@ -163,8 +153,8 @@ def _seconds_to_catch_up(sweep: _Sweep) -> float:
 
 
 def _to_the_end(outage: Outage, sweep: _Sweep, num_trials: int) -> Figures:
-    """The sweep ends without its store; `verify --repair` sends the results to it."""
-    run = sweep.start("--seeds", "1")
+    """Stop the store until the sweep's end; then `verify --repair` sends the results to it."""
+    run = sweep.start("--seeds 1")
     sweep.store.stop(outage.signal)
     code = run.wait()
     watcher = Watcher(sweep.out)
@@ -187,9 +177,9 @@ def _to_the_end(outage: Outage, sweep: _Sweep, num_trials: int) -> Figures:
 
 
 def _slowdown(out: Path, away: Sequence[tuple[float, float]]) -> str:
-    """What a trial took while the store was away, against what it took while it was there.
+    """Compare the time of trials while the store was away with that of the others.
 
-    From each end to the next: that is a trial, with all that the driver does for it.
+    The time is measured from each trial's end to the next, so it includes the driver's work.
     """
     found = read(out, lambda journal: [one.ended_seconds for one in journal.ends()])
     seconds: dict[bool, list[float]] = {True: [], False: []}

@@ -1,27 +1,24 @@
-"""Trials that fail in every way there is: each named rightly, bounded, alone, and without remains.
+"""Scenario: trials fail in every way; each must get its status, and must not disturb the others.
 
 One sweep on a Ray of this machine. Every way to fail is a mixer of a user's own file.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
 from suite.errors import FAILED
 from suite.planning.plan import plan
-from tools.chaos.command import SWEEPS, start, wait
-from tools.chaos.figures import Figures
-from tools.chaos.processes import MARK, count_orphans
+from tools.chaos.arena import MARK, SWEEPS, count_orphans, own_mark, start, wait
+from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import read, recorded, results_in
-from tools.chaos.scenario import Scale
 
 SWEEP = SWEEPS / "faulty.py"
-_LIMIT_SECONDS = 8  # of one trial
+_TRIAL_LIMIT_SECONDS = 8
 _PATIENCE_SECONDS = 300
 
-# The status that each must have, and how often it may be started.
+# The status that each must have, and the number of attempts that it may have.
 WANTED: dict[str, tuple[str, int]] = {
     "Good": ("ok", 1),
     "RunsOutOfMemory": ("out_of_memory", 1),
@@ -38,20 +35,10 @@ WANTED: dict[str, tuple[str, int]] = {
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """Run it once; the same at every scale."""
-    out, log = folder / "out", folder / "run.log"
-    mark = f"{os.environ.get(MARK, 'alone')}-trials"
-    run = start(
-        "run",
-        str(SWEEP),
-        "--trial-limit",
-        str(_LIMIT_SECONDS),
-        "--out",
-        str(out),
-        log=log,
-        environment={MARK: mark},
-    )
-    code = wait(run, _PATIENCE_SECONDS)
+    """Run the sweep once, at every scale."""
+    out, log, mark = folder / "out", folder / "run.log", own_mark("trials")
+    command = f"run {SWEEP} --trial-limit {_TRIAL_LIMIT_SECONDS} --out {out}"
+    code = wait(start(command, log=log, environment={MARK: mark}), _PATIENCE_SECONDS)
     left = count_orphans(mark)
     names = {
         trial.trial_id: str(trial.subjects[0].mixer).partition(":")[2]
@@ -64,12 +51,11 @@ def prove(scale: Scale, folder: Path) -> Figures:
         problems.append(f"exit code {code}, not {FAILED}: {log.read_text()[-200:]}")
     num_failed = sum(status != "ok" for status in statuses.values())
     faults = Counter({"trials that fail by themselves": num_failed})
-    found = left + recorded(out, len(WANTED))
-    return found + Figures(faults=faults, problems=tuple(problems))
+    return left + recorded(out, len(WANTED)) + Figures(faults=faults, problems=tuple(problems))
 
 
 def differences(statuses: dict[str, str], starts: Counter[str]) -> list[str]:
-    """Where status or number of attempts is not what it should be."""
+    """Return a sentence for each wrong status and number of attempts."""
     lines = []
     for name, (status, most) in WANTED.items():
         if statuses.get(name) != status:

@@ -37,15 +37,19 @@ class Polluter(Mixer):
 """
 POLLUTIONS = {
     "Counter": "pass",
-    "Dtype": "torch.set_default_dtype(torch.float64)",
-    "Threads": "torch.set_num_threads(2)",
-    "Seeds": "random.seed(1); torch.manual_seed(1)",
-    "Folder": "os.chdir('/')",
-    "Environment": "os.environ['OMP_NUM_THREADS'] = '7'",
-    "Handler": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "Torch": """
+        torch.set_default_dtype(torch.float64)
+        torch.set_num_threads(2)
+        torch.use_deterministic_algorithms(True)
+        torch.set_float32_matmul_precision("medium")
+""",
+    "Process": """
+        random.seed(1); torch.manual_seed(1)
+        os.chdir("/")
+        os.environ["OMP_NUM_THREADS"] = "7"
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+""",
     "Loss": "torch.nn.functional.cross_entropy = lambda *a, **k: 2 * cross_entropy(*a, **k)",
-    "Flags": "torch.use_deterministic_algorithms(True)",
-    "Precision": "torch.set_float32_matmul_precision('medium')",
 }
 
 

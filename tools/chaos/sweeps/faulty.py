@@ -14,29 +14,29 @@ from suite import Ablation, Model, Scale, vary
 
 
 class Good(Mixer):
-    """The mean over the sequence; a training batch meets the fault."""
+    """The mean over the sequence; a training batch has the fault."""
 
     def forward(self, x, mask=None, context=None, context_mask=None):
-        """Everywhere the mean."""
+        """Return the mean everywhere."""
         if len(x) >= 100:
-            self.meet_fault(x)
+            self.fail(x)
         return x.mean(dim=1, keepdim=True).expand_as(x)
 
-    def meet_fault(self, x):
-        """None here."""
+    def fail(self, x):
+        """Do nothing."""
 
 
 class RunsOutOfMemory(Good):
-    """What torch says on a full card."""
+    """Raises what torch raises on a full GPU."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
 
 class AsksForTooMuch(Good):
-    """More memory than any host has."""
+    """Asks for more memory than any host has."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         torch.empty(2**55, dtype=torch.uint8)
 
 
@@ -50,35 +50,35 @@ class BecomesNaN(Good):
 class Hangs(Good):
     """Never returns."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         time.sleep(1e6)
 
 
 class HoldsOn(Good):
     """Never returns and lets no other thread of its process run."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         ctypes.PyDLL(None).sleep(1_000_000)
 
 
 class Segfaults(Good):
     """Reads where nothing is."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         ctypes.string_at(0)
 
 
 class Leaves(Good):
     """Ends its process with an exit code."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         os._exit(3)
 
 
 class RaisesOddly(Good):
-    """An error that cannot be pickled, and says nothing when asked."""
+    """Raises an error that cannot be pickled and has no text."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         class Odd(Exception):
             def __init__(self):
                 self.lock = threading.Lock()
@@ -94,7 +94,7 @@ class LeavesProcesses(Good):
 
     has_begun = False
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         if LeavesProcesses.has_begun:
             return
         LeavesProcesses.has_begun = True
@@ -107,7 +107,7 @@ class LeavesProcesses(Good):
 class Poison(Good):
     """Kills its worker, each time."""
 
-    def meet_fault(self, x):  # noqa: D102
+    def fail(self, x):  # noqa: D102
         os.kill(os.getpid(), signal.SIGKILL)
 
 

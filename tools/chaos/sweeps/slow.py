@@ -10,7 +10,7 @@ class Slow(Mixer):
     """The mean over the sequence; 0.1 seconds for a training batch."""
 
     def forward(self, x, mask=None, context=None, context_mask=None):
-        """Everywhere the mean."""
+        """Return the mean everywhere."""
         if self.training and len(x) >= 100:
             time.sleep(0.1)
         return x.mean(dim=1, keepdim=True).expand_as(x)

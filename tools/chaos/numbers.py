@@ -1,7 +1,7 @@
-"""Compares what an output folder shows, in pages and in MLflow, with what its journal says.
+"""Compares the numbers of an output folder, in pages and in MLflow, with those of its journal.
 
-The journal is read by SQL and JSON alone, and means are taken here: nothing that makes the pages or
-the runs of MLflow takes part.
+The journal is read by SQL and JSON alone, and means are computed here: no code that makes the pages
+or the runs of MLflow is used.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from typing import Any
 from suite.tracking.location import Store
 
 ABLATION, TASK, METRIC = "week", "fashion_mnist_patches", "accuracy"
-VIEW = "mlflow.sharedViewState.quick"  # of the variants; that of the trials ends in ``.trials``
-_NUMBER = r"[−-]?\d[\d,]*\.?\d*"  # as pages write it
+VIEW = "mlflow.sharedViewState.quick"  # the variants' view; the trials' ends in ``.trials``
+_NUMBER = r"[−-]?\d[\d,]*\.?\d*"  # the format of pages
 _EXACT = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalNumbers:
-    """What the journal says of one edition.
+    """The numbers of one edition in the journal.
 
     Attributes:
-        number: Of the edition.
-        values: (variant, seed, metric) -> (trial_id, value), of trials that ended well; without
-            those of floors.
-        num_trials: That the edition has; so many of them have a result: `num_done`.
+        number: The edition's number.
+        baseline: The baseline's label.
+        variants: All labels.
+        values: (variant, seed, metric) -> (trial_id, value) for trials that ended well; without
+            floors.
+        num_trials: The number of the edition's trials.
+        num_done: The number of those with a result.
     """
 
     number: int
@@ -61,7 +64,7 @@ class JournalNumbers:
 
 
 def editions_in(out: Path) -> tuple[JournalNumbers, dict[int, JournalNumbers]]:
-    """The edition that the journal shows, and all by number."""
+    """Return the edition that the journal shows, and all by number."""
     with closing(sqlite3.connect(f"file:{out / 'journal.db'}?mode=ro", uri=True)) as db:
         rows = db.execute("SELECT CAST(result AS TEXT) FROM results WHERE status = 'ok'")
         results = {result["trial_id"]: result for (result,) in ((json.loads(r),) for (r,) in rows)}
@@ -97,7 +100,7 @@ def _numbers(number: int, plan: Any, results: Mapping[str, Any]) -> JournalNumbe
 
 
 def differences_of_pages(shown: JournalNumbers, reports: Path) -> Iterator[str]:
-    """A sentence for each number of the folder `reports` that is not the journal's."""
+    """Yield a sentence for each number of the folder `reports` that is not the journal's."""
     folder = reports / ABLATION
     with (folder / "results.csv").open(encoding="utf-8") as file:
         rows = [r for r in csv.DictReader(file) if r["value"] and r["variant"] in shown.variants]
@@ -136,7 +139,7 @@ def _rows_of_page(page: Path) -> dict[str, str]:
 def differences_of_editions(
     table: str, shown: JournalNumbers, editions: Iterable[JournalNumbers]
 ) -> Iterator[str]:
-    """The same of what `bakeoff report --editions` has printed."""
+    """Yield the same for the output of `bakeoff report --editions`."""
     lines = [re.split(r"\s{2,}", line) for line in table.splitlines()[2:]]
     listed = {int(line[0].removesuffix(" (shown)")): line for line in lines}
     wanted = {each.number: each for each in editions if each.num_done}
@@ -159,9 +162,9 @@ def differences_of_editions(
 
 
 def differences_of_store(store: Store, shown: JournalNumbers) -> Iterator[str]:
-    """The same of the two views that MLflow's pages share, as their own filters find runs.
+    """Yield the same for the two views that MLflow's pages share; their filters select the runs.
 
-    The experiment is the one that the store's folder has made, whatever its name.
+    The experiment is the one of the store's folder, whatever its name.
     """
     from suite.tracking.connect import connect
     from suite.tracking.experiments import folder_of, readable_experiments
@@ -217,7 +220,7 @@ def _differing(
 
 
 def _rounded(where: str, said: Mapping[str, str], journal: Mapping[str, float]) -> Iterator[str]:
-    """Of numbers that are rounded for a reader, to as many decimals as are written."""
+    """Yield a sentence for each number that is not the journal's, rounded to its decimals."""
     for variant in sorted(said.keys() | journal.keys()):
         text, mean = said.get(variant, ""), journal.get(variant, math.nan)
         decimals = len(text.partition(".")[2])
