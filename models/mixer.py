@@ -70,7 +70,6 @@ class Mixer(nn.Module, ABC):
             is constructed; else `why_not_relative` says why not.
         fixed_length: Refuses sequences longer than `max_length`.
         is_position_aware: Tells orders apart without a position encoding, when not causal.
-        cuts_sequence: A layer cuts the sequence into parts: some neighbours do not meet in it.
         grid: Rows and columns, where the tokens lie on a grid, row by row; see `take_grid`.
         is_stochastic: Draws random numbers in `forward`: samples, hashes, redrawn features.
         mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
@@ -95,7 +94,6 @@ class Mixer(nn.Module, ABC):
     why_not_relative: ClassVar[str] = "it computes no score of one token for another"
     fixed_length: ClassVar[bool] = False
     is_position_aware: ClassVar[bool] = False
-    cuts_sequence: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
     mask_mode: ClassVar[Literal["exact", "pads_as_tokens", "none"]] = "none"
     positive_knobs: ClassVar[tuple[str, ...]] = ()
@@ -290,27 +288,12 @@ class Mixer(nn.Module, ABC):
         raise ModelError(f"{self.name} gives no formula for its bytes")
 
     def num_parameters(self) -> int:
-        """Trainable numbers by formula; what is shared between layers counts in each."""
-        raise ModelError(f"{self.name} gives no formula for its parameters")
+        """Return the number of trainable numbers; what layers share counts in each."""
+        return sum(parameter.numel() for parameter in self.parameters())
 
     def cost_symbols(self) -> dict[str, float]:
         """What k and r of the `cost` row stand for in this mixer; n and d are the sequence's."""
         return {}
-
-    def receptive_field(self, length: int) -> Tensor:
-        """`[time, time2]`, True where an output of this layer depends on an input.
-
-        By default on every input, of a causal mixer on every one that is not in the future.
-        """
-        everything = torch.ones(length, length, dtype=torch.bool)
-        return everything.tril() if self.is_causal else everything
-
-    def path_length(self, length: int) -> int:
-        """Layers until each output depends on each input that it may ever depend on.
-
-        By default one, which suits mixers whose every layer sees everything.
-        """
-        return 1
 
     def take_place(self, layer: int, first: Mixer) -> None:
         """Called once when it is put into a stack, on every layer from the bottom upwards.

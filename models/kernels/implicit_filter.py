@@ -98,10 +98,6 @@ class ImplicitFilter(nn.Module):
         """Of `length` places, once for a batch."""
         return 2 * length * self._map_parameters()
 
-    def num_parameters(self) -> int:
-        """Maps, biases of the hidden layers, and w."""
-        return self._map_parameters() + 4 * self.width
-
     def _map_parameters(self) -> int:
         into = 1 + 2 * self.bands + 2 * self.width
         return self.width * (into + self.num * self.channels)

@@ -144,10 +144,6 @@ class KernelMixer(Mixer):
         num_sums = self.num_features() * (self.head_dim + 1)
         return 4 * self.heads * (num_sums + int(self.has_log_scale))
 
-    def num_parameters(self) -> int:
-        """Four projections."""
-        return 4 * self.dim**2
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Four projections, the features, and the sums; see `kernel_flops`.
 

@@ -169,11 +169,6 @@ class MatrixStateMixer(Mixer):
         reading = sum(direction.flops(length) for direction in self._readings())
         return float(batch * (reading + 2 * length * self.values * self.dim))
 
-    def num_parameters(self) -> int:
-        """Of the directions, and the output map."""
-        reading = sum(direction.num_parameters() for direction in self._readings())
-        return reading + self.values * self.dim
-
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One token after the other, and once more from the end."""
         first, *second = self._readings()

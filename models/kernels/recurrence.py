@@ -216,16 +216,6 @@ class Recurrence(Mixer):
         bottom = second + (2 * vector if batch > 1 else 0)
         return float(max(gates + 2 * outputs + 2 * vector + below, second + below, bottom))
 
-    def num_parameters(self) -> int:
-        """For each gate two matrices and torch's two biases, in each direction and layer."""
-        per_gate = self.hidden * (self.dim + self.hidden + 2)
-        return self.layers * self.num_directions * self.num_gates * per_gate
-
-    def receptive_field(self, length: int) -> Tensor:
-        """Everything, or the past where it reads left to right."""
-        everything = torch.ones(length, length, dtype=torch.bool)
-        return everything.tril() if self.is_unidirectional else everything
-
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One token at a time, past padded tokens as if they were not there."""
         tokens = {t: x[t] for t in seen}

@@ -49,10 +49,6 @@ class Score(nn.Module):
         """By the formula, of one head: query `[key_dim]`, keys `[time2, key_dim]` -> `[time2]`."""
         return keys @ query
 
-    def num_parameters(self) -> int:
-        """Trainable numbers by formula."""
-        return 0
-
     def flops(self, time: int, time2: int) -> float:
         """Of one sequence: a product per query, key and head."""
         return float(2 * time * time2 * self.heads * self.key_dim)
@@ -74,10 +70,6 @@ class GeneralScore(Score):
     def reference_query(self, head: int, query: Tensor) -> Tensor:
         """W^T q, so that q . W k is its product with k."""
         return torch.stack([column.dot(query) for column in self.matrix[head].T])
-
-    def num_parameters(self) -> int:
-        """A matrix per head."""
-        return self.heads * self.key_dim**2
 
     def flops(self, time: int, time2: int) -> float:
         """Of one sequence: also a matrix product per query and head."""
@@ -123,10 +115,6 @@ class AdditiveScore(Score):
         """See `Score.reference`."""
         vector: Tensor = self.vector[head].flatten()
         return torch.tanh(query + keys) @ vector
-
-    def num_parameters(self) -> int:
-        """A vector per head."""
-        return self.heads * self.key_dim
 
 
 SCORES: dict[str, type[Score]] = {

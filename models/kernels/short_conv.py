@@ -57,7 +57,3 @@ class ShortConvolution(nn.Module):
         seen = [self.conv.weight[:, 0, last - j] * tokens[t - j] for j in range(min(last, t) + 1)]
         total = torch.stack(seen).sum(dim=0)
         return total if self.conv.bias is None else total + self.conv.bias
-
-    def num_parameters(self) -> int:
-        """Taps, and the bias."""
-        return self.channels * (self.taps + (self.conv.bias is not None))

@@ -52,10 +52,6 @@ class Decay(nn.Module, ABC):
         """Of one token, in products with matrices."""
         return 0
 
-    def num_parameters(self) -> int:
-        """Trainable numbers."""
-        return 0
-
 
 class FixedDecay(Decay):
     """A number a head, which nothing changes; the first head forgets fastest."""
@@ -128,10 +124,6 @@ class HeadDecay(Decay):
         """One map."""
         return self.dim * self.heads
 
-    def num_parameters(self) -> int:
-        """The map, A and d."""
-        return self.multiplications() + self.heads * (1 + self.width())
-
 
 class ChannelDecay(HeadDecay):
     """A number a channel, of steps through a map of low rank."""
@@ -181,10 +173,6 @@ class SigmoidDecay(Decay):
     def multiplications(self) -> int:
         """Two maps."""
         return _RANK * (self.dim + self.heads * self.key_width)
-
-    def num_parameters(self) -> int:
-        """The maps and the bias."""
-        return self.multiplications() + self.heads * self.key_width
 
 
 DECAYS: dict[str, type[Decay]] = {

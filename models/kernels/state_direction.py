@@ -244,13 +244,6 @@ class Direction(StateReading):
         """Of queries and keys."""
         return self.heads
 
-    def num_parameters(self) -> int:
-        """Maps, convolution, rates, gain and gate."""
-        total = self.dim * self.channels + self.value_width + self.gate_parameters()
-        total += 0 if self.conv is None else self.conv.num_parameters()
-        total += 0 if self.decay is None else self.decay.num_parameters()
-        return total + (0 if self.strength is None else self.dim * self.heads)
-
 
 def _without(streams: Streams, padded: Tensor) -> Streams:
     """Where tokens are padded nothing is written and nothing decays."""

@@ -65,7 +65,3 @@ class StateReading(nn.Module, ABC):
     @abstractmethod
     def flops(self, length: int) -> int:
         """Of one sequence: maps, and the recurrence in chunks."""
-
-    @abstractmethod
-    def num_parameters(self) -> int:
-        """Trainable numbers."""

@@ -159,18 +159,6 @@ class SlidingWindow(Mixer):
         """k, the taps."""
         return {"k": self.kernel_size}
 
-    def receptive_field(self, length: int) -> Tensor:
-        """A band, with gaps where it is dilated."""
-        time = torch.arange(length)
-        distance = time[None, :] - time[:, None]  # from the output to the input
-        window = self.window(length)
-        inside = (-window.num_before <= distance) & (distance <= window.num_after)
-        return inside & (distance % window.dilation == 0)
-
-    def path_length(self, length: int) -> int:
-        """From one end to the other, at as many tokens a layer as there are taps to that side."""
-        return max(1, -(-(length - 1) // self.taps_before))
-
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One output token at a time, of the real tokens that its taps meet."""
         outputs = []

@@ -212,16 +212,6 @@ class Attention(Mixer):
         self.check_steps()
         return 4 * self.heads * (self.key_dim + self.own_value_dim) * length
 
-    def num_parameters(self) -> int:
-        """Projections, and what score, temperature and position learn."""
-        learned = 0 if self.log_temperature is None else self.heads
-        position = 0 if self.position is None else self.position.num_parameters()
-        num_projected = self.heads * (2 * self.key_dim + self.own_value_dim)
-        num_biases = 0 if self.query.bias is None else num_projected
-        num_biases += 0 if self.output.bias is None else self.dim
-        projections = self.dim * (num_projected + self.heads * self.value_dim)
-        return projections + num_biases + self.score.num_parameters() + learned + position
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, scores, and the weighted sum of values."""
         self.check_context_length(context_length)

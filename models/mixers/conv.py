@@ -74,7 +74,3 @@ class Convolution(SlidingWindow):
             return channels + taps * channels + outputs
         kernel = 4 * taps * self.widening * self.dim**2
         return channels + max(channels + kernel + outputs, 2 * outputs)
-
-    def num_parameters(self) -> int:
-        """A matrix per tap and a bias."""
-        return self.widening * (self.kernel_size * self.dim**2 + self.dim)

@@ -70,13 +70,5 @@ class DilatedConvolution(Convolution):
         """Set the dilation of this layer."""
         self.dilation = self._dilation_of(layer)
 
-    def path_length(self, length: int) -> int:
-        """Layers of a stack, from the bottom, until one end sees the other; whichever this is."""
-        num_layers, reach = 1, self.taps_before
-        while reach < length - 1:
-            reach += self.taps_before * self._dilation_of(num_layers)
-            num_layers += 1
-        return num_layers
-
     def _dilation_of(self, layer: int) -> int:
         return int(self.dilation_base ** (layer % self.num_dilations))

@@ -67,10 +67,6 @@ class FNet(Mixer):
         norm = "ortho" if self.is_orthonormal else "backward"  # torch's name for no factor
         return _transform(wide, norm).to(x.dtype)
 
-    def num_parameters(self) -> int:
-        """None."""
-        return 0
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """`length` transforms of dim, then dim transforms of `length`, at 5 n log2 n each."""
         self.check_context_length(context_length)

@@ -112,27 +112,7 @@ class GridConvolution(GridMixer):
         kernel, _ = self._met(*self.grid_of(length))
         return 4.0 * (batch * length * self.dim + kernel.numel())
 
-    def num_parameters(self) -> int:
-        """A number per tap and channel, and a bias."""
-        return int(self.dim * (self.config.window_size**2 + 1))
-
     def cost_symbols(self) -> dict[str, float]:
         """k, the taps."""
         _, (down, across) = self._met(*self.grid_of(self.max_length))
         return {"k": (2 * down + 1) * (2 * across + 1)}
-
-    def receptive_field(self, length: int) -> Tensor:
-        """Whether two tokens are near in both directions."""
-        rows, columns = self.grid_of(length)
-        places = torch.arange(length)
-        _, (down, across) = self._met(rows, columns)
-        is_near = [
-            (places[:, None] // columns - places // columns).abs() <= down,
-            (places[:, None] % columns - places % columns).abs() <= across,
-        ]
-        return is_near[0] & is_near[1]
-
-    def path_length(self, length: int) -> int:
-        """From one corner to the opposite one."""
-        farthest, centre = max(self.grid_of(length)) - 1, self.config.window_size // 2
-        return int(max(1, -(-farthest // centre)))

@@ -223,11 +223,6 @@ class Hyena(Mixer):
         """k, the width of the network of the filters."""
         return {"k": self.filters.width}
 
-    def num_parameters(self) -> int:
-        """Maps, taps, D, and the network of the filters."""
-        maps = (self.order + 2) * self.dim**2 + self.order * self.dim
-        return maps + self.conv.num_parameters() + self.filters.num_parameters()
-
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """Sums over the real tokens so far, of each direction by itself."""
         length, half = len(x), self.dim // self.num_directions

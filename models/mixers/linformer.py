@@ -19,7 +19,6 @@ Fast form: E (x W) is taken as (E x) W where heads share E and F, so that k proj
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,10 +99,6 @@ class Linformer(Mixer):
         heads = functional.scaled_dot_product_attention(queries, keys, values)
         mixed: Tensor = self.output(merge_heads(heads))
         return mixed
-
-    def num_parameters(self) -> int:
-        """Four projections over width, and those over time; shared ones count in each layer."""
-        return 4 * self.dim**2 + math.prod(self._shape_of_projections())
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections over width and over time, k scores a token, k values summed for each."""

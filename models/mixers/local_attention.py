@@ -113,15 +113,6 @@ class LocalAttention(Mixer):
         """r, the window."""
         return {"r": self.window}
 
-    def receptive_field(self, length: int) -> Tensor:
-        """A band."""
-        places = torch.arange(length)
-        return self._visible(places, places, None).mask()
-
-    def path_length(self, length: int) -> int:
-        """A window a layer."""
-        return max(1, -(-(length - 1) // self.window))
-
     def initial_state(self, batch: int) -> State:
         """No keys and values yet, `[batch, heads, 0, head_dim]` each."""
         self.check_steps()
@@ -152,12 +143,6 @@ class LocalAttention(Mixer):
         """Keys and values of the last r tokens: grows no further."""
         self.check_steps()
         return 4 * 2 * self.dim * min(length, self.window)
-
-    def num_parameters(self) -> int:
-        """Four projections, and what the position learns."""
-        num_biases = 0 if self.query.bias is None else 4 * self.dim
-        position = 0 if self.position is None else self.position.num_parameters()
-        return 4 * self.dim**2 + num_biases + position
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, and each block against its keys, those outside its windows included."""

@@ -73,10 +73,6 @@ class MLPMixer(Mixer):
         out_of = self.contract.weight[:length].unsqueeze(-1)
         return functional.conv1d(functional.gelu(hidden), out_of, self.contract.bias[:length])
 
-    def num_parameters(self) -> int:
-        """Two matrices of max_length by hidden, and their biases."""
-        return 2 * self.max_length * self.hidden + self.hidden + self.max_length
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Two products of length by hidden for each channel."""
         self.check_context_length(context_length)

@@ -90,10 +90,6 @@ class PlainAttention(Mixer):
         self.check_steps()
         return 4 * self.dim * length
 
-    def num_parameters(self) -> int:
-        """None."""
-        return 0
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """The scores, and the weighted sum."""
         self.check_context_length(context_length)

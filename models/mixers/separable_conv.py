@@ -76,7 +76,3 @@ class SeparableConvolution(SlidingWindow):
         if torch.get_num_threads() > 1:
             raise ModelError(f"{self.name} gives no formula for its bytes on several threads")
         return float(3 * 4 * batch * length * self.dim)
-
-    def num_parameters(self) -> int:
-        """A number per tap and channel, a matrix and a bias."""
-        return self.kernel_size * self.dim + self.dim**2 + self.dim

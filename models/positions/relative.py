@@ -50,10 +50,6 @@ class RelativePosition(nn.Module, ABC):
         """What is added to scaled scores, `[heads, *distance.shape]`; None for nothing."""
         return None
 
-    def num_parameters(self) -> int:
-        """Trainable numbers by formula."""
-        return 0
-
     # The definition, a pair of tokens at a time; what a mixer's reference is made of.
 
     def turned(self, vector: Tensor, place: int) -> Tensor:
@@ -180,10 +176,6 @@ class T5Position(RelativePosition):
             far = min(num - 1, num // 2 + int(share * (num - num // 2)))
         return self.table[start + far, head]
 
-    def num_parameters(self) -> int:
-        """A number per bucket and head."""
-        return self.num_buckets * self.heads
-
 
 class ShawPosition(RelativePosition):
     """Shaw's relative positions: a learned vector per distance, added to keys and to values.
@@ -226,10 +218,6 @@ class ShawPosition(RelativePosition):
     def value(self, distance: int) -> Tensor:
         """See `RelativePosition.value`."""
         return self.values[max(-self.clip, min(self.clip, distance)) + self.clip]
-
-    def num_parameters(self) -> int:
-        """Two tables of one vector per clipped distance."""
-        return 2 * (2 * self.clip + 1) * self.head_dim
 
     def flops(self, length: int) -> float:
         """Of one sequence: each query with each vector, and each sum of weights with each."""

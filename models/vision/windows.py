@@ -132,10 +132,6 @@ class RelativeBias(nn.Module, ABC):
         across = column[:, None] - column + sides[1] - 1
         return steps[down, across].permute(2, 0, 1).unsqueeze(0)
 
-    def num_parameters(self) -> int:
-        """Trainable numbers."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
     def flops(self, sides: Sides) -> float:
         """Of all steps in a window, whatever the batch."""
         return 0.0

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from suite.probes.path_length import dependence
+
 Adapter = Callable[[Any], nn.Module]
 
 
@@ -193,7 +195,7 @@ def grouped_query(ours: Any) -> nn.Module:
 
 def masked(ours: Any) -> nn.Module:
     """The bare function, with a mask of what may be seen."""
-    seen = ours.receptive_field(ours.max_length)
+    seen = dependence(copy.deepcopy(ours).double(), ours.max_length)
 
     def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         mask = seen.to(queries.device)

@@ -177,6 +177,14 @@ def stepped(mixer: Mixer, x: Tensor) -> Tensor:
     return torch.stack(outputs, dim=1)
 
 
+def sees(mixer: Mixer, length: int) -> Tensor:
+    """Return `[time, time2]`, True where an output depends on an input; by gradients."""
+    x = tokens(length, mixer.dim, batch=1).requires_grad_()
+    rows = (mixer(x) * tokens(length, mixer.dim, batch=1, seed=2)).sum(dim=(0, 2))
+    met = [torch.autograd.grad(row, x, retain_graph=True)[0] for row in rows]
+    return torch.cat(met).abs().amax(dim=-1) > 0
+
+
 class OperationNames(TorchDispatchMode):
     """Notes which of torch's operations run, forward or backward, in their order."""
 

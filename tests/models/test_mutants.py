@@ -48,16 +48,6 @@ class Pooling(Mixer):
         x = functional.pad(without_padding(x, mask), (0, 0, self.config.window - 1, 0))
         return x.unfold(1, self.config.window, 1).mean(dim=-1)
 
-    def receptive_field(self, length):
-        field = super().receptive_field(length).tril()
-        return field & ~field.tril(-self.config.window)
-
-    def path_length(self, length):
-        return max(1, -(-(length - 1) // (self.config.window - 1)))
-
-    def num_parameters(self):
-        return 0
-
     def flops(self, length, batch=1):
         return 0.0
 

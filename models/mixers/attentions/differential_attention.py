@@ -162,12 +162,6 @@ class DifferentialAttention(Mixer):
         self.check_steps()
         return 4 * 2 * self.dim * length
 
-    def num_parameters(self) -> int:
-        """Projections, vectors of lambda, the gain of heads, and what the position learns."""
-        gain = 0 if self.head_norm is None else 2 * self.key_dim
-        position = 0 if self.position is None else self.position.num_parameters()
-        return 4 * self.dim**2 + 4 * self.key_dim + gain + position
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, and 2 H softmaxes, padded to the width of a head."""
         self.check_context_length(context_length)

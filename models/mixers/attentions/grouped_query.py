@@ -168,13 +168,6 @@ class GroupedQueryAttention(Mixer):
         self.check_steps()
         return 4 * 2 * self.key_value_heads * self.head_dim * length
 
-    def num_parameters(self) -> int:
-        """Four projections, and what the position learns."""
-        shared = self.key_value_heads * self.head_dim
-        num_biases = 0 if self.query.bias is None else 2 * self.dim + 2 * shared
-        position = 0 if self.position is None else self.position.num_parameters()
-        return self.dim * (2 * self.dim + 2 * shared) + num_biases + position
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, scores of every query head, and the weighted sums of values."""
         self.check_context_length(context_length)

@@ -115,15 +115,6 @@ class HardAttention(Attention):
             self.choices = [*earlier, Choices(*((each * real).sum(1) for each in last))]
         return mixed
 
-    def receptive_field(self, length: int) -> Tensor:
-        """As of attention, where all is read."""
-        if self.config.reading == "argmax":
-            raise ModelError(
-                f"{self.name} with reading='argmax' has no receptive field: what tokens hold "
-                "decides which one is read"
-            )
-        return super().receptive_field(length)
-
     def _attend(
         self,
         queries: Tensor,

@@ -173,14 +173,6 @@ class LatentAttention(Mixer):
         self.check_steps()
         return 4 * (self.latent_dim + self.rope_dim) * length
 
-    def num_parameters(self) -> int:
-        """Maps down, maps up, the output, and gains of norms."""
-        rank = self.query_rank or self.dim
-        queries = rank * self.heads * self.key_dim + (self.dim * rank if self.query_rank else 0)
-        down = self.dim * (self.latent_dim + self.rope_dim)
-        gains = (self.latent_dim + (self.query_rank or 0)) if self.config.has_norm else 0
-        return queries + down + 2 * self.latent_dim * self.dim + self.dim**2 + gains
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Maps, scores, and the weighted sums of values as wide as keys."""
         self.check_context_length(context_length)

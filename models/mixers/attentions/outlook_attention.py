@@ -179,11 +179,6 @@ class OutlookAttention(GridMixer):
         """One for every `stride` tokens in both directions."""
         return math.prod(-(-side // self.config.stride) for side in self.grid_of(length))
 
-    def num_parameters(self) -> int:
-        """Of three maps."""
-        of_weights = (self.dim + 1) * self.places**2 * self.heads
-        return int(of_weights + self.dim * (2 * self.dim + 1 + self.config.bias))
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Maps of tokens and of centres, and k^2 products of k^2 values around each centre."""
         self.check_context_length(context_length)
@@ -205,30 +200,12 @@ class OutlookAttention(GridMixer):
         """k, the places of a window."""
         return {"k": self.places}
 
-    def receptive_field(self, length: int) -> Tensor:
-        """Whether a window holds both, in both directions."""
-        rows, columns = self.grid_of(length)
-        down, across = self._seen(rows), self._seen(columns)
-        return torch.kron(down.int(), across.int()) > 0
-
     def _seen(self, side: int) -> Tensor:
         """`[side, side]` along one direction, True where a window holds both places."""
         centres = torch.arange(0, side, self.config.stride)
         holds = (torch.arange(side)[:, None] - centres).abs() <= self.config.window_size // 2
         shared: Tensor = holds.double() @ holds.double().T
         return shared > 0
-
-    def path_length(self, length: int) -> int:
-        """From either end of the longer side to the other, by windows that overlap."""
-        layers, side = 1, max(self.grid_of(length))
-        seen = self._seen(side)
-        places = torch.arange(side)
-        last = torch.where(seen, places, -1).amax(dim=1)  # the farthest that each place sees
-        first = torch.where(seen, places, side).amin(dim=1)
-        low, high = side - 1, 0
-        while first[low] > 0 or last[high] < side - 1:
-            low, high, layers = int(first[low]), int(last[high]), layers + 1
-        return layers
 
 
 def _pooled(x: Tensor, grid: tuple[int, int], side: int) -> Tensor:

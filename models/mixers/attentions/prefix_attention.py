@@ -49,10 +49,6 @@ class PrefixAttention(Attention):
         visible = _visible(x, mask)
         return softmax_weights(self._scores(queries, keys, visible, self.position), visible)
 
-    def receptive_field(self, length: int) -> Tensor:
-        """The past, and the prefix."""
-        return _visible(torch.zeros(1, length), None).mask()[0, 0]
-
     def _seen_from(self, place: int, seen: list[int]) -> list[int]:
         prefix = prefix_length(len(seen))
         return [j for j in seen if j <= place or j < prefix]

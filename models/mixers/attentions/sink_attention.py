@@ -95,18 +95,6 @@ class SinkAttention(LocalAttention):
         """r, the window and the sinks: what a query sees."""
         return {"r": self.window + self.sinks}
 
-    def receptive_field(self, length: int) -> Tensor:
-        """A band, and the first columns."""
-        return self._seen(torch.arange(length), None).mask()
-
-    def path_length(self, length: int) -> int:
-        """A window a layer, from the last sink or, where a sink may look ahead, through one."""
-        if self.is_causal:
-            return max(1, -(-(length - 1 - self.sinks) // self.window))
-        straight = -(-(length - 1) // self.window)
-        through_sink = 1 - (-(length - self.sinks) // self.window) if self.sinks else straight
-        return max(1, min(straight, through_sink))
-
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
         """One token attends to itself, to the last r and to the sinks, at places in the cache."""
         self.check_steps()

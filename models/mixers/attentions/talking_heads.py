@@ -106,14 +106,6 @@ class TalkingHeads(Mixer):
         self.check_steps()
         return 4 * 2 * self.dim * length
 
-    def num_parameters(self) -> int:
-        """Projections and maps over heads, each with its bias if it has one."""
-        maps = (self.config.has_map_before + self.config.has_map_after) * self.heads
-        return int(
-            4 * self.dim * (self.dim + self.config.bias)
-            + maps * (self.heads + self.config.map_bias)
-        )
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, scores, both maps over heads, and the weighted sum of values."""
         self.check_context_length(context_length)

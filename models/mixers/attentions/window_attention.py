@@ -59,7 +59,6 @@ class WindowAttention(GridMixer):
     why_not_causal = "the windows of a grid hold tokens of several rows"
     why_not_relative = "it has a relative bias of its own, the knob relative_bias"
     is_position_aware = True
-    cuts_sequence = True
     mask_mode = "exact"
     heads_divide_dim = True
 
@@ -188,13 +187,6 @@ class WindowAttention(GridMixer):
         terms = torch.exp(scores - scores.max())
         return terms / terms.sum() @ values
 
-    def num_parameters(self) -> int:
-        """Four projections, their biases, the relative bias, a factor for each head."""
-        is_cosine = self.cosine is not None
-        biases = (3 if is_cosine else 4) * self.dim if self.config.bias else 0
-        relative = 0 if self.relative_bias is None else self.relative_bias.num_parameters()
-        return 4 * self.dim**2 + biases + relative + is_cosine * self.heads
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections and two products, of what fills up the windows too, and the bias once."""
         self.check_context_length(context_length)
@@ -231,27 +223,3 @@ class WindowAttention(GridMixer):
     def cost_symbols(self) -> dict[str, float]:
         """r, the tokens of a window."""
         return {"r": self._windows(self.max_length).size}
-
-    def receptive_field(self, length: int) -> Tensor:
-        """Whether two tokens share a window."""
-        windows = self._windows(length)
-        found = torch.tensor([windows.window_of(place) for place in range(length)])
-        return (found[:, None] == found).all(dim=-1)
-
-    def path_length(self, length: int) -> int:
-        """Layers from one corner to the opposite one, across the edges of the windows."""
-        if self.config.shift == "none":
-            return 1
-        return max(_layers_across(side, self.config.window) for side in self.grid_of(length))
-
-
-def _layers_across(num_places: int, side: int) -> int:
-    """Until both ends of a line of places have met, the first layer not being shifted.
-
-    Edges of shifted and of other windows take turns, and a layer crosses the next one where it has
-    no edge itself: one layer for each, and one more where the last edge is the first layer's own.
-    """
-    if num_places <= side:
-        return 1
-    plain, shifted = (range(start, num_places, side) for start in (side, side // 2))
-    return len(plain) + len(shifted) + (plain[-1] > shifted[-1])

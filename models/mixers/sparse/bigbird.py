@@ -116,30 +116,15 @@ class BigBird(Mixer):
         mixed: Tensor = self.output(merge_heads(torch.cat(parts, dim=2)))
         return mixed
 
-    def receptive_field(self, length: int) -> Tensor:
-        """Blocks that see one another."""
+    def _allowed(self, length: int) -> Tensor:
+        """Return `[time, time2]`, True where a query sees a key."""
         block = self.config.block
         blocks = self._dense(-(-length // block))
         return blocks.repeat_interleave(block, 0).repeat_interleave(block, 1)[:length, :length]
 
-    def path_length(self, length: int) -> int:
-        """Two by way of a global block; else from block to block."""
-        num_blocks = -(-length // self.config.block)
-        if num_blocks > len(self.random_blocks):  # longer than it may be: random ones left out
-            return 2 if self.config.num_global else -(-(num_blocks - 1) // self.config.window)
-        seen = self._dense(num_blocks).float()
-        reached, layers = seen, 1
-        while not reached.all():
-            reached, layers = (reached @ seen).clamp(max=1.0), layers + 1
-        return layers
-
     def cost_symbols(self) -> dict[str, float]:
         """k, the tokens that each sees."""
         return {"k": self._blocks_met() * self.config.block}
-
-    def num_parameters(self) -> int:
-        """Four projections."""
-        return 4 * self.dim**2
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, global rows, and each other block against its blocks, hidden ones too."""
@@ -173,7 +158,7 @@ class BigBird(Mixer):
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One query of one head at a time, over the keys that the dense mask shows."""
-        allowed, heads = self.receptive_field(len(x)), []
+        allowed, heads = self._allowed(len(x)), []
         for h in range(self.heads):
             queries, keys, values = (
                 project_to_head(each, h, self.head_dim, x)

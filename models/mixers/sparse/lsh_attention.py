@@ -147,35 +147,11 @@ class LSHAttention(Mixer):
         merged: Tensor = self.output(merge_heads(heads.to(x.dtype)))
         return merged
 
-    def receptive_field(self, length: int) -> Tensor:
-        """All of a single chunk; a causal token beyond the second sees itself as a query.
-
-        Raises:
-            ModelError: there are several chunks, and what tokens hold decides who meets whom.
-        """
-        if self._sizes(length)[1] > 1:
-            raise ModelError(f"{self.name}: what {length} tokens hold decides which meet")
-        seen = super().receptive_field(length)
-        if self.is_causal and length > 1:
-            seen[1, 1] = False  # it takes the first token, whatever its own score
-        return seen
-
-    def path_length(self, length: int) -> int:
-        """Layers, each with hashes of its own, until as many are met as there are."""
-        met, layers = self._keys_met(length), 1
-        while met**layers < length:
-            layers += 1
-        return layers
-
     def cost_symbols(self) -> dict[str, float]:
         """k, the rounds; r, the keys that a token meets in one."""
         if not self.rounds:
             return {"k": 1, "r": self.max_length}
         return {"k": self.rounds, "r": 2 * self.config.chunk}
-
-    def num_parameters(self) -> int:
-        """Three projections; hashes are not trained."""
-        return 3 * self.dim**2
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, hashes, and every place of a chunk against two chunks, in each round."""
@@ -266,9 +242,6 @@ class LSHAttention(Mixer):
     def _keys_of_chunk(self, length: int) -> int:
         chunk, num_chunks, _ = self._sizes(length)
         return chunk if num_chunks == 1 else 2 * chunk
-
-    def _keys_met(self, length: int) -> int:
-        return max(2, self._keys_of_chunk(length) * self._sizes(length)[2])
 
     @torch.no_grad()
     def _order(self, queries: Tensor, mask: Mask) -> Tensor:

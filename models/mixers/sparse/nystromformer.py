@@ -107,11 +107,6 @@ class Nystromformer(Mixer):
         merged: Tensor = self.output(mixed.to(x.dtype))
         return merged
 
-    def num_parameters(self) -> int:
-        """Four projections, and the taps of each head."""
-        taps: int = self.heads * self.config.kernel_size
-        return 4 * self.dim**2 + taps
-
     def cost_symbols(self) -> dict[str, float]:
         """k, the landmarks."""
         return {"k": self.config.landmarks}

@@ -150,10 +150,6 @@ class SinkhornAttention(Mixer):
         """k, the tokens of a block."""
         return {"k": self.block}
 
-    def num_parameters(self) -> int:
-        """Four projections, the hidden layer with its bias, and the columns."""
-        return 5 * self.dim**2 + self.dim + -(-self.max_length // self.block) * self.dim
-
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, logits of blocks, sorting keys and values, attention to two blocks.
 

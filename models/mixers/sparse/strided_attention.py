@@ -193,25 +193,9 @@ class StridedAttention(Mixer):
         self.check_steps()
         return 4 * 2 * self.dim * length
 
-    def receptive_field(self, length: int) -> Tensor:
-        """Both sets."""
-        places = torch.arange(length)
-        seen = self._is_near(places[:, None], places) | self._is_far(places[:, None], places)
-        return seen.tril() if self.is_causal else seen
-
-    def path_length(self, length: int) -> int:
-        """Two, by way of a token of the other set; one where a set has all that can be seen."""
-        if self.is_fixed:
-            return 1 if length <= self.stride or self.summaries == self.stride else 2
-        return 1 if length <= self.stride + 1 or self.stride == 1 else 2
-
     def cost_symbols(self) -> dict[str, float]:
         """k, the stride."""
         return {"k": self.stride}
-
-    def num_parameters(self) -> int:
-        """Four projections."""
-        return 4 * self.dim**2
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, and each query against the keys of its rows, hidden ones too."""

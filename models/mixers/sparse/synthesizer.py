@@ -74,11 +74,6 @@ class ColumnMap(nn.Module):
         """Of one token."""
         return self.heads * self.width * (self.hidden.in_features + used)
 
-    def num_parameters(self) -> int:
-        """Two maps and their biases."""
-        wide = self.heads * self.width
-        return wide * (self.hidden.in_features + 1 + self.columns) + self.heads * self.columns
-
 
 class Synthesizer(Mixer):
     """Every token takes a mean of values, by weights of its own making; see the module's note."""
@@ -206,12 +201,6 @@ class Synthesizer(Mixer):
         """The values: grows with the length."""
         self.check_steps()
         return 4 * self.dim * length
-
-    def num_parameters(self) -> int:
-        """Two maps, and those of the weights or the tables."""
-        tables = {"random": self.max_length, "factorized_random": 2 * self.rank}
-        table = self.heads * self.max_length * tables.get(self.kind, 0)
-        return 2 * self.dim**2 + table + sum(map_.num_parameters() for map_ in self._maps())
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Two maps, the logits, and the weighted sum; a table's product serves all sequences."""

@@ -108,13 +108,6 @@ class StateSpace(Direction):
         conv = 0 if self.conv is None else self.conv.taps * self.channels
         return self.dim * (self.channels + self.values + self.heads) + conv
 
-    def num_parameters(self) -> int:
-        """Maps, convolution, A and d, D, and the gain."""
-        conv = 0 if self.conv is None else self.conv.num_parameters()
-        vectors = self.values + (self.heads if self.config.skip else 0)
-        maps = self.dim * (self.channels + self.values)
-        return maps + self.decay.num_parameters() + conv + vectors
-
 
 class Mamba2(MatrixStateMixer):
     """A decaying state of `state` numbers for each channel."""

@@ -239,12 +239,6 @@ class GooseReading(StateReading):
         )
         return 2 * length * self._map_parameters() + self.heads * state
 
-    def num_parameters(self) -> int:
-        """Maps, six vectors of the channels, and those of the knobs."""
-        vectors = (7 if self.config.bonus else 6) * self.keys
-        shift = 6 * self.dim if self.config.shift else 0
-        return self._map_parameters() + vectors + shift
-
     def _map_parameters(self) -> int:
         """Of three square maps, and of those of low rank."""
         ranks: int = 2 * self.config.rank + self.config.gate_rank

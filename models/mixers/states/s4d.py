@@ -194,11 +194,6 @@ class S4D(Mixer):
         kept = 4 * (self.dim * length + second)
         return max(made, kept + long_convolution_bytes(length, self.dim, batch))
 
-    def num_parameters(self) -> int:
-        """D and dt, A, C of each direction, and the map with its biases."""
-        per_channel = 2 + 2 * self.pairs * (1 + self.num_directions)
-        return self.dim * per_channel + 2 * self.dim * (self.dim + 1)
-
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """The recurrence, one token after the other, and once more from the end."""
         wide = torch.promote_types(x.dtype, torch.float32)

@@ -6,7 +6,7 @@ import torch
 from models import MIXERS, ModelError, ModelSpec, architecture_class, build_model, mixer_class
 from models.architectures.mixer_alone import CausalMixerAlone, MixerAlone
 from models.registry import ARCHITECTURES, BARE_ARCHITECTURES
-from tests.models.small_models import build, spec
+from tests.models.small_models import build, sees, spec
 
 DIM, LENGTH = 16, 33
 
@@ -47,7 +47,7 @@ def test_a_layer_is_that_of_a_whole_model_of_the_same_seed() -> None:
 def test_layers_are_given_their_places() -> None:
     model = build(alone("dilated_conv", depth=3))
     assert isinstance(model, MixerAlone)
-    reached = [int(m.receptive_field(LENGTH)[LENGTH // 2].nonzero().max()) for m in model.mixers]
+    reached = [int(sees(m.double(), LENGTH)[LENGTH // 2].nonzero().max()) for m in model.mixers]
     assert len(set(reached)) == 3, "dilation grows from layer to layer"
 
 

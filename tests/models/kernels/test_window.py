@@ -73,13 +73,3 @@ def test_the_state_grows_to_the_window_and_no_further(name: str) -> None:
     mixer = build_mixer(name, dim=64, is_causal=True)
     sizes = [mixer.state_bytes(length) for length in (0, 1, 2, 3, 10_000)]
     assert sizes == [size * 64 * 4 for size in (0, 1, 2, 2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("is_causal", "kernel_size", "layers"), [(False, 3, 99), (True, 3, 50), (True, 2, 99)]
-)
-@pytest.mark.parametrize("name", ["conv", "separable_conv", "gated_conv"])
-def test_contiguous_windows_take_a_path_linear_in_the_length(
-    name: str, is_causal: bool, kernel_size: int, layers: int
-) -> None:
-    assert sliding(name, is_causal, kernel_size=kernel_size).path_length(100) == layers

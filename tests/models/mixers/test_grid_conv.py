@@ -14,26 +14,10 @@ def on_grid(rows: int, columns: int, **knobs: int) -> Mixer:
 
 
 @pytest.mark.parametrize(("rows", "columns", "side"), [(3, 4, 3), (2, 5, 7), (5, 5, 5)])
-def test_it_equals_its_loop_and_sees_what_it_says(rows: int, columns: int, side: int) -> None:
+def test_it_equals_its_loop(rows: int, columns: int, side: int) -> None:
     mixer, length = on_grid(rows, columns, window_size=side), rows * columns
-    x = torch.randn(2, length, 4, dtype=torch.float64, requires_grad=True)
-    mixed = mixer(x)
-    torch.testing.assert_close(mixed, mixer.reference(x))
-    met = torch.stack(
-        [
-            torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0
-            for y in mixed[0]
-        ]
-    )
-    assert torch.equal(met, mixer.receptive_field(length))
-    assert mixer.path_length(length) == _layers_until_all_is_seen(met)
-
-
-def _layers_until_all_is_seen(met: torch.Tensor) -> int:
-    seen, layers = met, 1
-    while not seen.all():
-        seen, layers = (seen.double() @ met.double()) > 0, layers + 1
-    return layers
+    x = torch.randn(2, length, 4, dtype=torch.float64)
+    torch.testing.assert_close(mixer(x), mixer.reference(x))
 
 
 def test_it_is_torchs_convolution_of_the_image() -> None:

@@ -14,6 +14,7 @@ from models.mixer import Cost
 from suite.probes import path_length
 from suite.probes.path_length import LONGEST, PathLength, chain_of, narrowed, walk
 from suite.schema import Measurement, Status
+from tests.models.small_models import sees
 from tests.suite.probes.conftest import measured as numbers
 from tests.suite.timing.subjects import alone, trial_of
 
@@ -49,17 +50,12 @@ def built(name: str, knobs: dict[str, Any], length: int, depth: int = 1) -> list
 
 
 @every
-def test_gradients_see_what_each_layer_declares(name: str, knobs: dict[str, Any]) -> None:
-    length = 40  # more than are sampled
-    for mixer in built(name, knobs, length, depth=3):
-        assert torch.equal(path_length.dependence(mixer, length), mixer.receptive_field(length))
-
-
-@every
 def test_layers_are_those_after_which_nothing_is_new(name: str, knobs: dict[str, Any]) -> None:
-    for length in (8, 33):
-        declared = built(name, knobs, length)[0].path_length(length)
-        assert path_length.layers_until_all_is_seen(spec(name, knobs, length), length) == declared
+    seen = [torch.eye(8, dtype=torch.bool)]
+    for mixer in built(name, knobs, 8, depth=10):
+        seen.append((sees(mixer, 8).float() @ seen[-1].float()) > 0)
+    needed = next(layers for layers in range(11) if torch.equal(seen[layers], seen[-1]))
+    assert path_length.layers_until_all_is_seen(spec(name, knobs, 8), 8) == needed
 
 
 @every

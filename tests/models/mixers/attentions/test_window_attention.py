@@ -45,29 +45,6 @@ def test_it_equals_its_loop_and_sees_what_it_says(
     mask = torch.arange(length) % 3 != 0
     masks = torch.stack([mask, ~mask])
     torch.testing.assert_close(mixer(x, masks)[masks], mixer.reference(x, masks)[masks])
-    met = [
-        torch.autograd.grad(y.sum(), x, retain_graph=True)[0][0].abs().sum(-1) > 0 for y in mixed[0]
-    ]
-    assert torch.equal(torch.stack(met), mixer.receptive_field(length))
-
-
-@on_grids
-@pytest.mark.parametrize("shift", ["alternate", "none"])
-def test_all_is_seen_after_the_declared_path(
-    rows: int, columns: int, window: int, shift: str
-) -> None:
-    fields = [
-        on_grid(rows, columns, layer, window=window, shift=shift)
-        .receptive_field(rows * columns)
-        .double()
-        for layer in range(12)
-    ]
-    seen = [fields[0] > 0]
-    for field in fields[1:]:
-        seen.append((field @ seen[-1].double()) > 0)
-    path = on_grid(rows, columns, window=window, shift=shift).path_length(rows * columns)
-    assert path == next(layer + 1 for layer in range(12) if torch.equal(seen[layer], seen[-1]))
-    assert seen[-1].all() == (shift == "alternate" or max(rows, columns) <= window)
 
 
 @on_grids

@@ -8,6 +8,7 @@ import torch
 
 from models import Mixer, ModelError, build_mixer
 from tests.models import small_models
+from tests.models.small_models import sees
 
 tokens = partial(small_models.tokens, 40)
 
@@ -32,7 +33,7 @@ def test_where_all_blocks_are_seen_it_is_attention(everything: dict[str, int]) -
 
 def test_each_row_sees_window_global_and_random_blocks() -> None:
     """In a sequence of full length; first rows are global and see all."""
-    seen = build(num_global=2, window=1, num_random=3).receptive_field(64)[::4, ::4]
+    seen = sees(build(num_global=2, window=1, num_random=3), 64)[::4, ::4]
     assert seen[:2].all()
     assert seen[:, :2].all()
     assert all(seen[i, max(i - 1, 0) : i + 2].all() for i in range(16))
@@ -40,14 +41,13 @@ def test_each_row_sees_window_global_and_random_blocks() -> None:
 
 
 def test_without_random_and_global_blocks_it_is_a_window() -> None:
-    field = build(num_global=0, num_random=0, window=2).receptive_field(64)
+    field = sees(build(num_global=0, num_random=0, window=2), 64)
     places = torch.arange(64) // 4
     assert torch.equal(field, (places[:, None] - places).abs() <= 2)
-    assert build(num_global=0, num_random=0, window=2).path_length(64) == 8
 
 
 def test_random_blocks_follow_from_the_seed_alone() -> None:
-    fields = [build(seed=seed).receptive_field(64) for seed in (0, 0, 1)]
+    fields = [sees(build(seed=seed), 64) for seed in (0, 0, 1)]
     assert torch.equal(fields[0], fields[1])
     assert not torch.equal(fields[0], fields[2])
 
@@ -56,7 +56,7 @@ def test_layers_have_random_blocks_of_their_own() -> None:
     layers = [build() for _ in range(2)]
     for layer, mixer in enumerate(layers):
         mixer.take_place(layer, layers[0])
-    first, second = (mixer.receptive_field(64) for mixer in layers)
+    first, second = (sees(mixer, 64) for mixer in layers)
     assert not torch.equal(first, second)
     torch.testing.assert_close(layers[1](tokens()), layers[1].reference(tokens()))
 

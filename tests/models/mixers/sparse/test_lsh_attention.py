@@ -59,8 +59,6 @@ def test_without_rounds_it_is_full_attention(knobs: dict[str, int], is_causal: b
     torch.testing.assert_close(mixer(x), one_chunk(x), rtol=0, atol=0)
     mask = (torch.arange(40) < 15).expand(len(x), 40)
     torch.testing.assert_close(mixer(x, mask)[:, :15], mixer(x[:, :15]))
-    assert (mixer.path_length(40), mixer.flops(40)) == (1, one_chunk.flops(40))
-    assert torch.equal(mixer.receptive_field(40), one_chunk.receptive_field(40))
 
 
 def test_without_rounds_nothing_is_drawn_in_training() -> None:
