@@ -89,7 +89,9 @@ def compare(ref: str, only: str | None) -> int:
     num_different = 0
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "before"
-        subprocess.run(["git", "worktree", "add", "--detach", tree, ref], cwd=ROOT, check=True)
+        subprocess.run(
+            ["git", "worktree", "add", "--quiet", "--detach", tree, ref], cwd=ROOT, check=True
+        )
         try:
             for sweep in (sweep for sweep in SWEEPS if only in (None, sweep.ablation)):
                 name = "-".join((sweep.ablation, sweep.scale, sweep.executor))
