@@ -396,7 +396,7 @@ def verify(
 ) -> None:
     """Check that journal, MLflow and report agree: nothing lost, doubled or different."""
     if repair:
-        from suite.sweep.repair import repaired as compared
+        from suite.sweep.verify import repaired as compared
     else:
         from suite.sweep.verify import differences as compared
 

@@ -17,7 +17,7 @@ from suite.reporting.frames import by_trial, sweep_of, with_history
 from suite.schema import About, Plan
 from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
-from suite.tracking.read_runs import StoreReader
+from suite.tracking.read import StoreReader
 from suite.tracking.restore import rebuild
 
 

@@ -13,8 +13,7 @@ from suite.errors import UNAVAILABLE, USAGE, exit_code_of
 from suite.spec import SpecError
 from suite.sweep.driver import Options, run
 from suite.sweep.finish import SweepOutcome
-from suite.sweep.repair import repaired
-from suite.sweep.verify import differences
+from suite.sweep.verify import differences, repaired
 from suite.tracking.experiments import TrashedExperiment
 from suite.tracking.location import store_of
 from tests.workplace import Workplace
