@@ -9,18 +9,21 @@ the store, and the writer writes it anew.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from suite.journal.editions import SHOWN_DIGITS, Source, edition_sha256
 from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.reporting.build import findings_of, reported, reports_of, sweeps_in
+from suite.planning.loader import name_of
+from suite.reporting.build import findings_of, refuse_missing, reported, reports_of, sweeps_in
 from suite.reporting.frames import by_trial, sweep_files, sweep_of, with_history
-from suite.schema import Plan, Result
+from suite.reporting.stored_editions import at_edition, made_from
+from suite.schema import Edition, Plan, Result
 from suite.spec import SpecError
 from suite.sweep.finish import conclude, counted
 from suite.sweep.folder_lock import FolderUnavailable, held, is_held
@@ -35,6 +38,8 @@ from suite.tracking.restore import DamagedStore, rebuild
 from suite.tracking.run_fields import Key, trial_content
 from suite.tracking.shared_views import EDITION_TAG
 from suite.tracking.write import RunWriter
+
+IsWanted = Callable[[Edition, Source], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +76,17 @@ class Verification:
     mended: tuple[str, ...] = ()
 
 
-def differences(out: Path, tracking_uri: str | None) -> Verification:
+def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> Verification:
     """Compare the store and the reports with the journal of the folder.
 
+    Args:
+        out: The output folder.
+        tracking_uri: The store; None is the folder's own.
+        names: Names or files of ablations; by default all. The report of a file is compared with
+            the edition that was made from it as it is now.
+
     Raises:
-        SpecError: if nothing was run in the folder yet.
+        SpecError: if nothing was run in the folder yet, or nothing of one of the names.
         FolderUnavailable: if a driver works on it.
         JournalError: if the journal cannot be read.
         StoreUnavailable: if the store cannot be reached.
@@ -84,19 +95,19 @@ def differences(out: Path, tracking_uri: str | None) -> Verification:
     _refuse_empty(out, store)
     if is_held(out):
         raise FolderUnavailable(f"--out {out}: a run is under way; wait for its end.")
-    return _verification(out, _found_in(out, store))
+    return _verification(out, _found_in(out, store, names), names)
 
 
-def repaired(out: Path, tracking_uri: str | None) -> Verification:
+def repaired(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> Verification:
     """Repair every difference that can be repaired; write nothing where there is none.
 
-    If it is killed at any moment, the next call completes it.
+    If it is killed at any moment, the next call completes it. `names` are as in `differences`.
 
     Returns:
         What differs still, and what did before.
 
     Raises:
-        SpecError: if nothing was run in the folder yet.
+        SpecError: if nothing was run in the folder yet, or nothing of one of the names.
         FolderUnavailable: if a driver works on it.
         JournalError: if the journal cannot be read or written.
         StoreUnavailable: if the store cannot be reached.
@@ -105,26 +116,26 @@ def repaired(out: Path, tracking_uri: str | None) -> Verification:
     _refuse_empty(out, store)
     with held(out):
         moved = try_rebase(store)
-        found = before = _found_in(out, store)
+        found = before = _found_in(out, store, names)
         if any(each.is_lost for each in found):
             _restore(found, store, out)
-            found = _found_in(out, store)
+            found = _found_in(out, store, names)
         if found:
             _write_anew(found, store, out)
-            found = _found_in(out, store)
+            found = _found_in(out, store, names)
         left = {each.sentence for each in found}
         mended = [moved, *(each.sentence for each in before if each.sentence not in left)]
-        return _verification(out, found, tuple(filter(None, mended)))
+        return _verification(out, found, names, tuple(filter(None, mended)))
 
 
 def _verification(
-    out: Path, found: Sequence[Difference], mended: tuple[str, ...] = ()
+    out: Path, found: Sequence[Difference], asked: Sequence[str], mended: tuple[str, ...] = ()
 ) -> Verification:
     """Return the differences with a summary such as ``4 trials of heads: 2 differences``."""
     compared = "no journal"
     if journal_in(out).is_file():
         with Journal(journal_in(out), read_only=True) as journal:
-            trials = journal.trials()
+            trials = [each for each in journal.trials() if _is_asked(each.ablation, asked)]
         names = dict.fromkeys(trial.ablation for trial in trials)
         number = number_of(len({trial.trial_id for trial in trials}), "trial")
         compared = f"{number} of {', '.join(names)}"
@@ -146,38 +157,55 @@ def _nothing_run(out: Path) -> SpecError:
     return SpecError(f"--out {out}: nothing was run here yet; `{run}` does that.")
 
 
-def _found_in(out: Path, store: Store) -> list[Difference]:
+def _is_asked(ablation: str, names: Sequence[str]) -> bool:
+    return not names or ablation in map(name_of, names)
+
+
+def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]:
     """Return every difference.
 
     Raises:
-        SpecError: if there is no journal, and nothing in the store.
+        SpecError: if there is no journal, and nothing in the store; or nothing of one of the names.
         JournalError, StoreUnavailable: as `differences`.
     """
     file, path = sqlite_path(store.uri), journal_in(out)
     if file is not None and not file.is_file():
         return [Difference(sentence=f"there is no store at {file}; `--repair` makes it.")]
     reader = StoreReader(store.uri, folder_of(store))
+    is_shared = not is_own(store, out)  # others may have recorded more there
     if not path.is_file():
         if not reader.sweeps():
             raise _nothing_run(out)
         sentence = f"there is no journal at {path}; `--repair` makes it from the store."
         return [Difference(sentence=sentence, is_lost=True)]
     with Journal(path, read_only=True) as journal:
-        plans, damaged = journal.plans(), {trial_id for trial_id, _ in journal.damaged()}
+        every, damaged = journal.plans(), {trial_id for trial_id, _ in journal.damaged()}
+        recorded = {plan.about.ablation for plan in every}
+        for name in map(name_of, names):
+            if name not in recorded:
+                refuse_missing(name, (), known=recorded)
+        plans = [plan for plan in every if _is_asked(plan.about.ablation, names)]
+        editions = {edition_sha256(plan)[:SHOWN_DIGITS] for plan in plans}
         found = [each for plan in plans for each in _of_journal(plan, journal, damaged)]
         for plan in plans if not damaged else ():  # a damaged row gives nothing to compare with
-            check = _StoreCheck(plan, journal, reader.sweep(plan.key))
+            check = _StoreCheck(plan, journal, reader.sweep(plan.key), is_shared=is_shared)
             found += check.differences(out / "reports")
     known = {plan.key for plan in plans}
-    if is_own(store, out):  # a store that others may use too holds more
+    if not is_shared:
         for key in reader.sweeps():
-            if key not in known:
+            if key not in known and _is_asked(key[0], names):
                 sentence = f"{key[0]}, {key[1]}: the sweep is in the store, not in the journal."
                 found.append(Difference(sentence=sentence, key=key, is_lost=True))
     if not any(each.files for each in found):  # else there is nothing to make a report from
+        files = {name_of(name): Path(name) for name in names if Path(name).is_file()}
         for name in sorted({name for name, _ in known}):
-            found += _of_report(name, known, store, out / "reports")
+            is_wanted = made_from(files[name]) if name in files else _is_among(editions)
+            found += _of_report(name, known, store, out / "reports", is_wanted)
     return found
+
+
+def _is_among(editions: set[str]) -> IsWanted:
+    return lambda edition, _: edition.sha256 in editions
 
 
 def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Difference]:
@@ -197,7 +225,9 @@ def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Dif
             )
 
 
-def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterator[Difference]:
+def _of_report(
+    name: str, known: set[Key], store: Store, folder: Path, is_wanted: IsWanted
+) -> Iterator[Difference]:
     """Compare every file of a report with one made now, from the sweeps that it may show."""
     if not (folder / name / "index.html").is_file():
         yield Difference(
@@ -209,7 +239,7 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
         try:
             in_store = sweeps_in(store, [name], [name]).get(name, ())
             sweeps = [each for each in in_store if (name, each.about.scale) in shown]
-            reports_of([name], {name: sweeps}, Path(fresh))
+            reports_of([name], {name: at_edition(store, sweeps, is_wanted)}, Path(fresh))
         except StoreUnavailable as error:
             yield Difference(sentence=f"{name}: the report cannot be compared: {error}")
             return
@@ -223,10 +253,18 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
 
 
 class _StoreCheck:
-    """Compares one sweep of the journal, which has no damaged rows, with what the store shows."""
+    """Compares one sweep of the journal, which has no damaged rows, with what the store shows.
 
-    def __init__(self, plan: Plan, journal: Journal, stored: StoredSweep) -> None:
+    A shared store may show another edition, which somebody has recorded later: then only the runs
+    of the journal's own trials are compared.
+    """
+
+    def __init__(
+        self, plan: Plan, journal: Journal, stored: StoredSweep, *, is_shared: bool
+    ) -> None:
         self._plan, self._journal, self._stored = plan, journal, stored
+        own = edition_sha256(plan)[:SHOWN_DIGITS]
+        self._is_foreign = is_shared and stored.edition_sha256 not in ("", own)
 
     def differences(self, reports: Path) -> Iterator[Difference]:
         """Yield differences of the parent, the runs, the artifacts, and the copy of the report."""
@@ -235,6 +273,8 @@ class _StoreCheck:
             yield self._difference(f"the parent is in the store {number} times.")
         results = list(self._journal.results(trial.trial_id for trial in self._plan.trials))
         yield from self._of_trials(results)
+        if self._is_foreign:
+            return
         of_files = list(self._of_files(results))
         yield from of_files
         if self._stored.edition and not of_files:  # an older version wrote no variants
@@ -249,7 +289,8 @@ class _StoreCheck:
     def _of_trials(self, results: Sequence[Result]) -> Iterator[Difference]:
         """Compare by trial and environment; each result should have one complete run."""
         trials, key, axes = trials_with_cells(self._plan), self._plan.key, self._plan.about.axes
-        edition = {EDITION_TAG: self._stored.edition} if self._stored.edition else {}
+        is_marked = self._stored.edition and not self._is_foreign
+        edition = {EDITION_TAG: self._stored.edition} if is_marked else {}
         wanted = {}
         for result in results:
             content = trial_content(key, *trials[result.trial_id], axes, result)
@@ -259,7 +300,7 @@ class _StoreCheck:
         # A trial that the plan no longer has may be in the journal.
         known = {("trial", each.trial_id, each.environment_id) for each in self._journal.entries()}
         for place, trial_id in {run.place: run.trial_id for run in others}.items():
-            if place not in known:
+            if place not in known and not self._is_foreign:
                 sentence = f"trial {trial_id} is in the store, not in the journal."
                 yield self._difference(sentence, is_lost=True)
 
@@ -276,7 +317,7 @@ class _StoreCheck:
 
     def _of_runs(
         self, wanted: Mapping[tuple[str, ...], tuple[str, RunContent]], runs: Sequence[ChildRun]
-    ) -> Iterator[Difference]:
+    ) -> Generator[Difference, None, list[ChildRun]]:
         """Compare runs with what each place should hold; return the runs of no such place."""
         shown: dict[tuple[str, ...], list[ChildRun]] = {}
         for run in runs:

@@ -21,7 +21,7 @@ from suite.tracking.experiments import (
     readable_experiments,
 )
 from suite.tracking.run_fields import RESULT_SHA256_TAG, VARIANT_TAG, Key
-from suite.tracking.shared_views import EDITION_TAG, VARIANT_SHA256_TAG
+from suite.tracking.shared_views import EDITION_SHA256_TAG, EDITION_TAG, VARIANT_SHA256_TAG
 
 REPORT = "report"  # the parent's folder with a copy of the report
 _FRAMES = ("results.parquet", "curves.parquet")
@@ -147,6 +147,11 @@ class StoredSweep:
     def edition(self) -> str:
         """Return the number of the newest edition; empty where an older version wrote all of it."""
         return str(self.parents[0].data.tags.get(EDITION_TAG, "")) if self.parents else ""
+
+    @property
+    def edition_sha256(self) -> str:
+        """Return the hash of that edition; empty where an older version wrote all of it."""
+        return str(self.parents[0].data.tags.get(EDITION_SHA256_TAG, "")) if self.parents else ""
 
     def digest(self, name: str) -> str:
         """Return what the earliest parent holds as an artifact's hash; empty without one."""
