@@ -387,6 +387,9 @@ def ui(
 
 @app.command()
 def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="By default all ablations.")
+    ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
     repair: Annotated[
@@ -395,12 +398,9 @@ def verify(
     ] = False,
 ) -> None:
     """Check that journal, MLflow and report agree: nothing lost, doubled or different."""
-    if repair:
-        from suite.sweep.repair import repaired as compared
-    else:
-        from suite.sweep.verify import differences as compared
+    from suite.sweep.verify import differences, repaired
 
-    found = compared(out, tracking_uri)
+    found = (repaired if repair else differences)(out, tracking_uri, names or ())
     for line in found.mended:
         print(f"repaired: {line}")
     for line in found.differences:

@@ -10,7 +10,7 @@ from suite.errors import DONE
 from suite.planning.loader import name_of
 from suite.reporting.build import at_price, reports_of, sweeps_in
 from suite.reporting.compare import compare as compare_selections
-from suite.reporting.stored_editions import editions_side_by_side
+from suite.reporting.stored_editions import at_edition, editions_side_by_side, made_from
 from suite.text import command, price_in
 from suite.tracking.location import Store
 
@@ -32,7 +32,8 @@ def report(
     """Write the pages and print their paths; returns the exit code.
 
     `open_store` finds the store of the output folder, which two others are compared without.
-    `scale` is the largest that has results by default; `compare` names two selections. A price of
+    A file shows the edition that was made from it as it is now. `scale` is the largest that has
+    results by default; `compare` names two selections. A price of
     an hour of a GPU is for the table of costs.
 
     Raises:
@@ -43,7 +44,11 @@ def report(
     stated = price_in(price)
     if compare is None:
         known = [name_of(name) for name in names]
-        held = sweeps_in(open_store(), asked=known)
+        store = open_store()
+        held = dict(sweeps_in(store, asked=known))
+        for name, file in ((name_of(name), Path(name)) for name in names):
+            if file.suffix == ".py" and file.is_file() and name in held:
+                held[name] = at_edition(store, held[name], made_from(file))
         for page in reports_of(known, at_price(held, stated) if stated else held, folder, scale):
             print(page, flush=True)
         for name in known if stated else ():

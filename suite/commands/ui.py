@@ -6,8 +6,8 @@ from pathlib import Path
 
 from suite.planning.loader import name_of
 from suite.sweep.folder_lock import is_held
-from suite.tracking.dashboard import serve
 from suite.tracking.location import store_of, try_rebase
+from suite.tracking.serve import serve
 
 
 def show(name: str | None, out: Path, tracking_uri: str | None, *, port: int) -> None:

@@ -39,9 +39,9 @@ from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import MIXER_ALONE, About, Price
 from suite.spec import SpecError
 from suite.text import command
-from suite.tracking.connect import load_artifacts
 from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
+from suite.tracking.read import load_artifacts
 from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
 

@@ -28,7 +28,7 @@ from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store, sqlite_path, store_of
-from suite.tracking.read_runs import StoreReader
+from suite.tracking.read import StoreReader
 from suite.tracking.restore import exported_sweep
 from suite.tracking.run_fields import Key
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from suite.journal.editions import Source
 from suite.journal.journal import Journal
 from suite.reporting.build import refuse_missing
 from suite.reporting.frames import by_trial, sweep_of, with_history
-from suite.schema import About, Plan
+from suite.schema import About, Edition, Plan
+from suite.text import redact
 from suite.tracking.experiments import folder_of
 from suite.tracking.location import Store
-from suite.tracking.read_runs import StoreReader
+from suite.tracking.read import StoreReader
 from suite.tracking.restore import rebuild
 
 
@@ -65,6 +66,48 @@ def stored_editions(store: Store, name: str, scale: str | None) -> StoredEdition
             sweeps={each.number: _sweep(of, journal) for each, of in history},
             sources={each.number: kept.get(each.source_sha256, {}) for each, _ in history},
         )
+
+
+def at_edition(
+    store: Store, sweeps: Sequence[Sweep], is_wanted: Callable[[Edition, Source], bool]
+) -> list[Sweep]:
+    """Return each sweep at its newest edition that is wanted; without one, as the store shows it.
+
+    People who share a store may have edited the same file apart, and the store shows the edition
+    that was recorded last. `is_wanted` gets an edition and the user's files it was made from.
+
+    Raises:
+        StoreUnavailable: if the store cannot be reached.
+    """
+    return [
+        _at_edition(store, sweep, is_wanted) if len(sweep.about.editions) > 1 else sweep
+        for sweep in sweeps
+    ]
+
+
+def made_from(file: Path) -> Callable[[Edition, Source], bool]:
+    """Return a test of whether an edition was made from the file as it is now."""
+    text = redact(file.read_bytes().decode(errors="backslashreplace"))
+    return lambda _, source: any(
+        Path(place).name == file.name and body == text for place, body in source.items()
+    )
+
+
+def _at_edition(store: Store, sweep: Sweep, is_wanted: Callable[[Edition, Source], bool]) -> Sweep:
+    key = (sweep.about.ablation, sweep.about.scale)
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal.db") as journal:
+        rebuild(journal, store, [key])
+        for plan in [plan for plan in journal.plans() if plan.key == key]:
+            sources = journal.sources(journal.kept_editions(plan))
+            found = [
+                (edition, of)
+                for edition, of in journal.history(plan)
+                if is_wanted(edition, sources.get(edition.source_sha256, {}))
+            ]
+            if found and not any(edition.is_shown for edition, _ in found):
+                wanted = journal.keep_plan(found[0][1])
+                return _sweep(with_history(wanted, journal), journal)
+    return sweep
 
 
 def _sweep(plan: Plan, journal: Journal) -> Sweep:

@@ -69,7 +69,7 @@ from suite.tracking.location import (
     try_rebase,
 )
 from suite.tracking.restore import taken_over
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from suite.training.checkpoint import remove
 
 Executor = Literal["ray", "inline"]

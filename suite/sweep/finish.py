@@ -14,8 +14,8 @@ from suite.sweep.pending import distinct_work
 from suite.text import command
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store
-from suite.tracking.run_writer import RunWriter
 from suite.tracking.shared_views import address_at
+from suite.tracking.write import RunWriter
 
 if TYPE_CHECKING:
     from suite.reporting.build import Sweeps

@@ -40,8 +40,8 @@ from suite.reporting.frames import by_trial, with_history
 from suite.schema import Cell, Plan, Trial
 from suite.text import command
 from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.run_fields import Key, variant_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.run_fields import Key
+from suite.tracking.write import RunWriter
 
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
@@ -254,14 +254,10 @@ class MlflowSync(threading.Thread):
         with Journal(self._journal, read_only=True) as journal:
             entries = journal.entries()
             for plan in self._plans:
-                shown = writer.open_sweep(plan.about)
                 trials = self._trials[plan.key]
-                variants = {
-                    name: variant_of(trial, cells) for name, (trial, cells) in trials.items()
-                }
-                lacking = writer.delete_stale(plan.key, variants)
+                writer.open_sweep(plan.about)
                 writer.mark_edition(plan.key, trials)
-                lacking |= {e.trial_id for e in entries if shown.get(e.trial_id) != e.sha256}
+                lacking = writer.lacking(plan.key, trials, entries)
                 trial_ids = [t.trial_id for t in plan.trials if t.trial_id in lacking]
                 for first in range(0, len(trial_ids), _MAX_TOGETHER):
                     with writer.together():

@@ -1,33 +1,73 @@
-"""Compares journal, MLflow store and reports: nothing is lost, doubled or different."""
+"""Compares journal, MLflow store and reports, and repairs what differs.
+
+The journal is compared with its own hashes, each run of the store with what the journal gives, and
+each file of a report with one made now. A repair first restores what the journal has lost, where
+the store has it; results that only the store has are never deleted. Then it marks what is wrong in
+the store, and the writer writes it anew.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from suite.journal.editions import SHOWN_DIGITS, Source, edition_sha256
+from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.reporting.build import reported, reports_of, sweeps_in
-from suite.schema import Plan
+from suite.planning.loader import name_of
+from suite.reporting.build import findings_of, refuse_missing, reported, reports_of, sweeps_in
+from suite.reporting.frames import by_trial, sweep_files, sweep_of, with_history
+from suite.reporting.stored_editions import at_edition, made_from
+from suite.schema import Edition, Plan, Result
 from suite.spec import SpecError
-from suite.sweep.folder_lock import FolderUnavailable, is_held
-from suite.sweep.store_check import Difference, StoreCheck
+from suite.sweep.finish import conclude, counted
+from suite.sweep.folder_lock import FolderUnavailable, held, is_held
+from suite.sweep.mlflow_sync import MlflowSync, trials_with_cells
 from suite.text import command, number_of
-from suite.tracking.artifacts import files_in
-from suite.tracking.client import StoreUnavailable
+from suite.tracking.artifacts import digest_of, files_in
+from suite.tracking.client import RunContent, StoreUnavailable
 from suite.tracking.experiments import folder_of
-from suite.tracking.location import Store, is_own, sqlite_path, store_of
-from suite.tracking.read_runs import StoreReader
-from suite.tracking.run_fields import Key
+from suite.tracking.location import Store, is_own, sqlite_path, store_of, try_rebase
+from suite.tracking.read import REPORT, ChildRun, StoredFile, StoredSweep, StoreReader
+from suite.tracking.restore import DamagedStore, rebuild
+from suite.tracking.run_fields import Key, trial_content
+from suite.tracking.shared_views import EDITION_TAG
+from suite.tracking.write import RunWriter
+
+IsWanted = Callable[[Edition, Source], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One point in which journal, store and reports do not agree.
+
+    Attributes:
+        sentence: What differs.
+        key: The sweep; None where it concerns no single one.
+        run_ids: Runs that are wrong: the journal can give them again.
+        files: Artifacts of the parent that are to be sent again.
+        is_lost: Whether the journal lacks something that the store may have.
+    """
+
+    sentence: str
+    key: Key | None = None
+    run_ids: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What differs, a sentence each, and a sentence about all.
+    """The result of a comparison.
 
     Attributes:
+        differences: What differs, a sentence each.
+        summary: A sentence about all.
         mended: What differed before it was repaired.
     """
 
@@ -36,30 +76,66 @@ class Verification:
     mended: tuple[str, ...] = ()
 
 
-def differences(out: Path, tracking_uri: str | None) -> Verification:
+def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> Verification:
     """Compare the store and the reports with the journal of the folder.
 
+    Args:
+        out: The output folder.
+        tracking_uri: The store; None is the folder's own.
+        names: Names or files of ablations; by default all. The report of a file is compared with
+            the edition that was made from it as it is now.
+
     Raises:
-        SpecError: if nothing was run in the folder yet.
+        SpecError: if nothing was run in the folder yet, or nothing of one of the names.
         FolderUnavailable: if a driver works on it.
         JournalError: if the journal cannot be read.
         StoreUnavailable: if the store cannot be reached.
     """
     store = store_of(out, tracking_uri)
-    refuse_empty(out, store)
+    _refuse_empty(out, store)
     if is_held(out):
         raise FolderUnavailable(f"--out {out}: a run is under way; wait for its end.")
-    return verification(out, found_in(out, store))
+    return _verification(out, _found_in(out, store, names), names)
 
 
-def verification(
-    out: Path, found: Sequence[Difference], mended: tuple[str, ...] = ()
+def repaired(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> Verification:
+    """Repair every difference that can be repaired; write nothing where there is none.
+
+    If it is killed at any moment, the next call completes it. `names` are as in `differences`.
+
+    Returns:
+        What differs still, and what did before.
+
+    Raises:
+        SpecError: if nothing was run in the folder yet, or nothing of one of the names.
+        FolderUnavailable: if a driver works on it.
+        JournalError: if the journal cannot be read or written.
+        StoreUnavailable: if the store cannot be reached.
+    """
+    store = store_of(out, tracking_uri)
+    _refuse_empty(out, store)
+    with lock_folder(out):
+        moved = try_rebase(store)
+        found = before = _found_in(out, store, names)
+        if any(each.is_lost for each in found):
+            _restore(found, store, out)
+            found = _found_in(out, store, names)
+        if found:
+            _write_anew(found, store, out)
+            found = _found_in(out, store, names)
+        left = {each.sentence for each in found}
+        mended = [moved, *(each.sentence for each in before if each.sentence not in left)]
+        return _verification(out, found, names, tuple(filter(None, mended)))
+
+
+def _verification(
+    out: Path, found: Sequence[Difference], asked: Sequence[str], mended: tuple[str, ...] = ()
 ) -> Verification:
-    """The differences, and a summary as ``4 trials of heads: 2 differences``."""
+    """Return the differences with a summary such as ``4 trials of heads: 2 differences``."""
     compared = "no journal"
     if journal_in(out).is_file():
         with Journal(journal_in(out), read_only=True) as journal:
-            trials = journal.trials()
+            trials = [each for each in journal.trials() if _is_asked(each.ablation, asked)]
         names = dict.fromkeys(trial.ablation for trial in trials)
         number = number_of(len({trial.trial_id for trial in trials}), "trial")
         compared = f"{number} of {', '.join(names)}"
@@ -68,7 +144,7 @@ def verification(
     return Verification(differences=sentences, summary=f"{compared}: {state}", mended=mended)
 
 
-def refuse_empty(out: Path, store: Store) -> None:
+def _refuse_empty(out: Path, store: Store) -> None:
     """Raise SpecError where there is neither a journal nor a place that could hold more."""
     file = sqlite_path(store.uri)
     is_there = out.is_dir() if file is None else file.is_file()
@@ -76,46 +152,64 @@ def refuse_empty(out: Path, store: Store) -> None:
         raise _nothing_run(out)
 
 
-def found_in(out: Path, store: Store) -> list[Difference]:
-    """Every difference.
+def _nothing_run(out: Path) -> SpecError:
+    run = command("run", "NAME", out=out)
+    return SpecError(f"--out {out}: nothing was run here yet; `{run}` does that.")
+
+
+def _is_asked(ablation: str, names: Sequence[str]) -> bool:
+    return not names or ablation in map(name_of, names)
+
+
+def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]:
+    """Return every difference.
 
     Raises:
-        SpecError: if there is no journal, and nothing in the store.
+        SpecError: if there is no journal, and nothing in the store; or nothing of one of the names.
         JournalError, StoreUnavailable: as `differences`.
     """
     file, path = sqlite_path(store.uri), journal_in(out)
     if file is not None and not file.is_file():
         return [Difference(sentence=f"there is no store at {file}; `--repair` makes it.")]
     reader = StoreReader(store.uri, folder_of(store))
+    is_shared = not is_own(store, out)  # others may have recorded more there
     if not path.is_file():
         if not reader.sweeps():
             raise _nothing_run(out)
         sentence = f"there is no journal at {path}; `--repair` makes it from the store."
         return [Difference(sentence=sentence, is_lost=True)]
     with Journal(path, read_only=True) as journal:
-        plans, damaged = journal.plans(), {trial_id for trial_id, _ in journal.damaged()}
+        every, damaged = journal.plans(), {trial_id for trial_id, _ in journal.damaged()}
+        recorded = {plan.about.ablation for plan in every}
+        for name in map(name_of, names):
+            if name not in recorded:
+                refuse_missing(name, (), known=recorded)
+        plans = [plan for plan in every if _is_asked(plan.about.ablation, names)]
+        editions = {edition_sha256(plan)[:SHOWN_DIGITS] for plan in plans}
         found = [each for plan in plans for each in _of_journal(plan, journal, damaged)]
-        for plan in plans if not damaged else ():  # a damaged row is nothing to compare with
-            found += StoreCheck(plan, journal, reader.sweep(plan.key)).differences(out / "reports")
+        for plan in plans if not damaged else ():  # a damaged row gives nothing to compare with
+            check = _StoreCheck(plan, journal, reader.sweep(plan.key), is_shared=is_shared)
+            found += check.differences(out / "reports")
     known = {plan.key for plan in plans}
-    if is_own(store, out):  # one that others may use too holds more
+    if not is_shared:
         for key in reader.sweeps():
-            if key not in known:
+            if key not in known and _is_asked(key[0], names):
                 sentence = f"{key[0]}, {key[1]}: the sweep is in the store, not in the journal."
                 found.append(Difference(sentence=sentence, key=key, is_lost=True))
     if not any(each.files for each in found):  # else there is nothing to make a report from
+        files = {name_of(name): Path(name) for name in names if Path(name).is_file()}
         for name in sorted({name for name, _ in known}):
-            found += _of_report(name, known, store, out / "reports")
+            is_wanted = made_from(files[name]) if name in files else _is_among(editions)
+            found += _of_report(name, known, store, out / "reports", is_wanted)
     return found
 
 
-def _nothing_run(out: Path) -> SpecError:
-    run = command("run", "NAME", out=out)
-    return SpecError(f"--out {out}: nothing was run here yet; `{run}` does that.")
+def _is_among(editions: set[str]) -> IsWanted:
+    return lambda edition, _: edition.sha256 in editions
 
 
 def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Difference]:
-    """Rows of the journal that are not what was written, or that contradict each other."""
+    """Yield rows of the journal that are not what was written, or that contradict each other."""
     ablation, scale = plan.key
     head = f"{ablation}, {scale}: trial"
     trial_ids = {trial.trial_id for trial in plan.trials}
@@ -131,8 +225,10 @@ def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Dif
             )
 
 
-def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterator[Difference]:
-    """Every file of a report against one made now, of the sweeps that it may show."""
+def _of_report(
+    name: str, known: set[Key], store: Store, folder: Path, is_wanted: IsWanted
+) -> Iterator[Difference]:
+    """Compare every file of a report with one made now, from the sweeps that it may show."""
     if not (folder / name / "index.html").is_file():
         yield Difference(
             sentence=f"{name}: there is no report; `{command('report', name)}` makes it."
@@ -141,9 +237,9 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
     shown = known | reported(folder)
     with tempfile.TemporaryDirectory() as fresh:
         try:
-            held = sweeps_in(store, [name], [name]).get(name, ())
-            sweeps = [each for each in held if (name, each.about.scale) in shown]
-            reports_of([name], {name: sweeps}, Path(fresh))
+            in_store = sweeps_in(store, [name], [name]).get(name, ())
+            sweeps = [each for each in in_store if (name, each.about.scale) in shown]
+            reports_of([name], {name: at_edition(store, sweeps, is_wanted)}, Path(fresh))
         except StoreUnavailable as error:
             yield Difference(sentence=f"{name}: the report cannot be compared: {error}")
             return
@@ -154,3 +250,156 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
         again = command("report", name)
         sentence = f"{name}: {unlike[0]}{others} not what the store gives; `{again}`."
         yield Difference(sentence=sentence)
+
+
+class _StoreCheck:
+    """Compares one sweep of the journal, which has no damaged rows, with what the store shows.
+
+    A shared store may show another edition, which somebody has recorded later: then only the runs
+    of the journal's own trials are compared.
+    """
+
+    def __init__(
+        self, plan: Plan, journal: Journal, stored: StoredSweep, *, is_shared: bool
+    ) -> None:
+        self._plan, self._journal, self._stored = plan, journal, stored
+        own = edition_sha256(plan)[:SHOWN_DIGITS]
+        self._is_foreign = is_shared and stored.edition_sha256 not in ("", own)
+
+    def differences(self, reports: Path) -> Iterator[Difference]:
+        """Yield differences of the parent, the runs, the artifacts, and the copy of the report."""
+        number = len(self._stored.parents)
+        if number > 1:
+            yield self._difference(f"the parent is in the store {number} times.")
+        results = list(self._journal.results(trial.trial_id for trial in self._plan.trials))
+        yield from self._of_trials(results)
+        if self._is_foreign:
+            return
+        of_files = list(self._of_files(results))
+        yield from of_files
+        if self._stored.edition and not of_files:  # an older version wrote no variants
+            yield from self._of_variants(results)
+        yield from self._of_sent_report(reports / self._plan.about.ablation)
+
+    def _difference(self, sentence: str, **what: Any) -> Difference:
+        ablation, scale = self._plan.key
+        sentence = f"{ablation}, {scale}: {sentence}"
+        return Difference(sentence=sentence, key=self._plan.key, **what)
+
+    def _of_trials(self, results: Sequence[Result]) -> Iterator[Difference]:
+        """Compare by trial and environment; each result should have one complete run."""
+        trials, key, axes = trials_with_cells(self._plan), self._plan.key, self._plan.about.axes
+        is_marked = self._stored.edition and not self._is_foreign
+        edition = {EDITION_TAG: self._stored.edition} if is_marked else {}
+        wanted = {}
+        for result in results:
+            content = trial_content(key, *trials[result.trial_id], axes, result)
+            content = replace(content, tags={**content.tags, **edition})
+            wanted[content.place] = (f"trial {result.trial_id}", content)
+        others = yield from self._of_runs(wanted, self._stored.trials)
+        # A trial that the plan no longer has may be in the journal.
+        known = {("trial", each.trial_id, each.environment_id) for each in self._journal.entries()}
+        for place, trial_id in {run.place: run.trial_id for run in others}.items():
+            if place not in known and not self._is_foreign:
+                sentence = f"trial {trial_id} is in the store, not in the journal."
+                yield self._difference(sentence, is_lost=True)
+
+    def _of_variants(self, results: Sequence[Result]) -> Iterator[Difference]:
+        """Compare with the rows of the report's tables; each should have one run."""
+        wanted = {}
+        for numbers in findings_of(sweep_of(self._plan, by_trial(results))).variants:
+            content = numbers.content(self._plan.about)
+            wanted[content.place] = (f"variant {numbers.variant} on {numbers.task}", content)
+        others = yield from self._of_runs(wanted, self._stored.variants)
+        if others:
+            sentence = f"variants that the journal does not give are in the store ({len(others)})."
+            yield self._difference(sentence, run_ids=tuple(run.run_id for run in others))
+
+    def _of_runs(
+        self, wanted: Mapping[tuple[str, ...], tuple[str, RunContent]], runs: Sequence[ChildRun]
+    ) -> Generator[Difference, None, list[ChildRun]]:
+        """Compare runs with what each place should hold; return the runs of no such place."""
+        shown: dict[tuple[str, ...], list[ChildRun]] = {}
+        for run in runs:
+            if run.is_complete:
+                shown.setdefault(run.place, []).append(run)
+        for place, (head, content) in wanted.items():
+            of_place = shown.pop(place, [])
+            right = [run for run in of_place if self._stored.holds(run, content)]
+            wrong = tuple(run.run_id for run in of_place if run not in right[:1])
+            if not of_place:
+                yield self._difference(f"{head} is in the journal, not in the store.")
+            elif len(of_place) > 1:
+                sentence = f"{head} is in the store {len(of_place)} times."
+                yield self._difference(sentence, run_ids=wrong)
+            elif wrong:
+                sentence = f"{head} in the store is not what the journal gives."
+                yield self._difference(sentence, run_ids=wrong)
+        return [run for of_place in shown.values() for run in of_place]
+
+    def _of_files(self, results: Sequence[Result]) -> Iterator[Difference]:
+        shown = with_history(self._plan, self._journal)
+        wanted = sweep_files(shown, by_trial(results))
+        wanted[JOURNAL_FILE] = exported(self._plan, self._journal)
+        for name, body in wanted.items():
+            if fault := _fault_of_file(name, self._stored.file(name), body):
+                yield self._difference(fault, files=(name,))
+
+    def _of_sent_report(self, home: Path) -> Iterator[Difference]:
+        """Compare only a copy of the report here, which may have grown since it was sent."""
+        if not home.is_dir() or self._stored.digest(REPORT) != digest_of(home):
+            return
+        sent = self._stored.report_files()
+        altered = [name for name, body in files_in(home).items() if sent.get(name) != body]
+        if altered:
+            sentence = f"{REPORT}/{altered[0]} in the store is not the file that was published."
+            yield self._difference(sentence, files=(REPORT,))
+
+
+def _fault_of_file(name: str, stored: StoredFile, wanted: bytes) -> str:
+    """Return what is wrong with an artifact of the parent; empty if it is right."""
+    if stored.body is None:
+        return f"the parent in the store has no {name}."
+    if not stored.is_sound or len(stored.published) > 1:
+        return f"{name} in the store is not the file that was published, by its SHA-256."
+    if _content(name, stored.body) != _content(name, wanted):
+        return f"{name} of the store is not what the journal gives."
+    return ""
+
+
+def _content(name: str, body: bytes) -> bytes:
+    try:
+        return unpacked(body) if name == JOURNAL_FILE else body
+    except ExportError:
+        return b""
+
+
+def _restore(found: Sequence[Difference], store: Store, out: Path) -> None:
+    """Restore what the journal lost, sweep by sweep, where the store is not damaged too."""
+    lost = dict.fromkeys(each.key for each in found if each.is_lost and each.key is not None)
+    with Journal(journal_in(out)) as journal:
+        for key in list(lost) or StoreReader(store.uri, folder_of(store)).sweeps():
+            with suppress(DamagedStore):
+                rebuild(journal, store, [key])
+
+
+def _write_anew(found: Sequence[Difference], store: Store, out: Path) -> None:
+    """Mark what is wrong in the store, and write it and whatever is missing from the journal."""
+    with Journal(journal_in(out)) as journal:
+        plans = journal.plans()
+        if not plans or journal.damaged():  # nothing may be made from a damaged row
+            return
+        writer = RunWriter(store)
+        for plan in plans:
+            of_plan = [each for each in found if each.key == plan.key]
+            writer.open_sweep(plan.about)
+            run_ids = [run_id for each in of_plan for run_id in each.run_ids]
+            writer.invalidate(plan.key, run_ids, [name for each in of_plan for name in each.files])
+        sync = MlflowSync(lambda: RunWriter(store), plans, journal.path)
+        sync.start()
+        ready, error = sync.close()
+        if not error:
+            outcome = counted(plans, journal, 0)
+            error = conclude(outcome, plans, journal, ready, out, store).error
+    if error:
+        raise StoreUnavailable(error)

@@ -36,6 +36,10 @@ _MOST = {"params": MAX_PARAMS, "tags": MAX_TAGS}
 _PLAIN = re.compile(r"(?:[/\w.=-]|, )*")
 
 
+CONTENT_TAG = "bakeoff.content_sha256"  # of a run: the hash of what it holds; set last
+_OUR_TAGS = "bakeoff."
+
+
 @dataclass(frozen=True)
 class MetricRow:
     """One number as MLflow keeps it; sent twice with the same content it is kept once."""
@@ -44,6 +48,60 @@ class MetricRow:
     value: float
     timestamp_ms: int
     step: int
+
+    def from_start(self, start_ms: int) -> MetricRow:
+        """Return the row of a run that began then, from one whose time counts from its start."""
+        return MetricRow(self.key, self.value, start_ms + self.timestamp_ms, self.step)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContent:
+    """What the run of a trial or a variant holds; it follows from the journal alone.
+
+    Values that MLflow does not take are replaced by their hashes already.
+
+    Attributes:
+        sha256: Hash of everything that determines the content.
+        place: What it is a run of, as `ChildRun.place`.
+        tags: Name, note, and our own tags.
+        rows: Metrics; their time stamps count from the start of the run.
+        files: Artifacts by path.
+        status: MLflow's status of the run once it has ended.
+        may_have_more: Whether the run may have live points that the result lacks: a trial that
+            failed has shown them before it died.
+    """
+
+    sha256: str
+    place: tuple[str, ...]
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    rows: tuple[MetricRow, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    status: str = "FINISHED"
+    may_have_more: bool = False
+
+    @property
+    def our_tags(self) -> dict[str, str]:
+        """Return the tags that nobody else may change."""
+        return {name: value for name, value in self.tags.items() if name.startswith(_OUR_TAGS)}
+
+    @property
+    def curves(self) -> dict[str, list[MetricRow]]:
+        """Return the rows of each metric that has several."""
+        found: dict[str, list[MetricRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.key, []).append(row)
+        return {name: rows for name, rows in found.items() if len(rows) > 1}
+
+    @property
+    def newest(self) -> dict[str, float]:
+        """Return the number of each metric that MLflow shows as its newest."""
+        order = sorted(self.rows, key=lambda row: (row.step, row.timestamp_ms, row.value))
+        return {row.key: row.value for row in order}
+
+    def may_hold(self, rows: Iterable[MetricRow]) -> bool:
+        """Tell whether a run to which these rows were sent can still get this content."""
+        return self.may_have_more or set(rows) <= set(self.rows)
 
 
 @dataclass(frozen=True)
@@ -124,7 +182,7 @@ _UNREACHABLE = {
     "timed out": "it does not answer in time",
     "Failed to resolve": "no host of that name is known here",
 }
-# What no waiting changes: MLflow's error codes, and words of MLflow, alembic and SQLite.
+# Waiting does not change these: MLflow's error codes, and words of MLflow, alembic and SQLite.
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED", "ENDPOINT_NOT_FOUND")
 _NEVER = (
     "not in a valid JSON format",
@@ -146,15 +204,15 @@ class StoreRefuses(StoreUnavailable):
 
 
 class UnusableStore(StoreUnavailable):
-    """It is no MLflow store that this program may use, and waiting does not change that."""
+    """It is not an MLflow store that this program may use, and waiting does not change that."""
 
 
 @contextmanager
 def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
     """Turn these errors into `StoreUnavailable`, one sentence that shows no password.
 
-    Into `StoreRefuses` where MLflow says that the request is not valid, `UnusableStore` where none
-    will ever be answered.
+    They become `StoreRefuses` where MLflow reports an invalid request, and `UnusableStore` where
+    no request will ever be answered.
     """
     try:
         yield
@@ -175,14 +233,14 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
 
 
 def _reason(told: str) -> str:
-    """In plain words, where a request of mlflow's tells of all that it tried."""
+    """Return a reason in plain words, where mlflow lists all its retries."""
     if "Max retries exceeded" in told:
         return next((plain for words, plain in _UNREACHABLE.items() if words in told), told[:100])
     return told.splitlines()[0]
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970, MLflow's clock."""
+    """Return milliseconds since 1970, as MLflow counts."""
     return time.time_ns() // 1_000_000
 
 
@@ -235,7 +293,7 @@ class MlflowStore:
             self.client = client
 
     def reached(self) -> AbstractContextManager[None]:
-        """Turn whatever the store raises, or the way to it, into `StoreUnavailable`."""
+        """Turn errors of the store and of the connection to it into `StoreUnavailable`."""
         return store_errors(self.uri, self._errors)
 
     def new_experiment(self, name: str, location: str | None, tags: Mapping[str, str]) -> Any:
@@ -243,17 +301,17 @@ class MlflowStore:
         return self.client.get_experiment(self.client.create_experiment(name, location, dict(tags)))
 
     def tag_experiment(self, experiment: Any, tags: Mapping[str, str]) -> None:
-        """Set those of the tags that have another value, or none."""
+        """Set the tags that have another value or are not set."""
         for tag, value in tags.items():
             if experiment.tags.get(tag) != value:
                 self.client.set_experiment_tag(experiment.experiment_id, tag, value)
 
     def runs(self, experiment_id: str, scale: str) -> list[Any]:
-        """Parents and children of a sweep, the earliest first."""
+        """Return parents and children of a sweep, the earliest first."""
         return self._search([experiment_id], f"tags.`bakeoff.scale` = '{scale}'")
 
     def parents(self, experiment_ids: Sequence[str]) -> list[Any]:
-        """The parents of several ablations, the earliest first; one request for all of them."""
+        """Return the parents of several ablations, the earliest first, by one request."""
         if not experiment_ids:
             return []  # MLflow would search all experiments
         return self._search(experiment_ids, "tags.`bakeoff.role` = 'sweep'")
@@ -325,7 +383,7 @@ class MlflowStore:
             self.client.log_artifacts(run_id, folder)
 
     def history(self, run_id: str, metric: str) -> list[MetricRow]:
-        """Every number that was logged under a name."""
+        """Return every number that was logged under a name."""
         found = self.client.get_metric_history(run_id, metric)
         return [MetricRow(each.key, each.value, each.timestamp, each.step) for each in found]
 

@@ -1,7 +1,4 @@
-"""Opens an MLflow store, and fetches the files that reports are made of.
-
-The only module that imports mlflow, beside its server; `run_writer` writes what is read here.
-"""
+"""Opens an MLflow store; the only module that imports mlflow, apart from its server."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import socket
 import sqlite3
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,14 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from suite.text import command
-from suite.tracking.client import (
-    NO_FILE,
-    SHA256_TAG,
-    MlflowStore,
-    StoreUnavailable,
-    store_errors,
-)
-from suite.tracking.experiments import ANY_FOLDER, OutputFolder, readable_experiments
+from suite.tracking.client import MlflowStore, StoreUnavailable, store_errors
 from suite.tracking.location import check_tracking_uri, sqlite_path
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
@@ -51,7 +41,6 @@ _BEFORE_SESSIONS = (
     "PRAGMA case_sensitive_like = true",
     "BEGIN IMMEDIATE",  # else sqlite3 commits at each savepoint
 )
-_FILES = ("results.parquet", "curves.parquet")
 
 
 def connect(tracking_uri: str, *, is_new_allowed: bool = False) -> MlflowStore:
@@ -82,9 +71,9 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
         raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
-    # It remembers, by run, where artifacts are: of a copied folder that would be the original.
+    # MLflow remembers where each run's artifacts are: for a copied folder, in the original.
     utils._artifact_repos_cache.clear()
-    # Those of requests are OSErrors.
+    # The errors of requests are OSErrors.
     failures = (
         mlflow.exceptions.MlflowException,
         SQLAlchemyError,
@@ -106,9 +95,9 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
 
 @contextmanager
 def _transaction(client: Any) -> Iterator[None]:
-    """Let the sessions that mlflow opens within the block be parts of one transaction.
+    """Make the sessions that mlflow opens within the block parts of one transaction.
 
-    Writing a run takes it seven sessions; each begins with three settings and ends with fsyncs.
+    Mlflow writes a run in seven sessions; each begins with three settings and ends with fsyncs.
     """
     from mlflow.store.db.utils import _get_managed_session_maker
     from sqlalchemy.orm import sessionmaker
@@ -127,7 +116,7 @@ def _transaction(client: Any) -> Iterator[None]:
 
 
 def _check_reachable(uri: str, database: Path | None) -> None:
-    """Try once: mlflow would try to open a database for 100 seconds."""
+    """Try to reach it once: mlflow would try to open a database for 100 seconds."""
     if database is None:
         parts = urlsplit(uri)
         port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
@@ -152,57 +141,11 @@ def _create_database(database: Path, client: Callable[[str], object]) -> None:
     prefix = f".{database.name}.unfinished-"
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
-        for left in database.parent.glob(f"{glob.escape(prefix)}*"):  # of a killed process
+        for left in database.parent.glob(f"{glob.escape(prefix)}*"):  # by a killed process
             shutil.rmtree(left)
         with tempfile.TemporaryDirectory(prefix=prefix, dir=database.parent) as folder:
             client(f"sqlite:///{folder}/{database.name}")
             Path(folder, database.name).replace(database)
-    except Exception as error:  # of MLflow, alembic, SQLAlchemy or the disk
+    except Exception as error:  # from MLflow, alembic, SQLAlchemy or the disk
         said = re.sub(rf"/?{re.escape(prefix)}\w+", "", str(error).strip().partition("\n")[0])
         raise OSError(f"its tables cannot be created: {said}") from error
-
-
-def load_artifacts(
-    tracking_uri: str,
-    into: Path,
-    ablations: Collection[str] | None = None,
-    folder: OutputFolder = ANY_FOLDER,
-    asked: Collection[str] = (),
-) -> dict[str, list[tuple[str, Path]]]:
-    """Fetch the files that reports are made of; by default of all ablations in the store.
-
-    Args:
-        tracking_uri: Of the store.
-        into: Where to.
-        ablations: Their names.
-        folder: Whose experiments, where several people have an ablation of one name.
-        asked: Names without which nothing is fetched.
-
-    Returns:
-        By ablation, for each scale that has results, by name: the scale, and a folder in `into`
-        that holds its ``results.parquet`` and ``curves.parquet``.
-
-    Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
-            was published; or if the experiment of one that is asked for is in the trash.
-        SpecError: if one that is asked for is recorded, but not of this folder.
-    """
-    store = connect(tracking_uri)
-    found: dict[str, dict[str, Path]] = {}
-    with store.reached():
-        experiments = {
-            each.experiment_id: name
-            for name, each in readable_experiments(store, folder, asked).items()
-            if ablations is None or name in ablations
-        }
-        for run in store.parents(list(experiments)):
-            scales = found.setdefault(experiments[run.info.experiment_id], {})
-            scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
-            digests = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
-            if not any(NO_FILE in digest for digest in digests) and scale not in scales:
-                scales[scale] = into / run.info.run_id
-                scales[scale].mkdir(parents=True, exist_ok=True)
-                for name in _FILES:
-                    store.fetch(run, name, scales[scale])
-    return {name: sorted(scales.items()) for name, scales in sorted(found.items())}

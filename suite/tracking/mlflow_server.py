@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.dashboard import SERVED_STORE, landing_page
+from suite.tracking.serve import SERVED_STORE, landing_page
 
 _MLFLOW_APP, _OUR_APP = "mlflow.server.fastapi_app:app", "suite.tracking.mlflow_server:app"
 _SETTINGS = {

@@ -15,7 +15,7 @@ from suite.text import redact
 from suite.tracking.client import StoreUnavailable, UnusableStore
 from suite.tracking.experiments import OutputFolder, TrashedExperiment, folder_of
 from suite.tracking.location import Store, is_own, mlflow_is_installed
-from suite.tracking.read_runs import StoreReader
+from suite.tracking.read import StoreReader
 from suite.tracking.run_fields import Key
 
 _SECONDS_TO_ANSWER = 8.0  # for which the start of a run waits for a store, beside opening it

@@ -1,19 +1,22 @@
-"""Turns trials and results into MLflow's names, parameters, tags and metric rows. Pure.
+"""Turns trials and results into MLflow's names, parameters, tags and metric rows. No I/O.
 
 MLflow would store infinity as 1.8e308, and keep a point twice whose time stamp differs. So numbers
-that are not finite become tags, and time stamps follow from the steps.
+that are not finite become tags, and time stamps follow from the steps. All rows here count their
+time from the start of the run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import html
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from models.model_spec import ModelSpec
 from suite.schema import (
+    FAILURES,
     About,
     Cell,
     ClaimSpec,
@@ -24,21 +27,32 @@ from suite.schema import (
     Trial,
 )
 from suite.text import redact
-from suite.tracking.client import MetricRow, entity_key
+from suite.tracking.artifacts import sample_files
+from suite.tracking.client import (
+    CONTENT_TAG,
+    PARAM_LIMIT,
+    TAG_LIMIT,
+    MetricRow,
+    RunContent,
+    entity_key,
+    shortened,
+)
 from suite.tracking.shared_views import (
     EDITION_TAG,
+    VARIANT_SHA256_TAG,
     comparison_page,
     edition_tags,
     judged_metric,
     report_page,
 )
 
-RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
+RESULT_SHA256_TAG = "bakeoff.result_sha256"
+MARKS_OF_COMPLETE = frozenset({CONTENT_TAG, RESULT_SHA256_TAG, VARIANT_SHA256_TAG})
 VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
-AXES_TAG = "bakeoff.axes"  # what was varied when it was begun
+AXES_TAG = "bakeoff.axes"  # what is varied
 DESCRIPTION_TAG = "mlflow.note.content"
 NAME_TAG = "mlflow.runName"
-# What we gave last, by its hash: another name, or another note, is a person's.
+# Hashes of the name and the note that we wrote last: another name or note is a person's.
 WRITTEN_TAGS = {NAME_TAG: "bakeoff.written_name", DESCRIPTION_TAG: "bakeoff.written_note"}
 VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
 FINDING_TAG = "bakeoff.finding"  # the sentence behind it
@@ -46,6 +60,44 @@ FINDING_TAG = "bakeoff.finding"  # the sentence behind it
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
+_FORMAT = 1  # of what a trial's run holds for a result; a change writes all runs anew
+
+
+def trial_sha256(
+    key: Key, trial: Trial, cells: Sequence[Cell], axes: Sequence[str], result_sha256: str
+) -> str:
+    """Hash everything that determines what the run of a trial holds; its result by its hash."""
+    tags, params = trial_tags(key, trial, cells, axes), trial_params(trial, cells, axes)
+    content = json.dumps([_FORMAT, tags, params, result_sha256], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def trial_content(
+    key: Key, trial: Trial, cells: Sequence[Cell], axes: Sequence[str], result: Result
+) -> RunContent:
+    """Return what the run of a trial with this result holds."""
+    tags = trial_tags(key, trial, cells, axes) | result_tags(trial, cells, result)
+    tags, long_tags = shortened(tags, TAG_LIMIT, "long_tags.json")
+    params, long_params = shortened(
+        trial_params(trial, cells, axes), PARAM_LIMIT, "long_params.json"
+    )
+    texts = {
+        "long_tags.json": long_tags,
+        "long_params.json": long_params,
+        "traceback.txt": redact(result.traceback),
+        "output.txt": redact(result.output),
+    }
+    files = {name: text.encode(errors="replace") for name, text in texts.items() if text}
+    return RunContent(
+        sha256=trial_sha256(key, trial, cells, axes, result.sha256),
+        place=("trial", trial.trial_id, result.provenance.environment_id),
+        tags=tags,
+        params=params,
+        rows=tuple(result_rows(trial, cells, result)),
+        files=sample_files(result) | files,
+        status="FAILED" if result.status in FAILURES else "FINISHED",
+        may_have_more=result.status is not Status.OK,
+    )
 
 
 def marked(tags: Mapping[str, str]) -> dict[str, str]:
@@ -85,7 +137,7 @@ def _digest(text: str) -> str:
 
 
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
-    """``heads=4 · shakespeare_characters · seed 1``, or with the probe's name in front."""
+    """Return ``heads=4 · shakespeare_characters · seed 1``, or with the probe's name in front."""
     labels = _labels(trial, cells)
     if not trial.subjects:
         return f"{trial.probe} · {trial.task} · length {trial.length}"
@@ -96,8 +148,10 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
     return f"{trial.probe} · {what} · {where} · process {trial.seed}"
 
 
-def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
-    """Tags that identify a trial, before it has a result."""
+def trial_tags(
+    key: Key, trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the tags that identify a trial, before it has a result."""
     return {
         NAME_TAG: trial_name(trial, cells),
         "bakeoff.role": "trial",
@@ -108,19 +162,20 @@ def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
         "bakeoff.task": trial.task,
         VARIANT_TAG: variant_of(trial, cells),
         "bakeoff.seed": str(trial.seed),
+        **({AXES_TAG: ", ".join(axes)} if axes else {}),  # not every server takes an empty tag
     }
 
 
 def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
-    """The variants of a trial; they change when the plan gains an axis, say."""
+    """Return the variants of a trial; they change when the plan gains an axis, for example."""
     return " | ".join(_labels(trial, cells))
 
 
 def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) -> dict[str, str]:
-    """Everything that determines the trial's number, flat; of several models what they share.
+    """Return everything that determines the trial's number, flat; models only what they share.
 
-    What is varied stands under its own name too (``heads`` beside ``mixer.heads``), of the
-    baseline as of every variant, so that tables and charts can be sorted and grouped by it. The
+    What is varied also stands under its own name (``heads`` besides ``mixer.heads``), for the
+    baseline as for every variant, so that tables and charts can be sorted and grouped by it. The
     rest of a recipe is left out where it is the default.
     """
     params: dict[str, object] = {
@@ -151,9 +206,9 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
 
 
 def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str, str]:
-    """How a trial ended, where, and whatever of it is no finite number. The hash comes last.
+    """Return how a trial ended, where, and its numbers that are not finite; the hash comes last.
 
-    MLflow's own status would say FINISHED of a trial that diverged: the name says so too.
+    MLflow's own status is FINISHED for a trial that diverged, so its name starts with the status.
     """
     is_noisy = any(each.status is Status.NOISY for each in result.measurements)
     fate = (Status.NOISY if is_noisy else "") if result.status is Status.OK else result.status
@@ -180,7 +235,7 @@ def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str
 
 
 def not_finite_tags(points: Iterable[Point]) -> dict[str, str]:
-    """Where a curve first left the finite numbers, metric by metric."""
+    """Return where each curve first had a number that is not finite."""
     tags: dict[str, str] = {}
     for point in points:
         if not math.isfinite(point.value):
@@ -189,39 +244,38 @@ def not_finite_tags(points: Iterable[Point]) -> dict[str, str]:
     return tags
 
 
-def result_rows(
-    trial: Trial, cells: Sequence[Cell], result: Result, start_ms: int
-) -> list[MetricRow]:
-    """Curves under their own names; ``final/`` and ``best/`` of each; measurements by name.
+def result_rows(trial: Trial, cells: Sequence[Cell], result: Result) -> list[MetricRow]:
+    """Return curves under their own names, ``final/`` and ``best/`` of each, and measurements.
 
-    A measurement with the name of a curve would be a point of it: it stands under ``final/``.
+    A measurement with the name of a curve gets the prefix ``final/``, so that MLflow does not
+    append it to the curve.
     """
     labels = _labels(trial, cells)
-    rows = _summary_rows(result.points, start_ms)
+    rows = _summary_rows(result.points)
     curves = {entity_key(point.metric) for point in result.points}
     for measurement in result.measurements:
         if measurement.value is not None and math.isfinite(measurement.value):
             name = _measurement_key(measurement, labels)
             name = f"final/{name}" if name in curves else name
-            rows[name] = MetricRow(name, float(measurement.value), start_ms, 0)
+            rows[name] = MetricRow(name, float(measurement.value), 0, 0)
     taken = {"trial_seconds": result.seconds, "trial_joules": result.joules}
     for name, value in taken.items():
         if value is not None:
-            rows[name] = MetricRow(name, float(value), start_ms, 0)
-    return [*point_rows(result.points, start_ms), *rows.values()]
+            rows[name] = MetricRow(name, float(value), 0, 0)
+    return [*point_rows(result.points), *rows.values()]
 
 
-def point_rows(points: Iterable[Point], start_ms: int) -> list[MetricRow]:
-    """The finite points of a curve, each stamped with the trial's start plus its step."""
+def point_rows(points: Iterable[Point]) -> list[MetricRow]:
+    """Return the finite points of a curve, each stamped with its step."""
     return [
-        MetricRow(entity_key(point.metric), float(point.value), start_ms + point.step, point.step)
+        MetricRow(entity_key(point.metric), float(point.value), point.step, point.step)
         for point in points
         if math.isfinite(point.value)
     ]
 
 
 def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> str:
-    """What the trial is, and its numbers with their units, as Markdown."""
+    """Return what the trial is, and its numbers with their units, as Markdown."""
     labels = _labels(trial, cells)
     head = f"**{result.status.value}** after {result.seconds:.1f} s on {result.provenance.device}"
     lines = [_text(_in_words(trial, labels)), "", f"{_text(head)}.", ""]
@@ -237,7 +291,7 @@ def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> st
 
 
 def sweep_tags(about: About) -> dict[str, str]:
-    """Tags that identify the parent of an ablation at one scale."""
+    """Return the tags that identify the parent of an ablation at one scale."""
     return {
         NAME_TAG: f"{about.ablation} · {about.scale}",
         "mlflow.source.name": "bakeoff",
@@ -251,7 +305,7 @@ def sweep_tags(about: About) -> dict[str, str]:
 def sweep_description(
     about: About, experiment_id: str, run_id: str, *, has_report: bool, finding: str
 ) -> str:
-    """What the parent says of itself, as Markdown: question, claim, verdict, and where to look.
+    """Return the parent's note as Markdown: question, claim, verdict, and links to its pages.
 
     `finding` is the verdict in a sentence; empty while there is none.
     """
@@ -283,19 +337,19 @@ def _claim(claim: ClaimSpec) -> str:
 
 
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:
-    """As ``quality of heads=8 on TASK, trained for 300 steps of 32 x 128 tokens, seed 0.``."""
-    who = labels[0] if len(labels) == 1 else f"{len(labels)} variants ({', '.join(labels)})"
+    """Return ``quality of heads=8 on TASK, trained for 300 steps of 32 x 128 tokens, seed 0.``."""
+    variants = labels[0] if len(labels) == 1 else f"{len(labels)} variants ({', '.join(labels)})"
     if not trial.subjects:
         return f"{trial.probe} of {trial.task} at {trial.length} tokens: {', '.join(labels)}."
     size = f"{trial.batch} x {trial.length} tokens"
     if trial.training is None:
-        return f"{trial.probe} of {who}, on {trial.task}: {size}, process {trial.seed}."
+        return f"{trial.probe} of {variants}, on {trial.task}: {size}, process {trial.seed}."
     steps = f"trained for {trial.training.steps} steps of {size}"
-    return f"{trial.probe} of {who} on {trial.task}, {steps}, seed {trial.seed}."
+    return f"{trial.probe} of {variants} on {trial.task}, {steps}, seed {trial.seed}."
 
 
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
-    """The variant of each subject, in the order of the subjects; without any, of each row."""
+    """Return the variant of each subject, in their order; of each row where there is none."""
     by_subject = {cell.subject: cell.variant for cell in cells if cell.trial_id == trial.trial_id}
     if not trial.subjects:
         return [by_subject[index] for index in sorted(by_subject)]
@@ -308,7 +362,7 @@ def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
-    """``model.*``, ``architecture.*``, ``mixer.*`` fields that all subjects have with one value."""
+    """Return the fields of model, architecture and mixer that all subjects have with one value."""
     flat = [_flat(subject) for subject in subjects]
     return {
         name: value
@@ -325,7 +379,7 @@ def _flat(subject: ModelSpec) -> dict[str, object]:
     }
 
 
-def _summary_rows(points: Sequence[Point], start_ms: int) -> dict[str, MetricRow]:
+def _summary_rows(points: Sequence[Point]) -> dict[str, MetricRow]:
     curves: dict[str, list[Point]] = {}
     for point in points:
         if math.isfinite(point.value):
@@ -338,7 +392,7 @@ def _summary_rows(points: Sequence[Point], start_ms: int) -> dict[str, MetricRow
             chosen["best"] = pick(curve, key=lambda point: point.value)
         for word, point in chosen.items():
             key = f"{word}/{name}"
-            rows[key] = MetricRow(key, float(point.value), start_ms, 0)
+            rows[key] = MetricRow(key, float(point.value), 0, 0)
     return rows
 
 
@@ -352,5 +406,5 @@ def _line(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _text(text: str, *, keep_lines: bool = False) -> str:
-    """Text that Markdown and HTML show as it stands, tags and all."""
+    """Return text that Markdown and HTML show as it is, tags included."""
     return html.escape(text if keep_lines else " ".join(text.split()), quote=False)

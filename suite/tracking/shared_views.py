@@ -1,8 +1,8 @@
-"""Builds what a dashboard shows of a sweep: runs of variants, and views that people share. Pure.
+"""Builds what a dashboard shows of a sweep: runs of variants, and shared views. No I/O.
 
 A variant has one run for each task. It shows the row of the report's table and the mean curve of
-the report's figure, so that nobody has to take means in the dashboard. Such a run never changes:
-where a number does, another run takes its place.
+the report's figure, so that nobody has to take means in the dashboard. Where a number changes, a
+new run replaces it.
 
 MLflow keeps such a view as a tag of the experiment: the filter, the order, the columns, the charts.
 A sweep has two: one of the variants, whose numbers are the report's; and one of the trials, which
@@ -22,14 +22,21 @@ from dataclasses import asdict, dataclass, field
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from suite.schema import QUALITY, About, MetricSpec
-from suite.tracking.client import MetricRow, entity_key
+from suite.tracking.client import (
+    PARAM_LIMIT,
+    TAG_LIMIT,
+    MetricRow,
+    RunContent,
+    entity_key,
+    shortened,
+)
 
 EDITION_TAG = "bakeoff.edition"  # its number: of a trial, the newest that it belongs to
 EDITION_SHA256_TAG = "bakeoff.edition_sha256"  # two folders may give two editions one number
 SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"  # of the parent: which one its variants show
 VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
 PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
-VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # of all that its run shows
+VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # the mark of a complete variant in older versions
 NUM_SEEDS = "num_seeds"
 RUNS_AT_A_TIME = 100  # that MLflow's pages read; a button loads more
 TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
@@ -82,19 +89,8 @@ class VariantNumbers:
         params = {**self.axes, "variant": self.variant, "task": self.task}
         return {entity_key(name): value for name, value in params.items() if value}
 
-    @property
-    def num_curve_points(self) -> int:
-        """Of which MLflow keeps each; none where a number has the name of the curve."""
-        return 0 if self.curve_metric in self.metrics else len(self.curve)
-
-    def rows(self, start_ms: int) -> list[MetricRow]:
-        """Every number once, the points of the curve stamped with the start plus their step."""
-        numbers = [MetricRow(entity_key(k), v, start_ms, 0) for k, v in self.metrics.items()]
-        name, points = entity_key(self.curve_metric), self.curve[: self.num_curve_points]
-        return numbers + [MetricRow(name, v, start_ms + step, step) for step, v in points]
-
-    def tags(self, about: About) -> dict[str, str]:
-        """Tags of its run; the last is a hash of everything that the run shows."""
+    def content(self, about: About) -> RunContent:
+        """Return what the variant's run holds."""
         edition = about.edition
         parts = [self.variant, self.task, f"edition {edition}" if edition > 1 else ""]
         parts.append("" if self.is_complete else self.coverage.partition(": ")[0])
@@ -112,7 +108,17 @@ class VariantNumbers:
         }
         tags = {name: value for name, value in tags.items() if value}
         content = json.dumps([tags, asdict(self)], sort_keys=True)
-        return {**tags, VARIANT_SHA256_TAG: hashlib.sha256(content.encode()).hexdigest()}
+        numbers = [MetricRow(entity_key(name), v, 0, 0) for name, v in self.metrics.items()]
+        # A number with the name of the curve would be one more point of it.
+        points = () if self.curve_metric in self.metrics else self.curve
+        curve, fitting = entity_key(self.curve_metric), shortened(tags, TAG_LIMIT, "the report")[0]
+        return RunContent(
+            sha256=hashlib.sha256(content.encode()).hexdigest(),
+            place=("variant", fitting["bakeoff.variant"], self.task),
+            tags=fitting,
+            params=shortened(self.params, PARAM_LIMIT, "the report")[0],
+            rows=(*numbers, *(MetricRow(curve, v, step, step) for step, v in points)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import ClaimSpec, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tracking.location import store_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 
 NUM_POINTS = 8
 TASKS = ("shakespeare_characters", "fashion_mnist_patches")

@@ -13,7 +13,7 @@ from suite.planning.plan import plan
 from suite.reporting.frames import by_trial, sweep_files, with_history
 from suite.schema import FLOORS, Measurement, Plan, Point, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
 
 PENALTY = {1: 0.2, 2: 0.05, 8: 0.0}  # bits, by the number of heads

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import shutil
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from models.model_spec import Knob, ModelSpec
 from suite.schema import (
@@ -24,10 +28,9 @@ from suite.schema import (
     Trial,
 )
 from suite.tracking.location import Store
-from suite.tracking.read_runs import StoreReader
+from suite.tracking.read import ChildRun, StoreReader
 from suite.tracking.run_fields import Key
-from suite.tracking.run_index import TrialRun
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ class LocalStore:
     def writer(self) -> RunWriter:
         return RunWriter(Store(uri=self.uri, artifacts=self.out / "artifacts"))
 
-    def trials(self, key: Key = HEADS.key) -> list[TrialRun]:
+    def trials(self, key: Key = HEADS.key) -> list[ChildRun]:
         """The runs of a sweep's trials, as a reader finds them."""
         return StoreReader(self.uri).sweep(key).trials
 
@@ -198,3 +201,12 @@ class LocalStore:
         """A store of its own: to make the tables costs seconds, to copy them nothing."""
         shutil.copy(self.database, out / "mlflow.db")
         return LocalStore(out)
+
+
+def _without_waiting_for_the_disk(connection: object, _: object) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
+
+
+# The stores of tests need not survive a power cut; waiting for the disk is most of their time.
+event.listen(Engine, "connect", _without_waiting_for_the_disk)

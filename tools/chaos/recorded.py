@@ -141,7 +141,7 @@ def recorded(
 
 def duplicated_in_store(ablation: str, out: Path, uri: str = "") -> Figures:
     """Count results that the store shows more than once."""
-    from suite.tracking.read_runs import StoreReader
+    from suite.tracking.read import StoreReader
 
     found = StoreReader(uri or f"sqlite:///{out / 'mlflow.db'}").sweep((ablation, "quick")).trials
     shown = Counter((child.trial_id, child.environment_id) for child in found)

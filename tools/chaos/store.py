@@ -93,7 +93,7 @@ class _Sweep:
     def shown(self) -> set[str]:
         """Return the trials whose result the store shows; none while it does not answer."""
         from suite.tracking.client import StoreUnavailable
-        from suite.tracking.read_runs import StoreReader
+        from suite.tracking.read import StoreReader
 
         with suppress(StoreUnavailable):
             found = StoreReader(self.store.uri).sweep((self.name, "quick")).trials

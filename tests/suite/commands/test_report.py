@@ -13,7 +13,7 @@ import torch
 from suite import cli, provenance
 from suite.sweep.driver import Options, run
 from suite.tracking.location import store_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.workplace import Workplace
 
 COMMITS = ("aaaa00000000", "bbbb00000000")

@@ -191,7 +191,7 @@ def test_how_the_store_shows_it() -> None:
     assert trial_name(trial, cells) == "floors · shakespeare_characters · length 8"
     assert trial_params(trial, cells)["variant"] == " | ".join(LABELS)
     assert trial_tags(("a", "quick"), trial, cells)["bakeoff.variant"] == " | ".join(LABELS)
-    rows = {row.key: row.value for row in result_rows(trial, cells, result, 0)}
+    rows = {row.key: row.value for row in result_rows(trial, cells, result)}
     assert rows["bits_per_character/uniform"] == 4.0
     assert len(rows) == 4  # three floors, and the seconds of the trial
     said = trial_description(trial, cells, result)

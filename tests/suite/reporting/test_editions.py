@@ -16,7 +16,7 @@ from suite.reporting.stored_editions import editions_side_by_side
 from suite.spec import SpecError
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.location import store_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 
 NAME = "heads_again"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from suite.tracking.location import store_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.workplace import Workplace
 
 

@@ -78,6 +78,7 @@ PARENT = """(SELECT run_uuid FROM runs NATURAL JOIN tags WHERE key = 'bakeoff.ro
 DELETE = "UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = CHILD"
 VARIANT = CHILD.replace("'trial'", "'variant'")
 CURVE = "validation_bits_per_character"
+ALTERED = "in the store is not what the journal gives"
 
 
 def _doubled(run: str) -> list[str]:
@@ -109,7 +110,7 @@ def alter_row(folder: Folder) -> None:
         db.commit()
 
 
-# Name -> what is planted, and words of each sentence that `verify` says then, in their order.
+# Name -> what is planted, and words of each sentence that `verify` prints then, in their order.
 PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     "a run deleted": (
         lambda f: f.store(DELETE.replace("CHILD", CHILD)),
@@ -124,49 +125,39 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
             "UPDATE latest_metrics SET value = value * (1 + 1e-15) WHERE "
             f"key = 'bits_per_character' AND run_uuid = {CHILD}"
         ),
-        "shows the metric bits_per_character as ",
-    ),
-    "a metric lost": (
-        lambda f: f.store(
-            f"DELETE FROM latest_metrics WHERE key = 'trial_seconds' AND run_uuid = {CHILD}"
-        ),
-        "shows no metric trial_seconds",
+        ALTERED,
     ),
     "a metric too many": (
         lambda f: f.store(
             "INSERT INTO latest_metrics SELECT 'other', value, timestamp, step, is_nan, run_uuid "
             f"FROM latest_metrics WHERE key = 'trial_seconds' AND run_uuid = {CHILD}"
         ),
-        "shows the metric other, which its result does not have",
+        ALTERED,
     ),
     "a point of a curve lost": (
         lambda f: f.store(
             f"DELETE FROM metrics WHERE key = '{CURVE}' AND step = 20 AND run_uuid = {CHILD}"
         ),
-        f"shows another curve of {CURVE}",
+        ALTERED,
     ),
     "a param changed": (
         lambda f: f.store(
             f"UPDATE params SET value = '7' WHERE key = 'mixer.heads' AND run_uuid = {CHILD}"
         ),
-        "shows the parameter mixer.heads as '7', not '",
-    ),
-    "a param lost": (
-        lambda f: f.store(f"DELETE FROM params WHERE key = 'seed' AND run_uuid = {CHILD}"),
-        "shows no parameter seed",
+        ALTERED,
     ),
     "a tag changed": (
         lambda f: f.store(
             f"UPDATE tags SET value = 'error' WHERE key = 'bakeoff.status' AND run_uuid = {CHILD}"
         ),
-        "shows the tag bakeoff.status as 'error', not 'ok'",
+        ALTERED,
     ),
     "another result": (
         lambda f: f.store(
             "UPDATE tags SET value = 'beef' WHERE key = 'bakeoff.result_sha256' AND "
             f"run_uuid = {CHILD}"
         ),
-        "differs between journal and store",
+        ALTERED,
     ),
     "a run doubled": (lambda f: f.store(*_doubled(CHILD)), "is in the store 2 times"),
     "a variant's number changed": (
@@ -174,13 +165,13 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
             "UPDATE latest_metrics SET value = value + 0.1 WHERE key = 'bits_per_character_low' "
             f"AND run_uuid = {VARIANT}"
         ),
-        "in the store is not what the journal gives",
+        ALTERED,
     ),
     "a variant deleted": (
         lambda f: f.store(DELETE.replace("CHILD", VARIANT)),
-        "the variant heads=",
+        "variant heads=",
     ),
-    "a variant doubled": (lambda f: f.store(*_doubled(VARIANT)), "the variant heads="),
+    "a variant doubled": (lambda f: f.store(*_doubled(VARIANT)), "variant heads="),
     "the parent doubled": (
         lambda f: f.store(*_doubled(PARENT)),
         "the parent is in the store 2 times",

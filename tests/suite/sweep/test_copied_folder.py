@@ -16,7 +16,7 @@ from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from suite.tracking.artifacts import files_in
 from suite.tracking.location import Store, store_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 

@@ -27,7 +27,7 @@ from suite.sweep.folder_lock import FolderUnavailable
 from suite.sweep.interruption import checkpoint_folder
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
 

@@ -21,7 +21,7 @@ from suite.sweep.finish import SweepOutcome, conclude, counted
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.verify import differences
 from suite.tracking.location import Store, store_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace

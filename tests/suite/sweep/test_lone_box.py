@@ -28,7 +28,7 @@ from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
 from suite.sweep.finish import SweepOutcome
-from suite.tracking.connect import load_artifacts
+from suite.tracking.read import load_artifacts
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]

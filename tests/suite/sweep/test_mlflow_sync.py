@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 
 from suite.events import Event, Finished, Progressed, Started
 from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
+from suite.journal.sqlite_schema import JournalEntry, JournalError
 from suite.planning.plan import plan
 from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from suite.sweep import mlflow_sync
@@ -80,14 +80,17 @@ class FakeWriter:
             self.store.results = before
             raise
 
-    def open_sweep(self, about: About) -> dict[str, str]:
+    def open_sweep(self, about: About) -> None:
         self.store.reach()
-        return {trial_id: sha256 for (trial_id, _), sha256 in self.store.results.items()}
 
-    def delete_stale(self, key: object, variants: Mapping[str, str]) -> set[str]:
+    def lacking(
+        self, key: object, trials: Mapping[str, object], entries: Iterable[JournalEntry]
+    ) -> set[str]:
         self.store.reach()
-        assert all(variants.values())
-        return set()
+        shown = {(*place, sha256) for place, sha256 in self.store.results.items()}
+        return {
+            e.trial_id for e in entries if (e.trial_id, e.environment_id, e.sha256) not in shown
+        }
 
     def mark_edition(self, key: object, trial_ids: Collection[str]) -> None:
         assert set(trial_ids) == {trial.trial_id for trial in self.store.plan.trials}

@@ -18,8 +18,7 @@ import pytest
 import torch
 
 from suite.sweep.driver import Options, run
-from suite.sweep.repair import repaired
-from suite.sweep.verify import differences
+from suite.sweep.verify import differences, repaired
 from tests.workplace import Workplace
 
 pytestmark = pytest.mark.slow

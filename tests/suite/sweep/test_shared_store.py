@@ -13,8 +13,7 @@ from suite.errors import UNAVAILABLE, USAGE, exit_code_of
 from suite.spec import SpecError
 from suite.sweep.driver import Options, run
 from suite.sweep.finish import SweepOutcome
-from suite.sweep.repair import repaired
-from suite.sweep.verify import differences
+from suite.sweep.verify import differences, repaired
 from suite.tracking.experiments import TrashedExperiment
 from suite.tracking.location import store_of
 from tests.workplace import Workplace
@@ -115,6 +114,29 @@ def test_two_people_with_unlike_files_of_one_name_keep_their_own(
     with pytest.raises(SpecError, match="several ablations named 'exp'") as refused:
         Person(work.path / "eve", team, "", "").report(capsys)
     assert exit_code_of(refused.value) == USAGE
+
+
+def test_of_one_file_that_two_people_edit_apart_each_is_shown_his_own_edition(
+    work: Workplace, team: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They share one experiment; the store shows the edition that was recorded last."""
+    ada, bob = (Person(work.path / name, team, "Is it better?", "depth") for name in ("a", "b"))
+    ada.run()
+    bob.run(values=(1, 2))
+    bob.run(values=(1, 3))
+    for person, own, foreign in ((ada, "depth=2", "depth=3"), (bob, "depth=3", "depth=2")):
+        file, where = str(person.folder / "exp.py"), ["--out", str(person.out)]
+        where += ["--tracking-uri", team]
+        assert call(["report", file, *where]) == 0
+        page = (person.out / "reports/exp/report.md").read_text()
+        table = page.partition("## ")[0] + page.partition("| variant")[2].partition("\n\n")[0]
+        assert own in table
+        assert foreign not in table
+        assert call(["verify", file, *where]) == 0
+        assert person.agrees()
+    capsys.readouterr()
+    with pytest.raises(SpecError, match="nothing is recorded of 'other'"):
+        call(["verify", "other", "--out", str(ada.out), "--tracking-uri", team])
 
 
 def test_a_renamed_experiment_goes_on_and_one_in_the_trash_is_said(work: Workplace) -> None:

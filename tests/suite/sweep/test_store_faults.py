@@ -22,8 +22,7 @@ from suite.journal.sqlite_schema import JournalError
 from suite.schema import Result
 from suite.sweep import mlflow_sync
 from suite.sweep.driver import Options, run
-from suite.sweep.repair import repaired
-from suite.sweep.verify import differences
+from suite.sweep.verify import differences, repaired
 from suite.tracking.client import UnusableStore
 from tests.suite.fake_server import http_server
 from tests.workplace import Workplace

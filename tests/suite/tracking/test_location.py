@@ -22,8 +22,8 @@ from suite.tracking.location import (
     sqlite_path,
     store_of,
 )
-from suite.tracking.read_runs import StoreReader
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.read import StoreReader
+from suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 from tests.workplace import Workplace
 

@@ -59,7 +59,7 @@ def filled(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from suite.tracking.run_writer import RunWriter
+    from suite.tracking.write import RunWriter
 
     out = tmp_path_factory.mktemp("whole")
     filled(out / "journal.db")

@@ -114,20 +114,20 @@ def test_of_several_models_only_what_they_share_is_a_parameter() -> None:
 
 
 def test_points_are_stamped_by_their_step() -> None:
-    rows = point_rows(HEADS.points((0, 10)), START)
-    assert [(row.timestamp_ms, row.step) for row in rows] == [(START, 0), (START + 10, 10)]
-    assert rows == point_rows(HEADS.points((0, 10)), START)
+    rows = point_rows(HEADS.points((0, 10)))
+    assert [(row.timestamp_ms, row.step) for row in rows] == [(0, 0), (10, 10)]
+    assert [row.from_start(START).timestamp_ms for row in rows] == [START, START + 10]
 
 
 def test_what_is_not_finite_is_a_tag_and_no_number() -> None:
     points = [_point(1.0), _point(math.inf, 10), _point(math.nan, 20)]
-    assert [row.value for row in point_rows(points, START)] == [1.0]
+    assert [row.value for row in point_rows(points)] == [1.0]
     assert not_finite_tags(points) == {"bakeoff.not_finite.loss": "inf from step 10"}
 
 
 def test_measurements_stand_by_name_and_those_of_a_curve_under_final() -> None:
     trial = HEADS.trial()
-    rows = result_rows(trial, HEADS.cells(trial), HEADS.result(trial), START)
+    rows = result_rows(trial, HEADS.cells(trial), HEADS.result(trial))
     by_name: dict[str, list[MetricRow]] = {}
     for row in rows:
         by_name.setdefault(row.key, []).append(row)
@@ -137,7 +137,7 @@ def test_measurements_stand_by_name_and_those_of_a_curve_under_final() -> None:
     assert by_name["parameters"][0].value == 100_000.0
     assert by_name["trial_seconds"][0].value == 12.5
     assert "trial_joules" not in by_name
-    told = result_rows(trial, HEADS.cells(trial), replace(HEADS.result(trial), joules=3e3), START)
+    told = result_rows(trial, HEADS.cells(trial), replace(HEADS.result(trial), joules=3e3))
     assert [row.value for row in told if row.key == "trial_joules"] == [3000.0]
 
 
@@ -146,7 +146,7 @@ def test_best_and_final_of_a_curve(better: str, best: float | None) -> None:
     trial = HEADS.trial()
     points = [replace(_point(v, s), better=better) for s, v in ((20, 2.0), (0, 3.0), (10, 1.0))]
     result = replace(HEADS.result(trial), measurements=(), points=tuple(points))
-    rows = {row.key: row.value for row in result_rows(trial, [], result, START)}
+    rows = {row.key: row.value for row in result_rows(trial, [], result)}
     assert rows["final/loss"] == 2.0  # of the last step, whatever the order
     assert rows.get("best/loss") == best
 
@@ -155,7 +155,7 @@ def test_each_variant_of_a_comparison_has_its_own_metric() -> None:
     trial = HEADS.timing()
     measured = (_seconds(0.1, 0), _seconds(None, 1, Status.OUT_OF_MEMORY))
     result = replace(HEADS.result(trial), measurements=measured, points=())
-    rows = {row.key: row.value for row in result_rows(trial, HEADS.cells(trial), result, START)}
+    rows = {row.key: row.value for row in result_rows(trial, HEADS.cells(trial), result)}
     assert rows["step_seconds/heads:1/length:128"] == 0.1
     assert "step_seconds/heads:8/length:128" not in rows
     tags = result_tags(trial, HEADS.cells(trial), result)

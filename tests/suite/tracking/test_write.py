@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from suite.schema import About, Edition, Specimen, Status, Trial
+from suite.journal.sqlite_schema import JournalEntry
+from suite.schema import About, Cell, Edition, Result, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.connect import load_artifacts
 from suite.tracking.location import Store
-from suite.tracking.read_runs import StoreReader
-from suite.tracking.run_fields import Key, variant_of
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.read import StoreReader, load_artifacts
+from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import Findings, VariantNumbers
+from suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 
 KEY, TRIAL = HEADS.key, HEADS.trial()
@@ -90,7 +90,7 @@ def test_a_sweep_from_start_to_end(store: LocalStore) -> None:
     trial = HEADS.trial(4, seed=1)
     cells, result = HEADS.cells(trial), HEADS.result(trial)
     writer = store.writer()
-    assert writer.open_sweep(HEADS.about) == {}
+    writer.open_sweep(HEADS.about)
     writer.start_trial(KEY, trial, cells, 1)
     run = _the_trial(store)
     assert _active(store, "trial") == [(run, "RUNNING")]
@@ -109,7 +109,8 @@ def test_a_sweep_from_start_to_end(store: LocalStore) -> None:
     assert tags["mlflow.runName"] == "heads=4 · shakespeare_characters · seed 1"
     expected = [(point.step, point.value) for point in result.points]
     assert _history(store, run, "bits_per_character") == expected
-    assert store.writer().open_sweep(HEADS.about) == {trial.trial_id: result.sha256}
+    (shown,) = store.trials()
+    assert shown.result_sha256 == result.sha256
 
 
 def test_every_call_twice_writes_nothing_the_second_time(store: LocalStore, tmp_path: Path) -> None:
@@ -298,16 +299,23 @@ def test_everything_is_fetched_at_once(store: LocalStore, tmp_path: Path) -> Non
 def _drive(writer: RunWriter, about: About, trials: list[Trial], *, is_live: bool = False) -> None:
     """What a driver does: while trials run, or with all results in its journal."""
     key = (about.ablation, about.scale)
-    shown = writer.open_sweep(about)
+    writer.open_sweep(about)
     for trial in trials if is_live else ():
         writer.start_trial(key, trial, HEADS.cells(trial), 1)
         writer.log_points(key, trial.trial_id, HEADS.points((0, 10)))
     for trial in trials:
-        result = HEADS.result(trial)
-        if shown.get(trial.trial_id) != result.sha256:
-            writer.finish_trial(key, trial, HEADS.cells(trial), result)
+        if _is_lacking(writer, key, trial, HEADS.result(trial)):
+            writer.finish_trial(key, trial, HEADS.cells(trial), HEADS.result(trial))
     writer.publish(key, FILES)
     writer.close_sweep(key, {"ok": len(trials)}, finished=True)
+
+
+def _is_lacking(
+    writer: RunWriter, key: Key, trial: Trial, result: Result, cells: Sequence[Cell] = ()
+) -> bool:
+    entry = JournalEntry(trial.trial_id, result.provenance.environment_id, 1, result.sha256)
+    trials = {trial.trial_id: (trial, cells or HEADS.cells(trial))}
+    return writer.lacking(key, trials, [entry]) == {trial.trial_id}
 
 
 class Killed(BaseException):
@@ -402,7 +410,6 @@ def test_what_still_runs_at_the_end_is_killed(store: LocalStore, writer: RunWrit
     writer.close_sweep(KEY, {}, finished=False)
     assert [status for _, status in _active(store, "trial")] == ["KILLED"]
     assert [status for _, status in _active(store, "sweep")] == ["KILLED"]
-    assert store.writer().open_sweep(HEADS.about) == {}
     again = store.writer()
     again.open_sweep(HEADS.about)
     again.start_trial(KEY, TRIAL, CELLS, 2)
@@ -439,22 +446,49 @@ def test_what_a_person_deleted_in_the_dashboard_comes_back(store: LocalStore) ->
     _check_once(store, KEY, trials)
 
 
-def test_a_renamed_variant_is_shown_anew(store: LocalStore, writer: RunWriter) -> None:
-    name = variant_of(TRIAL, CELLS)
+def test_a_renamed_variant_is_written_anew(store: LocalStore, writer: RunWriter) -> None:
+    """A run shows the variants and the axes under the names that the plan gives them now."""
     writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
-    before = _dump(store)
-    again = store.writer()
-    again.open_sweep(HEADS.about)
-    assert again.delete_stale(KEY, {TRIAL.trial_id: name}) == set()
-    assert again.delete_stale(KEY, {}) == set()
-    assert _dump(store) == before
+    assert not _is_lacking(writer, KEY, TRIAL, RESULT)
     with_axis = replace(HEADS.about, variants=(*HEADS.about.variants, "depth=2"))
-    for about, wanted in ((HEADS.about, "another name"), (with_axis, name)):
+    renamed = [replace(cell, variant="another name") for cell in CELLS]
+    for about, cells in ((HEADS.about, renamed), (with_axis, CELLS)):
         again = store.writer()
         again.open_sweep(about)
-        assert again.delete_stale(KEY, {TRIAL.trial_id: wanted}) == {TRIAL.trial_id}
-        again.finish_trial(KEY, TRIAL, CELLS, RESULT)
-    assert [status for _, status in _active(store, "trial")] == ["FINISHED"]
+        assert _is_lacking(again, KEY, TRIAL, RESULT, cells)
+        again.finish_trial(KEY, TRIAL, cells, RESULT)
+        assert not _is_lacking(again, KEY, TRIAL, RESULT, cells)
+    ((run, status),) = _active(store, "trial")
+    assert (status, _tags(store, run)["bakeoff.axes"]) == ("FINISHED", ", ".join(with_axis.axes))
+
+
+def test_a_run_of_an_older_version_is_known_by_its_result_and_names(
+    store: LocalStore, writer: RunWriter
+) -> None:
+    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
+    with closing(sqlite3.connect(store.database)) as db:
+        db.execute("DELETE FROM tags WHERE key = 'bakeoff.content_sha256'")
+        db.commit()
+    writer.open_sweep(HEADS.about)
+    assert not _is_lacking(writer, KEY, TRIAL, RESULT)
+    renamed = [replace(cell, variant="another name") for cell in CELLS]
+    assert _is_lacking(writer, KEY, TRIAL, RESULT, renamed)
+    writer.finish_trial(KEY, TRIAL, renamed, RESULT)
+    assert len(_active(store, "trial")) == 1
+
+
+def test_live_points_that_the_result_lacks_are_in_no_run_of_it(
+    store: LocalStore, writer: RunWriter
+) -> None:
+    """A failure keeps them: nothing else shows how far it came."""
+    for status, shown in ((Status.OK, 3), (Status.ERROR, 1)):
+        trial = HEADS.trial(seed=shown)
+        other = [replace(HEADS.points((0,))[0], value=99.0)]
+        writer.start_trial(KEY, trial, HEADS.cells(trial), 1)
+        writer.log_points(KEY, trial.trial_id, other)
+        writer.finish_trial(KEY, trial, HEADS.cells(trial), HEADS.result(trial, status))
+        (run,) = [run for run in store.trials() if run.trial_id == trial.trial_id]
+        assert len(_history(store, run.run_id, "bits_per_character")) == shown
 
 
 def test_a_failure_stays_until_the_next_result(store: LocalStore, writer: RunWriter) -> None:

@@ -21,24 +21,22 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from suite.journal.journal import Journal
 from suite.spec import SpecError
 from suite.sweep.finish import SweepOutcome, conclude, counted
 from suite.tracking.artifacts import files_in
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.dashboard import (
+from suite.tracking.location import RefusedUri, Store, store_of
+from suite.tracking.read import StoreReader
+from suite.tracking.serve import (
     Dashboard,
     dashboard_command,
     landing_page,
     running_dashboard,
     serve,
 )
-from suite.tracking.location import RefusedUri, Store, store_of
-from suite.tracking.read_runs import StoreReader
-from suite.tracking.run_writer import RunWriter
+from suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 
@@ -104,17 +102,11 @@ def edited(
 ) -> Iterator[tuple[LocalStore, Dashboard]]:
     """A sweep of three variants whose file was edited twice, with 17 or 67 seeds each time."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("edited"))
-    event.listen(Engine, "connect", _unsynced)
     for steps in EDITIONS:
         sweep = FinishedSweep("edited", num_seeds=request.param, steps=steps)
         _conclude(sweep, store.writer(), store.out, store_of(store.out, None))
-    event.remove(Engine, "connect", _unsynced)
     with running_dashboard(store.out, store.uri, port=_free_port()) as dashboard:
         yield store, dashboard
-
-
-def _unsynced(connection: sqlite3.Connection, _: object) -> None:
-    connection.execute("PRAGMA synchronous = OFF")
 
 
 def _conclude(sweep: FinishedSweep, writer: RunWriter, out: Path, store: Store) -> SweepOutcome:
@@ -181,7 +173,7 @@ def test_a_server_that_does_not_start_says_why(store: LocalStore) -> None:
 )
 def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: signal.Signals) -> None:
     program = (
-        "import sys; from pathlib import Path; from suite.tracking.dashboard import serve;"
+        "import sys; from pathlib import Path; from suite.tracking.serve import serve;"
         "serve(Path(sys.argv[1]), sys.argv[2], port=int(sys.argv[3]),"
         " say=lambda text: print(text, flush=True))"
     )
