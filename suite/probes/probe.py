@@ -28,7 +28,7 @@ from suite.schema import (
     Parallel,
     Point,
     Precision,
-    Specimen,
+    Sample,
     Training,
     Trial,
 )
@@ -41,7 +41,7 @@ from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
 from suite.training.weights import restore, take_over
 
-Said = Point | Measurement | Specimen | TrialRemark | TrainedState | Condition
+Said = Point | Measurement | Sample | TrialRemark | TrainedState | Condition
 Grain = Literal["seed", "variant", "comparison", "task"]
 
 
@@ -150,7 +150,7 @@ class Probe(ABC):
 
     @abstractmethod
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Run the trial; points as they come, measurements as they are known, specimens last.
+        """Run the trial; points as they come, measurements as they are known, samples last.
 
         Raises:
             Diverged: where the training loss is not finite.
