@@ -84,7 +84,9 @@ class Pictures:
         """Return the first channel over its mean in each picture, `[pictures, rows, columns]`."""
         values = self.values[..., 0]
         mean = values.mean(axis=(1, 2), keepdims=True)
-        return np.divide(values, mean, out=np.ones_like(values), where=mean > 0)
+        ones = np.ones_like(values)
+        relative: NDArray[np.float64] = np.divide(values, mean, out=ones, where=mean > 0)
+        return relative
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import math
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal
 
 from suite.schema.training import without_idle
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SampleKind = Literal[
     "attention",
@@ -83,6 +84,8 @@ class Sample:
             return None
         if len(levels) != math.prod(sides):
             return None
+        import numpy as np  # the command line starts without it
+
         return np.frombuffer(levels, dtype=np.uint8).reshape(sides)
 
     def values(self) -> NDArray[np.float64] | None:
