@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from suite.errors import MOST_OF_A_REASON, UnavailableError, one_line, writable
-from suite.schema import Measurement, Point, Provenance, Resources, Result, Specimen, Trial
+from suite.schema import Measurement, Point, Provenance, Resources, Result, Sample, Trial
 
 Assignments = Sequence[tuple[Trial, Resources]]
 SECONDS_BETWEEN = 300.0
@@ -94,7 +94,7 @@ def writable_event(event: Event) -> Event:
             traceback=writable(result.traceback),
             output=writable(result.output),
             measurements=tuple(map(_writable_measurement, result.measurements)),
-            specimens=tuple(map(_writable_specimen, result.specimens)),
+            samples=tuple(map(_writable_sample, result.samples)),
         )
     )
 
@@ -107,19 +107,19 @@ def _writable_measurement(measured: Measurement) -> Measurement:
     return replace(measured, reason=_sentence(measured.reason)) if measured.reason else measured
 
 
-def _writable_specimen(specimen: Specimen) -> Specimen:
+def _writable_sample(sample: Sample) -> Sample:
     """A model of bytes writes control characters: they are what it found, and part of its hash."""
 
     def kept(text: str) -> str:
         return text.encode(errors="backslashreplace").decode()
 
     return replace(
-        specimen,
-        text=kept(specimen.text),
-        source=kept(specimen.source),
-        reference=kept(specimen.reference),
-        row_words=tuple(map(kept, specimen.row_words)),
-        column_words=tuple(map(kept, specimen.column_words)),
+        sample,
+        text=kept(sample.text),
+        source=kept(sample.source),
+        reference=kept(sample.reference),
+        row_words=tuple(map(kept, sample.row_words)),
+        column_words=tuple(map(kept, sample.column_words)),
     )
 
 

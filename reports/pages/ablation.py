@@ -15,17 +15,14 @@ from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
-from reports.pages.captions import captions_section
 from reports.pages.costs import costs_section
-from reports.pages.drawings import drawings_section
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
-from reports.pages.images import opening_picture, pictures_section
 from reports.pages.mixers import controls_section, mixers_section
-from reports.pages.samples import specimens_section
+from reports.pages.pictures import opening_picture
+from reports.pages.samples import sample_sections
 from reports.pages.scaling_law import law_section
 from reports.pages.summary import SummaryPoint, certainty, facts, folded
-from reports.pages.translations import translations_section
 from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.scores import figure_name, score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
@@ -46,7 +43,6 @@ from suite.schema import (
     About,
     DataSet,
     Provenance,
-    SpecimenKind,
     Status,
     metric_sentence,
 )
@@ -316,11 +312,6 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
     return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
-def _has(about: About, kind: SpecimenKind) -> bool:
-    of_variants = (some for task in about.specimens.values() for some in task.values())
-    return any(each.kind == kind for some in of_variants for each in some)
-
-
 def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
     about = sweep.about
@@ -332,12 +323,7 @@ def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -
     for shown in filter(None, (together, pooled, published)):
         is_folded = together is not None and shown is published  # which says it method by method
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
-    if about.specimens:
-        seen = pictures_section(about, picture)
-        told = captions_section(about, picture) if _has(about, "captioned_images") else None
-        made = drawings_section(about, picture) if _has(about, "drawn_images") else None
-        texts = translations_section(about), specimens_section(about)
-        yield from filter(None, (seen, told, made, *texts))
+    yield from sample_sections(about, picture)
     if about.costs:
         yield costs_section(about)
     if len(about.editions_with_results) > 1:

@@ -1,16 +1,16 @@
-"""Builds the section on what trained models attend to and write; no number here is judged.
+"""Builds the sections on what trained models attend to, write, see and draw.
 
-The models of the first seed, one a variant, on the first example of the validation data: attention
-maps and position matrices, one a head, with summary numbers. Language models continue the same
-held-out prompt.
+The models are those of the first seed, one a variant. No number here is judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from reports.document import (
     Column,
+    Drawing,
     Entry,
     Exhibit,
     Section,
@@ -21,6 +21,8 @@ from reports.document import (
     listed,
 )
 from reports.escape import one_line, slug
+from reports.pages.pictures import DRAWN, SEEN, WRITTEN, Makers
+from reports.pages.translations import alignments_exhibit, translations_exhibit
 from reports.plots.heatmaps import (
     COSINE_SHADES,
     WEIGHT_SHADES,
@@ -29,10 +31,21 @@ from reports.plots.heatmaps import (
     grid_figure,
     one_row_a_layer,
 )
-from reports.results.matrices import HeadFocus, Matrix, at_distance, head_focus, matrices, of_heads
-from reports.results.variant_labels import MAX_SHOWN, shown_name, shown_variants
+from reports.results.samples import (
+    HeadFocus,
+    Matrix,
+    at_distance,
+    head_focus,
+    matrices,
+    of_heads,
+    of_variants,
+    texts,
+)
+from reports.results.variant_labels import MAX_SHOWN, shown_name
 from reports.stats.intervals import Estimate
-from suite.schema import About, Specimen, SpecimenKind
+from suite.schema import About, Sample, SampleKind
+
+Maker = Callable[[About, str], Iterator[Exhibit]]
 
 _MOST = 8
 _HOW_MADE = (
@@ -41,28 +54,28 @@ _HOW_MADE = (
 )
 
 
-def samples_exhibit(about: About, task: str) -> Exhibit | None:
-    """The prompt, and a row a variant; None where nothing was written."""
-    of_task = about.specimens[task]
-    written = {variant: _text(some, "continuation") for variant, some in of_task.items()}
-    chosen = shown_variants(about, {v for v, text in written.items() if text}, _MOST)
-    if not chosen:
-        return None
-    prompts = {_text(of_task[variant], "prompt") for variant in chosen}
+def _continuations(about: About, task: str) -> Iterator[Exhibit]:
+    """Yield the prompt, and a row a variant with its continuation."""
+
+    def found_in(some: Sequence[Sample]) -> dict[str, str]:
+        found = {title: each.text for title, each in texts(some, "text").items()}
+        return found if found.get("continuation") else {}
+
+    found, _ = of_variants(about, task, found_in, _MOST)
+    if not found:
+        return
+    prompts = {some.get("prompt", "") for some in found.values()}
     prompt = f"The prompt: “{_verses(*prompts)}”" if len(prompts) == 1 else ""
-    return Exhibit(
+    written = {variant: some["continuation"] for variant, some in found.items()}
+    yield Exhibit(
         title=f"What they write on {task}",
         sentences=tuple(filter(None, (_HOW_MADE, prompt))),
-        tables=(_samples_table(about, task, {variant: written[variant] for variant in chosen}),),
+        tables=(_samples_table(about, task, written),),
     )
 
 
-def _text(specimens: Sequence[Specimen], title: str) -> str:
-    return next((s.text for s in specimens if (s.kind, s.title) == ("text", title)), "")
-
-
 def _verses(text: str) -> str:
-    """On one line, as verses are quoted."""
+    """Return the text on one line, as verses are quoted."""
     return one_line(text.strip("\n").replace("\n", " / "))
 
 
@@ -79,30 +92,6 @@ def _samples_table(about: About, task: str, written: Mapping[str, str]) -> Table
     )
 
 
-_TITLE = "What the trained models look at"
-_INTRODUCTION = (
-    "The models of the first seed, on the first example of the validation data. This is for "
-    "looking: another seed gives other heads, and no verdict rests on it."
-)
-
-
-def specimens_section(about: About) -> Section | None:
-    """The pictures and texts of every task; None where there are none."""
-    exhibits = tuple(_exhibits(about))
-    if not exhibits:
-        return None
-    return Section(title=_TITLE, sentences=(_INTRODUCTION,), exhibits=exhibits, is_folded=True)
-
-
-def _exhibits(about: About) -> Iterator[Exhibit]:
-    for task in about.tasks:
-        if task in about.specimens:
-            for made in (attention_exhibit, cosines_exhibit, biases_exhibit, samples_exhibit):
-                exhibit = made(about, task)
-                if exhibit:
-                    yield exhibit
-
-
 _HOW_TO_READ = (
     "One square a head. A row is a token that looks, a column a token that it looks at, both in "
     "the order of the example; the darker, the more of the row’s weight lies there. The diagonal "
@@ -112,23 +101,22 @@ _HOW_TO_READ = (
 _FOOTNOTE = "Means over all tokens but the first two, which have hardly anywhere else to look."
 
 
-def attention_exhibit(about: About, task: str) -> Exhibit | None:
-    """A view each of the baseline and a few others; None where no mixer has weights."""
-    views = _views(about, task, "attention", _attention_view)
-    title = f"Attention maps on {task}"
-    return Exhibit(title=title, sentences=(_HOW_TO_READ,), views=views) if views else None
+def _attention(about: About, task: str) -> Iterator[Exhibit]:
+    """Yield a view each of the baseline and a few others whose mixers have weights."""
+    if views := _views(about, task, "attention", _attention_view):
+        title = f"Attention maps on {task}"
+        yield Exhibit(title=title, sentences=(_HOW_TO_READ,), views=views)
 
 
 def _views(
     about: About,
     task: str,
-    kind: SpecimenKind,
+    kind: SampleKind,
     view: Callable[[About, str, str, Sequence[Matrix]], View],
 ) -> tuple[View, ...]:
-    """A view for each of a few variants whose heads have matrices of that kind."""
-    found = {v: of_heads(some, kind) for v, some in about.specimens[task].items()}
-    chosen = shown_variants(about, {variant for variant, some in found.items() if some})
-    return tuple(view(about, task, variant, found[variant]) for variant in chosen)
+    """Return a view for each of a few variants whose heads have matrices of that kind."""
+    found, _ = of_variants(about, task, partial(of_heads, kind=kind))
+    return tuple(view(about, task, variant, some) for variant, some in found.items())
 
 
 def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View:
@@ -149,7 +137,7 @@ def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix
 
 
 def _listed_sizes(maps: Sequence[Matrix]) -> str:
-    """As ``32``, or ``15 (encoder) and 12 (decoder)``."""
+    """Return the sizes, as ``32``, or ``15 (encoder) and 12 (decoder)``."""
     sizes = {matrix.side: len(matrix.values) for matrix in reversed(maps)}
     if set(sizes) == {""}:
         return str(sizes[""])
@@ -165,7 +153,7 @@ def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
 
 
 def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
-    """Where the weight of each head lies; the place after only where somebody sees it."""
+    """Return a table of each head's weight; the token after has a column if any head sees it."""
     places = {
         "itself": "on itself",
         "previous": "on the token before",
@@ -207,7 +195,7 @@ def _column(
     note: str = "",
     heads: Sequence[str] = (),
 ) -> Column:
-    """One number a head, where it has one; of shares the percentage is shown."""
+    """Return a column with a number for each head that has one; shares become percentages."""
     factor = 100 if unit == "%" else 1
     entries = {
         name: Entry(estimate=Estimate(n=1, point=value), text=f"{factor * value:.{digits}f}")
@@ -231,11 +219,11 @@ _BIASES = (
 )
 
 
-def cosines_exhibit(about: About, task: str) -> Exhibit | None:
-    """Of absolute positions; matrices that several variants share stand there once."""
+def _cosines(about: About, task: str) -> Iterator[Exhibit]:
+    """Yield the cosines of absolute positions; matrices that variants share are drawn once."""
     shared = _shared(about, task)
     if not shared:
-        return None
+        return
     num_having = sum(len(variants) for _, variants in shared)
     panels = [
         Panel(title=_names(variants, num_having), matrix=matrix)
@@ -250,16 +238,15 @@ def cosines_exhibit(about: About, task: str) -> Exhibit | None:
         f"{_how_many(len(panels), len(shared), num_having)}",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
     )
-    return Exhibit(
-        title=f"The position matrix on {task}", sentences=(_COSINES,), drawings=(drawing,)
-    )
+    title = f"The position matrix on {task}"
+    yield Exhibit(title=title, sentences=(_COSINES,), drawings=(drawing,))
 
 
-def biases_exhibit(about: About, task: str) -> Exhibit | None:
-    """Of relative positions that add to scores; a view a variant."""
-    views = _views(about, task, "positions", _bias_view)
-    title = f"What distance adds to scores on {task}"
-    return Exhibit(title=title, sentences=(_BIASES,), views=views) if views else None
+def _biases(about: About, task: str) -> Iterator[Exhibit]:
+    """Yield a view a variant of relative positions that add to scores."""
+    if views := _views(about, task, "positions", _bias_view):
+        title = f"What distance adds to scores on {task}"
+        yield Exhibit(title=title, sentences=(_BIASES,), views=views)
 
 
 def _bias_view(about: About, task: str, variant: str, biases: Sequence[Matrix]) -> View:
@@ -279,9 +266,9 @@ def _bias_view(about: About, task: str, variant: str, biases: Sequence[Matrix]) 
 
 
 def _shared(about: About, task: str) -> list[tuple[Matrix, list[str]]]:
-    """Each matrix with the variants that have it, in the order of the table."""
+    """Return each matrix with the variants that have it, in the order of the table."""
     found: dict[bytes, tuple[Matrix, list[str]]] = {}
-    of_task = about.specimens[task]
+    of_task = about.samples[task]
     for variant in (v for v in about.variants if v in of_task):
         for matrix in matrices(of_task[variant], "positions"):
             if not matrix.layer:
@@ -291,7 +278,7 @@ def _shared(about: About, task: str) -> list[tuple[Matrix, list[str]]]:
 
 
 def _names(variants: Sequence[str], num_having: int) -> str:
-    """Whose matrix it is."""
+    """Return the names of the variants of a matrix."""
     if len(variants) == 1:
         return variants[0]
     if len(variants) == num_having:
@@ -308,8 +295,76 @@ def _how_many(num_drawn: int, num_distinct: int, num_having: int) -> str:
 
 
 def _falling(panel: Panel) -> str:
-    """How a matrix changes with the distance, in words."""
+    """Return in words how a matrix changes with the distance."""
     size = len(panel.matrix.values)
     places = [distance for distance in (0, 1, 4, 16, 32) if distance < size]
     parts = [f"{at_distance(panel.matrix, place):.2g} at distance {place}" for place in places]
     return f"{one_line(panel.title)}: {', '.join(parts)}"
+
+
+def _drawn(makers: Makers) -> tuple[Maker, ...]:
+    """Return makers of exhibits with one drawing each."""
+
+    def exhibits(
+        make: Callable[[About, str], Iterator[Drawing]], about: About, task: str
+    ) -> Iterator[Exhibit]:
+        for drawing in make(about, task):
+            yield Exhibit(title=drawing.title, drawings=(drawing,))
+
+    return tuple(partial(exhibits, make) for make in makers.values())
+
+
+# The title and introduction of each section, and the makers of its exhibits.
+_SECTIONS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
+    (
+        "What the models see in an image",
+        "The models of the first seed. This is for looking: another seed gives other pictures, and "
+        "no verdict rests on them.",
+        _drawn(SEEN),
+    ),
+    (
+        "What the trained models write about pictures",
+        "The models of the first seed, on pictures of the validation data that are chosen by rule. "
+        "This is for looking: another seed writes other captions, and no verdict rests on them.",
+        _drawn(WRITTEN),
+    ),
+    (
+        "What the trained models draw",
+        "The models of the first seed, on validation data that are chosen by rule. This is for "
+        "looking: another seed draws other pictures, and no verdict rests on them.",
+        _drawn(DRAWN),
+    ),
+    (
+        "What the trained models write",
+        "The models of the first seed on examples of the validation data, which are chosen by rule "
+        "and not by what a model wrote. This is for looking: no verdict rests on it.",
+        (translations_exhibit, alignments_exhibit),
+    ),
+    (
+        "What the trained models look at",
+        "The models of the first seed, on the first example of the validation data. This is for "
+        "looking: another seed gives other heads, and no verdict rests on it.",
+        (_attention, _cosines, _biases, _continuations),
+    ),
+)
+
+
+def sample_sections(about: About, opening: Drawing | None = None) -> Iterator[Section]:
+    """Yield the sections on samples, without the drawing that the page opens with."""
+    shown = opening.name if opening else ""
+    tasks = [task for task in about.tasks if task in about.samples]
+    for title, introduction, makers in _SECTIONS:
+        exhibits = tuple(
+            exhibit
+            for task in tasks
+            for make in makers
+            for exhibit in make(about, task)
+            if all(drawing.name != shown for drawing in exhibit.drawings)
+        )
+        if exhibits:
+            yield Section(
+                title=title,
+                sentences=(introduction,),
+                exhibits=exhibits,
+                is_folded=_attention in makers,
+            )

@@ -1,29 +1,25 @@
-"""Builds the section on what models write about a source, and where they look meanwhile.
+"""Builds the exhibits of what models write about a source, and where they look meanwhile.
 
-The models of the first seed, one a variant. The examples are chosen by rules that know the data
-only: no number here is judged.
+The models are those of the first seed, one a variant. The examples are chosen by rules that depend
+on the data only, and no verdict rests on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.document import Column, Drawing, Entry, Exhibit, Section, Table, column_rows
+from reports.document import Column, Drawing, Entry, Exhibit, Table, column_rows
 from reports.escape import one_line, slug
+from reports.pages.pictures import how_many
 from reports.plots.alignments import alignment_figure
 from reports.plots.heatmaps import Panel
-from reports.results.matrices import Matrix, matrices
-from reports.results.variant_labels import shown_name, shown_variants, what_baseline_is
+from reports.results.samples import Matrix, matrices, of_variants, texts
+from reports.results.variant_labels import shown_name, what_baseline_is
 from reports.stats.intervals import Estimate
-from suite.schema import About, Specimen
+from suite.schema import About, Sample
 
 MOST_VARIANTS, MOST_SQUARES, NUM_UNFOLDED = 8, 6, 3
 SOURCE, REFERENCE = "source", "reference"
-_TITLE = "What the trained models write"
-_INTRODUCTION = (
-    "The models of the first seed on examples of the validation data, which are chosen by rule and "
-    "not by what a model wrote. This is for looking: no verdict rests on it."
-)
 _TEN = (
     "The first 100 validation examples, in the order of the number of words of the source; shown "
     "are those at 5 %, 15 %, ..., 95 %. Each model writes by itself. chrF is of one "
@@ -38,51 +34,29 @@ _ALIGNED = (
 )
 
 
-def translations_section(about: About) -> Section | None:
-    """Texts and alignments of every task; None where there are none."""
-    exhibits = tuple(_exhibits(about))
-    if not exhibits:
-        return None
-    return Section(title=_TITLE, sentences=(_INTRODUCTION,), exhibits=exhibits)
+def translations_exhibit(about: About, task: str) -> Iterator[Exhibit]:
+    """Yield a table an example: source, reference and a row a variant; most are folded."""
 
+    def found_in(some: Sequence[Sample]) -> dict[str, Sample]:
+        return {title: each for title, each in texts(some, "translation").items() if each.source}
 
-def _exhibits(about: About) -> Iterator[Exhibit]:
-    for task in (task for task in about.tasks if task in about.specimens):
-        made = translations_exhibit(about, task), alignments_exhibit(about, task)
-        yield from filter(None, made)
-
-
-def _how_many(num_shown: int, num_having: int) -> str:
-    return f" Shown are {num_shown} of {num_having} variants." if num_shown < num_having else ""
-
-
-def translations_exhibit(about: About, task: str) -> Exhibit | None:
-    """A table an example: source, reference and a row a variant; all but a few are folded."""
-    found = {
-        variant: {each.title: each for each in some if each.kind == "translation" and each.source}
-        for variant, some in about.specimens[task].items()
-    }
-    having = {variant for variant, some in found.items() if some}
-    chosen = shown_variants(about, having, MOST_VARIANTS)
-    if not chosen:
-        return None
-    titles = list(dict.fromkeys(title for variant in chosen for title in found[variant]))
+    found, num_having = of_variants(about, task, found_in, MOST_VARIANTS)
+    if not found:
+        return
     tables: list[Table] = []
-    for title in titles:
-        written = {v: found[v][title] for v in chosen if title in found[v]}
+    for title in dict.fromkeys(title for some in found.values() for title in some):
+        written = {variant: some[title] for variant, some in found.items() if title in some}
         tables += _tables(about, task, title, written)
-    return Exhibit(
+    yield Exhibit(
         title=f"Ten examples of {task}",
-        sentences=(_TEN + _how_many(len(chosen), len(having)),),
+        sentences=(f"{_TEN} {how_many(len(found), num_having)}".rstrip(),),
         tables=tuple(tables[:NUM_UNFOLDED]),
         folded=tuple(tables[NUM_UNFOLDED:]),
     )
 
 
-def _tables(
-    about: About, task: str, title: str, written: Mapping[str, Specimen]
-) -> Iterator[Table]:
-    """One; as many as there are sources, where variants differ in their data."""
+def _tables(about: About, task: str, title: str, written: Mapping[str, Sample]) -> Iterator[Table]:
+    """Yield a table, or one for each source where variants differ in their data."""
     pairs = dict.fromkeys((each.source, each.reference) for each in written.values())
     for number, (source, reference) in enumerate(pairs):
         some = {v: s for v, s in written.items() if (s.source, s.reference) == (source, reference)}
@@ -116,36 +90,32 @@ def _tables(
         )
 
 
-def _score(specimen: Specimen) -> Entry:
-    if specimen.score is None:
+def _score(sample: Sample) -> Entry:
+    if sample.score is None:
         return Entry(text="–", tone="none")
-    estimate = Estimate(n=1, point=specimen.score)
-    return Entry(estimate=estimate, text=f"{specimen.score:.1f}")
+    estimate = Estimate(n=1, point=sample.score)
+    return Entry(estimate=estimate, text=f"{sample.score:.1f}")
 
 
-def alignments_exhibit(about: About, task: str) -> Exhibit | None:
-    """A square for each of a few variants; a figure for each example, where they differ."""
-    found = {
-        variant: matrix
-        for variant, some in about.specimens[task].items()
-        for matrix in matrices(some, "alignment")
-        if matrix.row_words and matrix.column_words
-    }
-    chosen = shown_variants(about, found, MOST_SQUARES)
-    if not chosen:
-        return None
+def alignments_exhibit(about: About, task: str) -> Iterator[Exhibit]:
+    """Yield a square for each of a few variants; a figure for each example, where they differ."""
+
+    def found_in(some: Sequence[Sample]) -> list[Matrix]:
+        found = matrices(some, "alignment")
+        return [matrix for matrix in found if matrix.row_words and matrix.column_words][-1:]
+
+    found, num_having = of_variants(about, task, found_in, MOST_SQUARES)
     by_words: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, Matrix]] = {}
-    for variant in chosen:
-        matrix = found[variant]
+    for variant, (matrix,) in found.items():
         by_words.setdefault((matrix.row_words, matrix.column_words), {})[variant] = matrix
-    drawings = tuple(
-        _drawing(about, task, number, some) for number, some in enumerate(by_words.values())
-    )
-    return Exhibit(
-        title=f"Alignments on {task}",
-        sentences=(_ALIGNED + _how_many(len(chosen), len(found)),),
-        drawings=drawings,
-    )
+    if found:
+        yield Exhibit(
+            title=f"Alignments on {task}",
+            sentences=(f"{_ALIGNED} {how_many(len(found), num_having)}".rstrip(),),
+            drawings=tuple(
+                _drawing(about, task, number, some) for number, some in enumerate(by_words.values())
+            ),
+        )
 
 
 def _drawing(about: About, task: str, number: int, some: Mapping[str, Matrix]) -> Drawing:

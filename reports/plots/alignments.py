@@ -6,7 +6,6 @@ Squares of all variants have one size and one scale of shades. Bahdanau et al. 2
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -14,7 +13,15 @@ from matplotlib.figure import Figure
 
 from reports.document import Drawing
 from reports.escape import one_line
-from reports.plots.heatmaps import WEIGHT_SHADES, Panel, draw_scale, framed, picture
+from reports.plots.heatmaps import (
+    WEIGHT_SHADES,
+    Panel,
+    draw_scale,
+    drawing_of,
+    framed,
+    id_of,
+    picture,
+)
 from reports.plots.style import FONT, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label, to_svg
 
 CONTINUES = "…"  # before a piece that continues a word
@@ -67,15 +74,13 @@ def alignment_figure(panels: Sequence[Panel], *, name: str, title: str, caption:
                 va="bottom",
             )
         pictures.append(draw_scale(figure, WEIGHT_SHADES))
-        prefix = f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
         said = " ".join(map(_in_words, panels))
-        svg = to_svg(figure, name=prefix, title=title, description=said)
-    whole = svg[: svg.rindex("</svg>")] + "".join(pictures) + "</svg>\n"
-    return Drawing(name=name, title=title, caption=caption, svg=whole)
+        svg = to_svg(figure, name=id_of(name, "m"), title=title, description=said)
+    return drawing_of(svg, pictures, name, title, caption)
 
 
 def readable_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Words as an axis shows them: what continues one begins with an ellipsis."""
+    """Return words as an axis shows them; a piece that continues a word begins with an ellipsis."""
     has_pieces = any(word.startswith(" ") for word in words)
     shown = []
     for word in words:
@@ -92,12 +97,12 @@ def _words(panel: Panel) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _letters_wide(words: Sequence[str], size: float) -> float:
-    """The width of the longest word, in inches, about."""
+    """Return the approximate width of the longest word, in inches."""
     return max(map(len, words)) * _ADVANCE * size / 72 + _ROOM
 
 
 def _write(axes: Axes, columns: Sequence[str], rows: Sequence[str], size: float) -> None:
-    """Words of the source upright above, words of the target at the left."""
+    """Write the words of the source upright above, and those of the target at the left."""
     axes.set(xlim=(-0.5, len(columns) - 0.5))
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size, color=INK)
@@ -108,7 +113,7 @@ def _write(axes: Axes, columns: Sequence[str], rows: Sequence[str], size: float)
 
 
 def _in_words(panel: Panel) -> str:
-    """Which word each looks at, where most of its weight lies on one."""
+    """Return in words which words each target word looks at, if most of its weight is on one."""
     rows, columns = (readable_words(words) for words in _words(panel))
     values = panel.matrix.values
     tops = values.argmax(axis=1)

@@ -23,7 +23,7 @@ from PIL import Image
 
 from reports.document import Drawing
 from reports.plots.style import GREY, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label, to_svg
-from reports.results.matrices import Matrix
+from reports.results.samples import Matrix
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 0.66, 0.2, 0.3, 0.72  # inches
 _GAP_ACROSS, _GAP_DOWN, _WIDEST = 0.22, 0.26, 2.2
@@ -40,7 +40,7 @@ Place = tuple[float, float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One matrix of a figure, and what stands over it."""
+    """A matrix of a figure, and its title."""
 
     title: str
     matrix: Matrix
@@ -48,13 +48,13 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Shades:
-    """How values become shades.
+    """A mapping of values to shades.
 
     Attributes:
-        title: What they show, in a few words.
-        power: Of the value, between `low` and `high`, that the shade grows with.
-        ticks: Values that the scale names.
-        written: How it names them.
+        title: The quantity, in a few words.
+        power: The exponent of the value, scaled to `low` and `high`, that the shade grows with.
+        ticks: The values that the scale names.
+        written: Formats them.
     """
 
     title: str
@@ -67,12 +67,12 @@ class Shades:
 
     @property
     def norm(self) -> PowerNorm:
-        """From a value to 0..1."""
+        """Return the mapping of values to 0..1."""
         return PowerNorm(self.power, self.low, self.high)
 
     @property
     def map(self) -> LinearSegmentedColormap:
-        """From 0..1 to a colour."""
+        """Return the mapping of 0..1 to colours."""
         return LinearSegmentedColormap.from_list("shades", self.colours, N=_NUM_SHADES)
 
 
@@ -95,7 +95,7 @@ COSINE_SHADES = Shades(
 
 
 def bias_shades(panels: Sequence[Panel]) -> Shades:
-    """Of what is added to scores: from the smallest to the largest of the figure."""
+    """Return shades from the smallest to the largest value of a figure of biases."""
     low = min(float(panel.matrix.values.min()) for panel in panels)
     high = max(float(panel.matrix.values.max()) for panel in panels)
     high = high if high > low else low + 1.0
@@ -109,7 +109,7 @@ def bias_shades(panels: Sequence[Panel]) -> Shades:
 
 
 def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
-    """Layers ascending, an encoder's before a decoder's, and heads within them; the first few."""
+    """Return the first few layers, an encoder's before a decoder's, each with its first heads."""
     ordered = sorted(found, key=lambda m: (m.side == "decoder", m.layer, m.head))
     layers = list(dict.fromkeys(matrix.layer_name for matrix in ordered))[:_MOST_PANELS]
     rows = [[matrix for matrix in ordered if matrix.layer_name == layer] for layer in layers]
@@ -125,15 +125,15 @@ def grid_figure(
     caption: str,
     description: str,
 ) -> Drawing:
-    """The panels, row by row, and the scale of their shades.
+    """Draw the panels, row by row, and the scale of their shades.
 
     Args:
         rows: At least one panel; rows may differ in length.
-        shades: Of all panels.
-        name: Of its file, distinct within a report.
-        title: As it stands under the figure.
-        caption: What a reader must know besides.
-        description: The same in words, for those who cannot see it.
+        shades: The shades of all panels.
+        name: The name of the file, distinct within a report.
+        title: The title under the figure.
+        caption: Further text under the figure.
+        description: The figure in words, for readers who cannot see it.
     """
     num_across = max(map(len, rows))
     free = _WIDTH - _LEFT - _RIGHT - (num_across - 1) * _GAP_ACROSS
@@ -150,15 +150,23 @@ def grid_figure(
                 pictures.append(picture(panel.matrix.values, shades, place))
         _write(figure.axes, rows, side)
         pictures.append(draw_scale(figure, shades))
-        # The ids inside a drawing hold its name some hundred times.
-        prefix = f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-        svg = to_svg(figure, name=prefix, title=title, description=description)
-    whole = svg[: svg.rindex("</svg>")] + "".join(pictures) + "</svg>\n"
+        svg = to_svg(figure, name=id_of(name, "m"), title=title, description=description)
+    return drawing_of(svg, pictures, name, title, caption)
+
+
+def id_of(name: str, letter: str) -> str:
+    """Return a short id for the inside of a drawing, which holds it some hundred times."""
+    return f"{letter}{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def drawing_of(svg: str, parts: Sequence[str], name: str, title: str, caption: str) -> Drawing:
+    """Return a figure with parts drawn over it."""
+    whole = svg[: svg.rindex("</svg>")] + "".join(parts) + "</svg>\n"
     return Drawing(name=name, title=title, caption=caption, svg=whole)
 
 
 def framed(figure: Figure, place: Place) -> Axes:
-    """Axes without ticks, and a thin line around: one path, where spines would be four."""
+    """Add axes without ticks and a thin frame: one path, where spines would be four."""
     left, top, across, down = place
     width, height = figure.get_size_inches()
     bottom = height - top - down
@@ -172,7 +180,7 @@ def framed(figure: Figure, place: Place) -> Axes:
 
 
 def picture(values: NDArray[np.float64], shades: Shades, place: Place) -> str:
-    """The values as an SVG `image`, the first row on top."""
+    """Return the values as an SVG `image`, the first row on top."""
     levels = np.rint(np.clip(shades.norm(values), 0.0, 1.0) * (_NUM_SHADES - 1)).astype(np.uint8)
     image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
     colours = 255 * shades.map(np.arange(_NUM_SHADES))[:, :3]
@@ -181,7 +189,7 @@ def picture(values: NDArray[np.float64], shades: Shades, place: Place) -> str:
 
 
 def embedded(image: Image.Image, place: Place, name: str = "") -> str:
-    """A picture as an SVG `image`, not smoothed; with the name as its id, where it has one."""
+    """Return a picture as an SVG `image` without smoothing; `name`, if given, is its id."""
     buffer = io.BytesIO()
     image.save(buffer, format="png", optimize=True)
     left, top, width, height = (f"{72 * inches:.2f}" for inches in place)
@@ -194,9 +202,9 @@ def embedded(image: Image.Image, place: Place, name: str = "") -> str:
 
 
 def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: float) -> None:
-    """Titles; the tokens at the first panel of a row, and under that of the last row.
+    """Write titles, and the tokens beside the first panel of a row and below that of the last row.
 
-    Every letter is a part of the drawing: where there are many rows, the first one says it for all.
+    Every letter is a part of the drawing: of many rows, only the first has tokens beside it.
     """
     axes = iter(all_axes)
     is_grid = len(rows) > 1 and len({tuple(p.matrix.head for p in row) for row in rows}) == 1
@@ -227,7 +235,7 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
 
 
 def _label_places(axes: Axes, matrix: Matrix, side: float, axis: Literal["x", "y"]) -> None:
-    """Letters as wide as a column, if they are known and legible; else numbers, from 1."""
+    """Write letters as wide as a column, if they are known and legible; else numbers, from 1."""
     size = 72 * side / matrix.values.shape[1] / _ADVANCE
     if matrix.letters and size >= _SMALLEST_LETTER:
         x, y, rotation = (0.0, -0.035, 0) if axis == "x" else (-0.035, 1.0, 270)
@@ -254,7 +262,7 @@ def _label_places(axes: Axes, matrix: Matrix, side: float, axis: Literal["x", "y
 
 
 def _letter(character: str) -> str:
-    """A visible one: a new line is ¶, a space a dot, what the font lacks a box."""
+    """Return a visible character: ¶ for a new line, a dot for a space, a box if it has no glyph."""
     if character in "\n ":
         return "¶" if character == "\n" else "·"
     is_plain = character.isprintable() and not unicodedata.combining(character)
@@ -262,7 +270,7 @@ def _letter(character: str) -> str:
 
 
 def draw_scale(figure: Figure, shades: Shades, left: float = _LEFT, width: float = 2.4) -> str:
-    """A strip of all shades under the panels, and what they stand for."""
+    """Draw a strip of all shades under the panels, with the values that they stand for."""
     place = (left, figure.get_size_inches()[1] - 0.41, width, 0.11)
     axes = framed(figure, place)
     axes.set_xlim(0.0, 1.0)

@@ -1,12 +1,11 @@
-"""Draws what vision models see: attention laid over images, and grids of small pictures.
+"""Draws attention laid over images, grids of small pictures, and pictures beside their captions.
 
-A picture of a model is enlarged patch by patch, without smoothing: nothing is shown between two
+A map of patches is enlarged patch by patch, without smoothing: a figure shows nothing between two
 patches that a model did not compute.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from reports.document import Drawing
-from reports.plots.heatmaps import Place, Shades, draw_scale, embedded
+from reports.plots.heatmaps import Place, Shades, draw_scale, drawing_of, embedded, id_of
 from reports.plots.style import INK, drawing_style, label, to_svg
-from reports.results.pictures import Pictures
+from reports.results.samples import Pictures
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 1.42, 0.05, 0.3, 0.62  # inches
 _GAP, _BETWEEN, _LARGEST = 0.07, 0.28, 0.95
@@ -30,15 +29,18 @@ _APART, _WIDEST, _LINE = 0.3, 3.3, 0.14  # of mosaics, and of a line of text; in
 _MOST_COLOURS = 64
 _FINEST = 16  # columns of a small picture whose values are a pixel each
 _LINES_OF_SHADES, _LINES_OF_IMAGES = 185, 255  # their grey
+# Of captions: the side of a picture, gaps, a line, and the space for names, in inches; letters.
+_SIDE, _EDGE, _GAP_DOWN, _LINE_OF_TEXT = 1.0, 0.05, 0.18, 0.17
+_OF_NAMES, _NAME, _TEXT = 2.05, 31, 62
 Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LooksOf:
-    """Where one variant looks.
+    """The attention maps of one variant.
 
     Attributes:
-        title: Its name.
+        title: The name of the variant.
         maps: `[images, rows, columns]` by the way in which they were found; 1 is an average patch.
     """
 
@@ -48,13 +50,13 @@ class LooksOf:
 
 @dataclass(frozen=True, kw_only=True)
 class Mosaic:
-    """Small pictures side by side, and what stands over them.
+    """Small pictures side by side, with a title.
 
     Attributes:
-        pictures: Row by row.
-        num_across: In a row.
-        note: A second line over them, in numbers what they show; or empty.
-        is_framed: Whether lines between them are grey, where their edges are white.
+        pictures: The pictures, row by row.
+        num_across: The number of pictures in a row.
+        note: A second line of the title, or empty.
+        is_framed: True if lines between pictures are grey, for pictures with white edges.
     """
 
     title: str
@@ -67,19 +69,19 @@ class Mosaic:
 def looks_figure(
     images: Pictures, looks: Sequence[LooksOf], *, name: str, title: str, caption: str, said: str
 ) -> Drawing:
-    """The images on top, and below them a row a variant: where it looks, laid over each.
+    """Draw the images, and below them a row a variant with its maps laid over each.
 
     Args:
-        images: With values from 0 to 1; their words, if there are any, stand over them.
-        looks: At least one, with a map of each image.
-        name: Of its file, distinct within a report.
-        title: As it stands under the figure.
-        caption: What a reader must know besides.
-        said: The same in words, for those who cannot see it.
+        images: Images with values from 0 to 1; their words, if there are any, are over them.
+        looks: At least one variant, with a map of each image.
+        name: The name of the file, distinct within a report.
+        title: The title under the figure.
+        caption: Further text under the figure.
+        said: The figure in words, for readers who cannot see it.
     """
     ways = list(dict.fromkeys(way for each in looks for way in each.maps))
     layout = _Layout(images=images, num_blocks=len(ways), num_rows=len(looks) + 1)
-    prefix = _prefix(name)
+    prefix = id_of(name, "i")
     parts = [_defined(images, prefix)]
     with drawing_style():
         figure = Figure(figsize=(_WIDTH, layout.height))
@@ -90,25 +92,25 @@ def looks_figure(
                 parts.append(_again(f"{prefix}-plain-{place}", here))
                 if images.words:
                     word = label(images.words[place], round(17 * layout.side))
-                    write_at(figure, here[0], here[1] - 0.03, word, vertical="bottom", size=6.5)
+                    _write_at(figure, here[0], here[1] - 0.03, word, vertical="bottom", size=6.5)
                 for down, each in enumerate(looks, 1):
                     if way in each.maps:
                         here = layout.place(along, down, place)
                         parts.append(_again(f"{prefix}-grey-{place}", here))
                         parts.append(embedded(_laid_over(each.maps[way][place], shades), here))
             left = layout.place(along, 0, 0)[0]
-            write_at(figure, left, _TOP - 0.07, way, vertical="bottom")
+            _write_at(figure, left, _TOP - 0.07, way, vertical="bottom")
             parts.append(draw_scale(figure, shades, left=left, width=1.1))
         for down, text in enumerate(("the image", *(each.title for each in looks))):
             top, tall = layout.place(0, down, 0)[1::2]
-            write_at(figure, 0.02, top + tall / 2, label(text, 20), vertical="center")
+            _write_at(figure, 0.02, top + tall / 2, label(text, 20), vertical="center")
         svg = to_svg(figure, name=prefix, title=title, description=said)
     return drawing_of(svg, parts, name, title, caption)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """Where the images stand: a block a way of looking, in it a column an image."""
+    """The places of the images: a block for each way of looking, in it a column for each image."""
 
     images: Pictures
     num_blocks: int
@@ -116,27 +118,27 @@ class _Layout:
 
     @property
     def side(self) -> float:
-        """The width of an image."""
+        """Return the width of an image."""
         free = _WIDTH - _LEFT - _RIGHT - _BETWEEN * (self.num_blocks - 1)
         return min(_LARGEST, free / (self.num_blocks * len(self.images.values)) - _GAP)
 
     @property
     def tall(self) -> float:
-        """The height of an image."""
+        """Return the height of an image."""
         return self.side * self.images.grid[0] / self.images.grid[1]
 
     @property
     def top(self) -> float:
-        """What stands over the images, with a line for their words."""
+        """Return the space over the images, with a line for their words."""
         return _TOP + (_LINE if self.images.words else 0.0)
 
     @property
     def height(self) -> float:
-        """Of the whole figure."""
+        """Return the height of the figure."""
         return self.top + self.num_rows * (self.tall + _GAP) + _BOTTOM
 
     def place(self, block: int, row: int, column: int) -> Place:
-        """Of one image."""
+        """Return the place of one image."""
         start = _LEFT + block * (len(self.images.values) * (self.side + _GAP) + _BETWEEN)
         left, top = start + column * (self.side + _GAP), self.top + row * (self.tall + _GAP)
         return left, top, self.side, self.tall
@@ -151,17 +153,17 @@ def mosaics_figure(
     caption: str,
     said: str,
 ) -> Drawing:
-    """Mosaics, two or three in a row, and the scale of their shades; without it, images.
+    """Draw mosaics, two or three in a row, and the scale of their shades, if they have any.
 
     Args:
         mosaics: At least one.
-        shades: Of all of them; None where values from -1 to 1 are from black to white.
-        name: As of `looks_figure`, like the others.
-        title: Likewise.
-        caption: Likewise.
-        said: Likewise.
+        shades: The shades of all mosaics; None if values from -1 to 1 are from black to white.
+        name: The name of the file, distinct within a report.
+        title: The title under the figure.
+        caption: Further text under the figure.
+        said: The figure in words, for readers who cannot see it.
     """
-    left, prefix, parts = 0.1, _prefix(name), []
+    left, prefix, parts = 0.1, id_of(name, "i"), []
     across = 3 if len(mosaics) == 3 else min(2, len(mosaics))
     wide = min(_WIDEST, (_WIDTH - 2 * left - (across - 1) * _APART) / across)
     drawn = [_mosaic(each, shades) for each in mosaics]
@@ -176,10 +178,48 @@ def mosaics_figure(
             here = left + along * (wide + _APART), above + down * each_down
             own = wide * image.height / image.width
             parts.append(embedded(image, (*here, wide, own)))
-            write_at(figure, here[0], here[1] - 0.06, text, vertical="bottom")
+            _write_at(figure, here[0], here[1] - 0.06, text, vertical="bottom")
         if shades:
             parts.append(draw_scale(figure, shades, left=left))
         svg = to_svg(figure, name=prefix, title=title, description=said)
+    return drawing_of(svg, parts, name, title, caption)
+
+
+def captions_figure(
+    images: Pictures,
+    texts: Sequence[Mapping[str, str]],
+    *,
+    name: str,
+    title: str,
+    caption: str,
+) -> Drawing:
+    """Draw a picture a row, and to its right a line for each of its texts, with its writer.
+
+    Args:
+        images: Images with values from 0 to 1.
+        texts: The texts of each image, by writer.
+        name: The name of the file, distinct within a report.
+        title: The title under the figure.
+        caption: Further text under the figure.
+    """
+    rows = [max(_SIDE, _LINE_OF_TEXT * len(some)) + _GAP_DOWN for some in texts]
+    parts: list[str] = []
+    with drawing_style():
+        figure = Figure(figsize=(_WIDTH, sum(rows)))
+        top = _GAP_DOWN / 2
+        for levels, some, tall in zip(images.values, texts, rows, strict=True):
+            parts.append(embedded(_image_of(255 * levels), (_EDGE, top, _SIDE, _SIDE)))
+            for number, (writer, text) in enumerate(some.items()):
+                here = top + (number + 0.5) * _LINE_OF_TEXT
+                left = _EDGE + _SIDE + _GAP_DOWN
+                _write_at(figure, left, here, _cut(writer, _NAME), vertical="center")
+                _write_at(figure, left + _OF_NAMES, here, _cut(text, _TEXT), vertical="center")
+            top += tall
+        said = " ".join(
+            f"Picture {number}: {'; '.join(f'{writer}: {text}' for writer, text in some.items())}."
+            for number, some in enumerate(texts, start=1)
+        )
+        svg = to_svg(figure, name=name, title=title, description=said)
     return drawing_of(svg, parts, name, title, caption)
 
 
@@ -187,37 +227,26 @@ def _over(mosaic: Mosaic, width: int) -> str:
     return "\n".join(label(part, width) for part in (mosaic.title, mosaic.note) if part)
 
 
-def _prefix(name: str) -> str:
-    """Of the ids inside a drawing, which hold it often."""
-    return f"i{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-
-
-def drawing_of(svg: str, parts: Sequence[str], name: str, title: str, caption: str) -> Drawing:
-    """A figure with parts drawn over it."""
-    whole = svg[: svg.rindex("</svg>")] + "".join(parts) + "</svg>\n"
-    return Drawing(name=name, title=title, caption=caption, svg=whole)
-
-
-def write_at(
+def _write_at(
     figure: Figure, left: float, top: float, text: str, *, vertical: str, size: float = 8
 ) -> None:
-    """Text at a place in inches from the upper left corner."""
+    """Write text at a place in inches from the upper left corner."""
     width, height = figure.get_size_inches()
     figure.text(left / width, 1 - top / height, text, fontsize=size, color=INK, va=vertical)
 
 
-def image_of(levels: Values) -> Image.Image:
-    """Of `[rows, columns, channels]` from 0 to 255: one channel is grey, three are colours."""
+def _image_of(levels: Values) -> Image.Image:
+    """Return `[rows, columns, channels]` from 0 to 255 as an image, grey or in colours."""
     bytes_ = np.rint(levels).astype(np.uint8)
     return Image.fromarray(bytes_[..., 0] if bytes_.shape[-1] == 1 else bytes_)
 
 
 def _defined(images: Pictures, prefix: str) -> str:
-    """The images as they are and in grey, a point wide and high, to be drawn as often as needed."""
+    """Define the images as they are and in grey, a point wide and high, for use by `_again`."""
     greys = images.values.mean(axis=-1, keepdims=True) * (_BRIGHTEST - _GREYEST) + _GREYEST
     unit = (0.0, 0.0, 1 / 72, 1 / 72)
     found = (
-        embedded(image_of(levels), unit, f"{prefix}-{kind}-{place}")
+        embedded(_image_of(levels), unit, f"{prefix}-{kind}-{place}")
         for kind, all_levels in {"plain": 255 * images.values, "grey": greys}.items()
         for place, levels in enumerate(all_levels)
     )
@@ -231,7 +260,7 @@ def _again(name: str, place: Place) -> str:
 
 
 def _laid_over(values: Values, shades: Shades) -> Image.Image:
-    """One hue, the more opaque the larger the value."""
+    """Return an image of one hue that is the more opaque the larger the value."""
     levels = np.rint(np.clip(shades.norm(values), 0.0, 1.0) * (_NUM_OPACITIES - 1))
     image = Image.frombytes("P", values.shape[::-1], levels.astype(np.uint8).tobytes())
     image.putpalette(bytes(_HUE) * _NUM_OPACITIES)
@@ -241,7 +270,7 @@ def _laid_over(values: Values, shades: Shades) -> Image.Image:
 
 
 def _shades(maps: Sequence[Values]) -> Shades:
-    """From the average to the largest value; over the middle grey of an image."""
+    """Return shades from the average to the largest value, over the middle grey of an image."""
     high = max(float(each.max()) for each in maps)
     high = high if high > 1 else 2.0
     grey = (_GREYEST + _BRIGHTEST) / 2
@@ -258,7 +287,7 @@ def _shades(maps: Sequence[Values]) -> Shades:
 
 
 def _mosaic(mosaic: Mosaic, shades: Shades | None) -> Image.Image:
-    """All pictures with thin lines between them."""
+    """Return all pictures as one, with thin lines between them."""
     rows, columns = mosaic.pictures.grid
     by, across = max(1, _FINEST // columns), mosaic.num_across
     line = max(1, by // 2)
@@ -275,6 +304,11 @@ def _mosaic(mosaic: Mosaic, shades: Shades | None) -> Image.Image:
 
 def _shaded(values: Values, shades: Shades | None) -> Image.Image:
     if shades is None:
-        return image_of(127.5 * (values + 1))
+        return _image_of(127.5 * (values + 1))
     colours = shades.map(np.clip(shades.norm(values[..., 0]), 0.0, 1.0))[..., :3]
-    return image_of(255 * colours)
+    return _image_of(255 * colours)
+
+
+def _cut(text: str, most: int) -> str:
+    """Cut a text to one line; the description of the figure has all of it."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

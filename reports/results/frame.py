@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from reports.escape import without_passwords
 from reports.results.axis_values import arrow_array, columns_of
-from suite.schema import LATE_IN_SPECIMENS, About, Better, Status, in_present_words
+from suite.schema import LATE_IN_SAMPLES, About, Better, Status, in_present_words
 from suite.schema.training import without_idle
 
 RESULT_COLUMNS = (
@@ -85,7 +85,7 @@ _LATE_IN_ABOUT = (
     "named_axes",
     "num_test_examples",
 )
-_LATE = {k: [] if v == () else v for k, v in LATE_IN_SPECIMENS.items()}  # as JSON has them
+_LATE = {k: [] if v == () else v for k, v in LATE_IN_SAMPLES.items()}  # as JSON has them
 
 
 class FrameError(ValueError):
@@ -194,7 +194,7 @@ def about_to_json(about: About) -> str:
 
 
 def _to_json(about: About, clean: Callable[[str], str]) -> str:
-    content = _cleaned(_ABOUT.dump_python(about, mode="json"), clean)
+    content = _cleaned(_ABOUT.dump_python(about, mode="json", by_alias=True), clean)
     # A file from before there were any stays as it is.
     for name in _LATE_IN_ABOUT:
         if not getattr(about, name):

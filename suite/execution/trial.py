@@ -44,7 +44,7 @@ from suite.schema import (
     Provenance,
     Resources,
     Result,
-    Specimen,
+    Sample,
     Status,
     Trial,
 )
@@ -68,7 +68,7 @@ class _Collected:
 
     measurements: list[Measurement] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
-    specimens: list[Specimen] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     state_sha256: str = ""
     conditions: dict[str, str] = field(default_factory=dict)
     num_reported: int = 0
@@ -86,8 +86,8 @@ class _Collected:
                 self.points.append(said)
             case Measurement():
                 self.measurements.append(said)
-            case Specimen():
-                self.specimens.append(said)
+            case Sample():
+                self.samples.append(said)
             case TrainedState(sha256=sha256):
                 self.state_sha256 = sha256
             case Condition(name=name, text=text):
@@ -164,7 +164,7 @@ def run_measuring(
         seconds=time.perf_counter() - start,
         measurements=tuple(collected.measurements) if is_ok else (),
         points=tuple(collected.points),
-        specimens=tuple(collected.specimens) if is_ok else (),
+        samples=tuple(collected.samples) if is_ok else (),
         state_sha256=collected.state_sha256 if is_ok else "",
         **use(),
     )

@@ -40,8 +40,8 @@ class Floor(ABC):
     name: ClassVar[str]
     label: ClassVar[str]
     version: ClassVar[int] = 1
-    task: ClassVar[type[Task]] = Task
-    metric: ClassVar[type[Metric]] = Metric
+    task: ClassVar[type] = Task
+    metric: ClassVar[type] = Metric
     asks_for: ClassVar[tuple[str, ...]] = ()
     input_kinds: ClassVar[tuple[str, ...]] = ()
     context: ClassVar[str] = ""

@@ -28,7 +28,7 @@ from suite.schema import (
     Parallel,
     Point,
     Precision,
-    Specimen,
+    Sample,
     Training,
     Trial,
 )
@@ -46,7 +46,7 @@ from suite.training.weights import restore, take_over
 ORIGIN = frozenset({"start", "teacher"})
 TRAINING = ORIGIN | {"batch", "training", "search", "num_training_examples"}
 
-Said = Point | Measurement | Specimen | TrialRemark | TrainedState | Condition
+Said = Point | Measurement | Sample | TrialRemark | TrainedState | Condition
 Grain = Literal["seed", "variant", "comparison", "task"]
 
 
@@ -123,7 +123,7 @@ class Probe(ABC):
 
     @abstractmethod
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Run the trial; points as they come, measurements as they are known, specimens last.
+        """Run the trial; points as they come, measurements as they are known, samples last.
 
         Raises:
             Diverged: where the training loss is not finite.

@@ -22,7 +22,7 @@ from suite.probes.probe import (
     teacher_model,
     trained_model,
 )
-from suite.probes.specimens.samples import specimens_of
+from suite.probes.samples.collect import samples_of
 from suite.schema import Measurement, MetricSpec, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import SequenceMetric
@@ -50,7 +50,7 @@ class Quality(SpreadProbe):
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Train and score.
 
-        Specimens come last, when nothing is left that they could disturb.
+        Samples come last, when nothing is left that they could disturb.
         """
         return self.measure_resuming(trial, device, None)
 
@@ -75,12 +75,12 @@ class Quality(SpreadProbe):
             num_rows = max(1, trial.batch * trial.length // length)
             value = evaluate(model, longer, "test", num_rows, device)
             yield _scored(task, value, f"length={length}")
-        yield from specimens_of(model, task, trial.seed)
+        yield from samples_of(model, task, trial.seed)
 
     def measure_on_workers(
         self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Said]:
-        """The same, from the same weights, on the same batches; without specimens.
+        """The same, from the same weights, on the same batches; without samples.
 
         No worker need hold the whole model.
         """

@@ -42,7 +42,7 @@ from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
 from models.registry import mixer_pattern
 from models.reversible import activations_kept
 from suite.probes.probe import Said, TrainedModelProbe, initial_model, measurement, trained_model
-from suite.probes.specimens.samples import mixers_of
+from suite.probes.samples.building import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task

@@ -43,8 +43,8 @@ from models.decoding import Decoded
 from models.interface import Outputs
 from suite.errors import Diverged
 from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
-from suite.probes.specimens.samples import specimens_of
-from suite.probes.specimens.translations import translations
+from suite.probes.samples.collect import samples_of
+from suite.probes.samples.translations import translations
 from suite.schema import (
     NUM_SENTENCES,
     WRITTEN_SCORES,
@@ -166,7 +166,7 @@ class WrittenScores(TrainedModelProbe):
         yield from scores(metric, sentences, bits, task.parts())
         for each in _of_writing(type(task)):
             yield with_interval(each, sentences)
-        yield from specimens_of(model, task, trial.seed, (partial(translations, search=search),))
+        yield from samples_of(model, task, trial.seed, (partial(translations, search=search),))
 
 
 def _of_writing(task: type[Task]) -> list[SequenceMetric]:

@@ -24,7 +24,7 @@ from suite.schema import (
     MetricSpec,
     Plan,
     Result,
-    Specimen,
+    Sample,
     Status,
 )
 
@@ -37,10 +37,10 @@ RESULTS_FILE = "results.parquet"
 CURVES_FILE = "curves.parquet"
 
 Row = dict[str, object]
-_ByVariant = dict[str, tuple[Specimen, ...]]
+_ByVariant = dict[str, tuple[Sample, ...]]
 Results = Mapping[str, Sequence[Result]]  # by trial_id, one per environment
 
-MAX_VARIANTS_SHOWN = 24  # of a task, with specimens: a report holds no more than a few
+MAX_VARIANTS_SHOWN = 24  # of a task, with samples: a report holds no more than a few
 
 # Verdict and sentence, by all that they depend on: those of earlier editions seldom change.
 _JUDGED: dict[tuple[object, ...], tuple[str, str]] = {}
@@ -112,14 +112,14 @@ def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
 
 
 def about_with_provenance(plan: Plan, results: Results) -> About:
-    """What the report must say, with every environment that results came from, and specimens."""
+    """What the report must say, with every environment that results came from, and samples."""
     found = {
         result.provenance.environment_id: result.provenance
         for of_trial in results.values()
         for result in of_trial
     }
     return replace(
-        plan.about, provenances=dict(sorted(found.items())), specimens=_specimens(plan, results)
+        plan.about, provenances=dict(sorted(found.items())), samples=_samples(plan, results)
     )
 
 
@@ -141,22 +141,22 @@ def _judged(about: About, found: pd.DataFrame) -> About:
     return replace(about, editions=editions)
 
 
-def _specimens(plan: Plan, results: Results) -> dict[str, _ByVariant]:
-    """Task -> variant -> specimens of its first seed; the baseline is always among them."""
+def _samples(plan: Plan, results: Results) -> dict[str, _ByVariant]:
+    """Task -> variant -> samples of its first seed; the baseline is always among them."""
     found: dict[str, _ByVariant] = {}
     for cell in plan.cells:
-        specimens = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
-        if specimens:
+        samples = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
+        if samples:
             of_task = found.setdefault(cell.task, {})
-            of_task[cell.variant] = (*of_task.get(cell.variant, ()), *specimens)
+            of_task[cell.variant] = (*of_task.get(cell.variant, ()), *samples)
     return {
         task: _images_once(_shown(of_task, plan.about.baseline)) for task, of_task in found.items()
     }
 
 
-def _of_cell(results: Sequence[Result]) -> tuple[Specimen, ...]:
+def _of_cell(results: Sequence[Result]) -> tuple[Sample, ...]:
     """Of several environments, always those of the same one."""
-    showing = {r.provenance.environment_id: r.specimens for r in results if r.specimens}
+    showing = {r.provenance.environment_id: r.samples for r in results if r.samples}
     return showing[min(showing)] if showing else ()
 
 
@@ -169,7 +169,7 @@ def _shown(of_task: _ByVariant, baseline: str) -> _ByVariant:
 
 def _images_once(of_task: _ByVariant) -> _ByVariant:
     """Images that variants share stand at the first of them alone: they are most of the bytes."""
-    known: set[Specimen] = set()
+    known: set[Sample] = set()
     found: _ByVariant = {}
     for variant, some in of_task.items():
         found[variant] = tuple(each for each in some if each not in known)

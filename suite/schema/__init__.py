@@ -1,6 +1,6 @@
 """What the machine writes: trials, measurements, results, plans; columns and units.
 
-Frozen values and the standard library only, so that reports and workers can both read them.
+Frozen values, so that reports and workers can both read them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field
 
 from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
@@ -28,9 +30,9 @@ from suite.schema.metrics import metric_sentence as metric_sentence
 from suite.schema.metrics import metric_spec as metric_spec
 from suite.schema.metrics import metric_title as metric_title
 from suite.schema.old_labels import axes_in
-from suite.schema.specimen import LATE_IN_SPECIMENS as LATE_IN_SPECIMENS
-from suite.schema.specimen import Specimen as Specimen
-from suite.schema.specimen import SpecimenKind as SpecimenKind
+from suite.schema.sample import LATE_IN_SAMPLES as LATE_IN_SAMPLES
+from suite.schema.sample import Sample as Sample
+from suite.schema.sample import SampleKind as SampleKind
 from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
@@ -44,6 +46,11 @@ from suite.schema.trial import TIMING_PROBES as TIMING_PROBES
 from suite.schema.trial import TRAINED as TRAINED
 from suite.schema.trial import USUAL_PENALTY as USUAL_PENALTY
 from suite.schema.trial import Trial as Trial
+
+# Frames, and journals of older versions, hold samples under another name.
+_SAMPLES = Field(
+    validation_alias=AliasChoices("samples", "specimens"), serialization_alias="specimens"
+)
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
@@ -168,7 +175,7 @@ class Result:
     points: tuple[Point, ...] = ()
     reason: str = ""
     traceback: str = ""
-    specimens: tuple[Specimen, ...] = ()
+    samples: Annotated[tuple[Sample, ...], _SAMPLES] = ()
     state_sha256: str = ""
     output: str = ""
     gpu_bytes: int | None = None
@@ -192,7 +199,9 @@ class Result:
 
     @property
     def _content(self) -> dict[str, Any]:
-        return asdict(self) | {"specimens": tuple(each.hashed for each in self.specimens)}
+        content = asdict(self)
+        del content["samples"]  # hashes were first made under another name, which never changes
+        return content | {"specimens": tuple(each.hashed for each in self.samples)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +324,7 @@ class About:
         metrics: What each probe measures on each task: task -> probe -> metrics.
         subjects: Variant -> the mixer under test and its cost by theory.
         registration: Of the claim; None where there is no claim, or nothing is known of it.
-        specimens: Task -> variant -> what its model does, trained with the first seed.
+        samples: Task -> variant -> what its model does, trained with the first seed.
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
         part_titles: Task -> how a page names the coordinates of its parts, see `Task.part_titles`.
@@ -350,7 +359,9 @@ class About:
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     subjects: Mapping[str, MixerFacts] = field(default_factory=dict)
     registration: Registration | None = None
-    specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
+    samples: Annotated[Mapping[str, Mapping[str, tuple[Sample, ...]]], _SAMPLES] = field(
+        default_factory=dict
+    )
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     part_titles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from suite.reporting.stored_editions import at_edition, made_from
 from suite.schema import Edition, Plan, Result
 from suite.spec import SpecError
 from suite.sweep.finish import conclude, counted
-from suite.sweep.folder_lock import FolderUnavailable, held, is_held
+from suite.sweep.folder_lock import FolderUnavailable, is_held, lock_folder
 from suite.sweep.mlflow_sync import MlflowSync, trials_with_cells
 from suite.text import command, number_of
 from suite.tracking.artifacts import digest_of, files_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reports.results.frame import Sweep, curves_frame, results_frame
-from suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Specimen
+from suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Sample
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 
@@ -73,7 +73,7 @@ def sweep(ablation: str = "heads") -> Sweep:
         registration=Registration(sha256=NAMES[0], num_pairs_before=2, changes=(NAMES[4], _URI)),
         data_sets={NAMES[4]: DataSet(title="<b>", licence="|", origin=_URI, sha256="<i>")},
         provenances={place.environment_id: place},
-        specimens={task: {NAMES[0]: _specimens()}},
+        samples={task: {NAMES[0]: _samples()}},
     )
     rows = [
         synthetic.row(
@@ -152,8 +152,8 @@ def with_reasons(swept: Sweep) -> Sweep:
     return replace(swept, results=failed)
 
 
-def _specimens() -> tuple[Specimen, ...]:
-    matrix = Specimen(
+def _samples() -> tuple[Sample, ...]:
+    matrix = Sample(
         kind="attention",
         title=NAMES[0],
         text=NAMES[4],
@@ -161,7 +161,7 @@ def _specimens() -> tuple[Specimen, ...]:
         num_columns=2,
         levels="AECA/w==",
     )
-    return matrix, Specimen(kind="text", title=NAMES[5], text=f"{NAMES[0]}\n{NAMES[8]} {_URI}")
+    return matrix, Sample(kind="text", title=NAMES[5], text=f"{NAMES[0]}\n{NAMES[8]} {_URI}")
 
 
 _MIXERS = {

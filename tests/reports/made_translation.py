@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reports.results.frame import Sweep, curves_frame, results_frame
-from suite.schema import About, MetricSpec, Specimen
+from suite.schema import About, MetricSpec, Sample
 from tests.reports import conftest as synthetic
 
 TASK = "bible_en_de"
@@ -80,19 +80,19 @@ def about(**changes: Any) -> About:
         "data_sets": {},
         "model": {"architecture": "translator", "mixer": "attention"},
         "part_titles": {TASK: TITLES},
-        "specimens": {TASK: {v: (*texts(v), alignment(i)) for i, v in enumerate(VARIANTS)}},
+        "samples": {TASK: {v: (*texts(v), alignment(i)) for i, v in enumerate(VARIANTS)}},
     }
     return synthetic.about(**(fields | changes))
 
 
-def alignment(seed: int, rows: Any = TARGET, columns: Any = SOURCE) -> Specimen:
+def alignment(seed: int, rows: Any = TARGET, columns: Any = SOURCE) -> Sample:
     """Along the diagonal, the more blurred the higher the seed."""
     centre = np.arange(len(rows))[:, None] * (len(columns) - 1) / (len(rows) - 1)
     weights = np.exp(-(np.abs(centre - np.arange(len(columns))) ** 2) / (0.2 + seed))
     weights /= weights.sum(axis=1, keepdims=True)
     top = float(weights.max())
     levels = np.round(weights / top * 255).astype(np.uint8).tobytes()
-    return Specimen(
+    return Sample(
         kind="alignment",
         title="alignment",
         num_rows=len(rows),
@@ -104,12 +104,12 @@ def alignment(seed: int, rows: Any = TARGET, columns: Any = SOURCE) -> Specimen:
     )
 
 
-def texts(variant: str) -> list[Specimen]:
+def texts(variant: str) -> list[Sample]:
     """Ten, ever longer."""
     source = "In the beginning God created the heavens and the earth"
     reference = "Im Anfang schuf Gott die Himmel und die Erde"
     return [
-        Specimen(
+        Sample(
             kind="translation",
             title=f"{percent} %",
             text=", ".join(["Und Gott sprach zu dem Volke"] * (1 + percent // 20)),

@@ -11,7 +11,7 @@ from suite.journal.journal import Journal
 from suite.planning.loader import LoadedAblation
 from suite.planning.plan import plan
 from suite.reporting.frames import by_trial, sweep_files, with_history
-from suite.schema import FLOORS, Measurement, Plan, Point, Result, Specimen, Status, Trial
+from suite.schema import FLOORS, Measurement, Plan, Point, Result, Sample, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
 from suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
@@ -88,7 +88,7 @@ class FinishedSweep:
             seconds=12.5,
             measurements=(measured,),
             points=tuple(points),
-            specimens=_specimens() if trial.seed == 0 else (),
+            samples=_samples() if trial.seed == 0 else (),
         )
 
     def recorded(self, writer: RunWriter, journal: Journal) -> Plan:
@@ -117,9 +117,9 @@ def _of_models(planned: Plan) -> Plan:
     )
 
 
-def _specimens() -> tuple[Specimen, ...]:
+def _samples() -> tuple[Sample, ...]:
     levels = base64.b64encode(bytes([255, 0, 128, 128])).decode()
-    weights = Specimen(
+    weights = Sample(
         kind="attention",
         title="layer 1, head 1",
         text="to",
@@ -127,4 +127,4 @@ def _specimens() -> tuple[Specimen, ...]:
         num_columns=2,
         levels=levels,
     )
-    return weights, Specimen(kind="text", title="continuation", text="To be, or not to be")
+    return weights, Sample(kind="text", title="continuation", text="To be, or not to be")

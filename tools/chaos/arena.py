@@ -335,7 +335,7 @@ def make_empty_store(path: Path) -> None:
 
 def _make_store(path: Path) -> None:
     from suite.tracking.location import Store
-    from suite.tracking.run_writer import RunWriter
+    from suite.tracking.write import RunWriter
 
     RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))
 

@@ -58,7 +58,7 @@ STEPS: dict[str, str] = {
     "checkpoint: sync the folder": "suite.training.tensor_io:fsync_folder",
     "checkpoint: remove an old one": "suite.training.tensor_io:remove_folder",
     "the test split is scored": "suite.probes.quality:evaluate_in_parts",
-    "specimens are taken": "suite.probes.quality:specimens_of",
+    "samples are taken": "suite.probes.quality:samples_of",
     "journal: commit": "suite.journal.journal:Journal.commit",
     "the writer is told": "suite.sweep.mlflow_sync:MlflowSync.send",
     "the trial is begun in the store": "suite.tracking.write:RunWriter.start_trial",

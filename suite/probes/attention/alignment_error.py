@@ -34,8 +34,8 @@ from models.interface import CONTEXT
 from suite.floors.floor import asked_sequences, texts, training_batches
 from suite.probes.attention.word_aligner import Links, WordAligner
 from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
-from suite.probes.specimens.samples import specimens_of
-from suite.probes.specimens.translations import alignments
+from suite.probes.samples.collect import samples_of
+from suite.probes.samples.translations import alignments
 from suite.schema import Parallel, Trial, metric_spec
 from suite.tasks.registry import build_task
 from suite.tasks.sequence_metrics import SequenceMetric
@@ -84,7 +84,7 @@ class AlignmentError(TrainedModelProbe):
             found = compared(model, task, trial.batch, device)
         for spec, value in zip(self.specs, found, strict=True):
             yield measurement(spec, value)
-        yield from specimens_of(model, task, trial.seed, (alignments,))
+        yield from samples_of(model, task, trial.seed, (alignments,))
 
 
 def compared(

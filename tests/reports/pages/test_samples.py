@@ -14,8 +14,8 @@ from PIL import Image
 
 from reports.document import Exhibit, Section
 from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.pages.samples import specimens_section
-from suite.schema import About, Specimen
+from reports.pages.samples import sample_sections
+from suite.schema import About, Sample
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 
@@ -25,11 +25,11 @@ TASK = "shakespeare_characters"
 _MOST_BYTES = 60_000
 
 
-def matrix(title: str, values: np.ndarray, kind: str = "attention", text: str = TEXT) -> Specimen:
+def matrix(title: str, values: np.ndarray, kind: str = "attention", text: str = TEXT) -> Sample:
     low = 0.0 if kind == "attention" else float(values.min())
     high = float(values.max())
     levels = np.round((values - low) / (high - low) * 255).astype(np.uint8).tobytes()
-    return Specimen(
+    return Sample(
         kind=kind,
         title=title,
         text=text,
@@ -41,7 +41,7 @@ def matrix(title: str, values: np.ndarray, kind: str = "attention", text: str = 
     )
 
 
-def maps(seed: int, layers: int = 2, heads: int = 4) -> list[Specimen]:
+def maps(seed: int, layers: int = 2, heads: int = 4) -> list[Sample]:
     """The first head looks at the token before, the others anywhere."""
     rng = np.random.default_rng(seed)
     found = []
@@ -55,14 +55,14 @@ def maps(seed: int, layers: int = 2, heads: int = 4) -> list[Specimen]:
     return found
 
 
-def cosines(scale: float) -> Specimen:
+def cosines(scale: float) -> Sample:
     places = np.arange(64)
     return matrix(
         "cosine similarity", np.cos(scale * (places[:, None] - places)), "positions", text=""
     )
 
 
-def biases(slope: float, heads: int = 2) -> list[Specimen]:
+def biases(slope: float, heads: int = 2) -> list[Sample]:
     distance = np.abs(np.arange(SIZE)[:, None] - np.arange(SIZE))
     return [
         matrix(f"layer 1, head {head}", -slope * head * distance, "positions", text="")
@@ -70,17 +70,17 @@ def biases(slope: float, heads: int = 2) -> list[Specimen]:
     ]
 
 
-def texts(written: str, prompt: str = "ROMEO\nWhat") -> list[Specimen]:
+def texts(written: str, prompt: str = "ROMEO\nWhat") -> list[Sample]:
     return [
-        Specimen(kind="text", title="prompt", text=prompt),
-        Specimen(kind="text", title="continuation", text=written),
+        Sample(kind="text", title="prompt", text=prompt),
+        Sample(kind="text", title="continuation", text=written),
     ]
 
 
-def about(of_variants: dict[str, list[Specimen]], **changes: Any) -> About:
-    """Its variants left these specimens."""
+def about(of_variants: dict[str, list[Sample]], **changes: Any) -> About:
+    """Its variants left these samples."""
     found = {variant: tuple(some) for variant, some in of_variants.items()}
-    return synthetic.about(specimens={TASK: found}, **changes)
+    return synthetic.about(samples={TASK: found}, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +95,19 @@ def full() -> About:
     )
 
 
+def only_section(said: About) -> Section:
+    """Return its one section."""
+    (found,) = sample_sections(said)
+    return found
+
+
 _MADE: dict[int, tuple[About, Section]] = {}  # held, so that no other gets its id
 
 
 def section(said: About) -> Section:
     """Made once for each `About`, since figures take their time."""
     if id(said) not in _MADE:
-        _MADE[id(said)] = said, known(specimens_section(said))
+        _MADE[id(said)] = said, only_section(said)
     return _MADE[id(said)][1]
 
 
@@ -110,10 +116,9 @@ def exhibit(said: About, title: str) -> Exhibit:
     return found
 
 
-def test_without_specimens_there_is_no_section() -> None:
-    assert specimens_section(synthetic.about()) is None
-    assert specimens_section(about({})) is None
-    assert specimens_section(about({"heads=8": []})) is None
+def test_without_samples_there_is_no_section() -> None:
+    for said in (synthetic.about(), about({}), about({"heads=8": []})):
+        assert list(sample_sections(said)) == []
 
 
 def test_every_kind_has_its_exhibit_and_its_task_is_named(full: About) -> None:
@@ -173,7 +178,7 @@ def test_pixels_are_the_matrix() -> None:
 
 
 def test_figures_are_small_and_the_same_each_time(full: About) -> None:
-    again = known(specimens_section(full))
+    again = only_section(full)
     largest = about({"heads=8": maps(3, layers=4, heads=4)})
     for drawing, same in zip(section(full).drawings, again.drawings, strict=True):
         assert drawing == same
@@ -239,11 +244,10 @@ def test_hostile_names_and_texts_are_harmless() -> None:
 
 
 def test_what_cannot_be_drawn_is_left_out() -> None:
-    wrong = Specimen(kind="attention", title="layer 1, head 1", num_rows=9, num_columns=9)
+    wrong = Sample(kind="attention", title="layer 1, head 1", num_rows=9, num_columns=9)
     untitled = matrix("somewhere", np.eye(SIZE))
-    assert specimens_section(about({"heads=8": [wrong, untitled]})) is None
-    unknown = about({"no such variant": maps(1)})
-    assert specimens_section(unknown) is None
+    for some in ({"heads=8": [wrong, untitled]}, {"no such variant": maps(1)}):
+        assert list(sample_sections(about(some))) == []
 
 
 def test_thousands_of_maps_make_a_figure_of_a_few() -> None:

@@ -12,18 +12,23 @@ import pytest
 from reports.document import Section
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.pages.axis_series import axis_exhibits
-from reports.pages.translations import translations_section
+from reports.pages.samples import sample_sections
 from reports.plots.alignments import readable_words
 from reports.render import render
 from reports.results.frame import about_from_json, about_to_json
-from suite.schema import Specimen
+from suite.schema import About, Sample
 from tests.reports import made_translation as made
 from tests.reports.conftest import known, series_of
 
 
 @pytest.fixture(scope="module")
 def section() -> Section:
-    return known(translations_section(made.about()))
+    return section_of(made.about())
+
+
+def section_of(said: About) -> Section:
+    (found,) = (each for each in sample_sections(said) if "write" in each.title)
+    return found
 
 
 def test_ten_tables_have_source_reference_and_each_variant(section: Section) -> None:
@@ -41,10 +46,10 @@ def test_ten_tables_have_source_reference_and_each_variant(section: Section) -> 
 
 def test_sources_that_differ_between_variants_do_not_share_a_table() -> None:
     said = made.about()
-    of_task = dict(said.specimens[made.TASK])
+    of_task = dict(said.samples[made.TASK])
     of_task["depth=1"] = tuple(replace(each, source="Another") for each in made.texts("depth=1"))
-    changed = replace(said, specimens={made.TASK: of_task})
-    (texts, _) = known(translations_section(changed)).exhibits
+    changed = replace(said, samples={made.TASK: of_task})
+    (texts, _) = section_of(changed).exhibits
     tables = list(texts.all_tables)
     assert len({table.name for table in tables}) == len(tables) == 20
     assert not any({"depth=1", "baseline"} <= {row.name for row in table.rows} for table in tables)
@@ -56,10 +61,8 @@ def test_an_alignment_has_a_square_a_variant_and_is_told_in_words(section: Secti
     described = known(ET.fromstring(drawing.svg)[1].text)
     assert re.search(r"baseline \(.*\): 1\d of 18 words .* Und at The, ", described)
     other = made.alignment(0, rows=made.TARGET[:5])
-    said = made.about(
-        specimens={made.TASK: {"baseline": (made.alignment(0),), "depth=1": (other,)}}
-    )
-    (only,) = known(translations_section(said)).exhibits
+    said = made.about(samples={made.TASK: {"baseline": (made.alignment(0),), "depth=1": (other,)}})
+    (only,) = section_of(said).exhibits
     assert len(only.drawings) == 2  # their words differ
     assert len({each.name for each in only.drawings}) == 2
 
@@ -73,19 +76,19 @@ def test_pieces_of_words_are_marked_and_signs_are_not() -> None:
 
 def test_what_is_not_as_it_should_be_is_left_out() -> None:
     wordless = replace(made.alignment(0), row_words=("a",))
-    hostile = Specimen(kind="translation", title="5 %", text="<script>\x1b\u202e", source="<b>")
-    said = made.about(specimens={made.TASK: {"baseline": (wordless, hostile)}})
-    (only,) = known(translations_section(said)).exhibits
+    hostile = Sample(kind="translation", title="5 %", text="<script>\x1b\u202e", source="<b>")
+    said = made.about(samples={made.TASK: {"baseline": (wordless, hostile)}})
+    (only,) = section_of(said).exhibits
     texts = [entry.text for row in only.tables[0].rows for entry in row.entries]
     assert not any("\x1b" in text or "\u202e" in text for text in texts)
-    assert translations_section(made.about(specimens={})) is None
+    assert list(sample_sections(made.about(samples={}))) == []
 
 
 def test_new_fields_travel_in_a_file_and_old_files_have_none() -> None:
     said = made.about()
     assert about_from_json(about_to_json(said)) == said
-    plain = Specimen(kind="text", title="prompt", text="a")
-    old = about_to_json(made.about(specimens={made.TASK: {"baseline": (plain,)}}, part_titles={}))
+    plain = Sample(kind="text", title="prompt", text="a")
+    old = about_to_json(made.about(samples={made.TASK: {"baseline": (plain,)}}, part_titles={}))
     assert not re.search("row_words|reference|part_titles", old)
 
 

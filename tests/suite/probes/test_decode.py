@@ -17,7 +17,7 @@ from models.mixers.gru import GRU
 from suite.planning.plan import plan
 from suite.probes import decode
 from suite.probes.decode import METRIC, Decode, Decoding, TokenStep, decode_step, next_token
-from suite.probes.specimens.samples import mixers_of
+from suite.probes.samples.building import mixers_of
 from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
 from suite.spec import Model, vary
 from suite.tasks.registry import task_class

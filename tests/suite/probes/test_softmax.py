@@ -16,8 +16,8 @@ from torch import Tensor
 from models import Architecture, Mixer, ModelError, ModelSpec, build_model
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
+from suite.probes.samples.building import mixers_of
 from suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
-from suite.probes.specimens.samples import mixers_of
 from suite.schema import Measurement, Trial
 from suite.tasks.images.fashion_mnist import FashionMnistPatches
 from suite.tasks.registry import build_task

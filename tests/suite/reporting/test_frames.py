@@ -17,7 +17,7 @@ from suite.reporting.frames import (
     result_rows,
     sweep_files,
 )
-from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
+from suite.schema import Measurement, Plan, Point, Provenance, Result, Sample, Status, Trial
 from suite.spec import vary
 from suite.tasks.sequence_metrics import Bleu
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
@@ -185,25 +185,25 @@ def test_the_same_results_give_the_same_bytes_in_whatever_order_they_came(planne
     assert one == other
 
 
-def _seen(value: str) -> tuple[Specimen, ...]:
-    return (Specimen(kind="text", title="continuation", text=value),)
+def _seen(value: str) -> tuple[Sample, ...]:
+    return (Sample(kind="text", title="continuation", text=value),)
 
 
-def test_specimens_of_the_first_seed_stand_at_their_variants_in_the_plans_order() -> None:
+def test_samples_of_the_first_seed_stand_at_their_variants_in_the_plans_order() -> None:
     planned = plan(make_ablation(axes=[vary("heads", [1, 2, 4])]), seeds=2)
     done = [
-        _quality(trial, 2.0, specimens=_seen(f"{trial.subjects[0].knobs['heads']} {trial.seed}"))
+        _quality(trial, 2.0, samples=_seen(f"{trial.subjects[0].knobs['heads']} {trial.seed}"))
         for trial in planned.trials
         if trial.subjects[0].knobs["heads"] != 2
     ]
     expected = {"heads=1": _seen("1 0"), "heads=4": _seen("4 0")}
     for results in (done, done[::-1]):
-        shown = about_with_provenance(planned, by_trial(results)).specimens
+        shown = about_with_provenance(planned, by_trial(results)).samples
         assert shown == {"shakespeare_characters": expected}
         assert list(shown["shakespeare_characters"]) == list(expected)
 
 
-def test_specimens_of_several_probes_stand_together() -> None:
+def test_samples_of_several_probes_stand_together() -> None:
     planned = plan(
         make_ablation(axes=[vary("heads", [1, 4])], probes=["quality", "training_score"])
     )
@@ -213,26 +213,26 @@ def test_specimens_of_several_probes_stand_together() -> None:
             status=Status.OK,
             provenance=HERE,
             seconds=1.0,
-            specimens=_seen(trial.probe),
+            samples=_seen(trial.probe),
         )
         for trial in planned.trials
         if trial.seed == 0
     ]
-    (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
+    (shown,) = about_with_provenance(planned, by_trial(done)).samples.values()
     both = (*_seen("quality"), *_seen("training_score"))
     assert shown == {"heads=1": both, "heads=4": both}
 
 
 def test_images_that_variants_share_stand_at_the_first_of_them_alone() -> None:
     planned = plan(make_ablation(axes=[vary("heads", [1, 2, 4])]), seeds=1)
-    images = Specimen(kind="images", title="pixels", levels="AAAA")
+    images = Sample(kind="images", title="pixels", levels="AAAA")
     others = {1: images, 2: images, 4: replace(images, levels="BBBB")}
     done = [
-        _quality(trial, 2.0, specimens=(others[heads], *_seen("x")))
+        _quality(trial, 2.0, samples=(others[heads], *_seen("x")))
         for trial in planned.trials
         for heads in [trial.subjects[0].knobs["heads"]]
     ]
-    (shown,) = about_with_provenance(planned, by_trial(done)).specimens.values()
+    (shown,) = about_with_provenance(planned, by_trial(done)).samples.values()
     assert shown == {
         "heads=1": (images, *_seen("x")),
         "heads=2": _seen("x"),
@@ -243,11 +243,11 @@ def test_images_that_variants_share_stand_at_the_first_of_them_alone() -> None:
 def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> None:
     trial = _trial(planned, "quality", 1)
     both = [
-        _quality(trial, 2.0, provenance=place, specimens=_seen(place.device))
+        _quality(trial, 2.0, provenance=place, samples=_seen(place.device))
         for place in (HERE, THERE)
     ]
     first, second = (
-        about_with_provenance(planned, by_trial(some)).specimens for some in (both, both[::-1])
+        about_with_provenance(planned, by_trial(some)).samples for some in (both, both[::-1])
     )
     assert first == second
     assert len(first["shakespeare_characters"]["heads=1"]) == 1
@@ -259,8 +259,8 @@ def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them() -> None:
         make_ablation(axes=[vary("learning_rate", rates)], scale={"learning_rate": 0.04}),
         seeds=1,
     )
-    done = by_trial(_quality(trial, 2.0, specimens=_seen("x")) for trial in wide.trials)
-    shown = about_with_provenance(wide, done).specimens["shakespeare_characters"]
+    done = by_trial(_quality(trial, 2.0, samples=_seen("x")) for trial in wide.trials)
+    shown = about_with_provenance(wide, done).samples["shakespeare_characters"]
     assert list(shown) == [*wide.about.variants[:23], wide.about.baseline]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from suite.errors import MOST_OF_A_REASON, MOST_OF_A_TEXT
 from suite.events import Finished, writable_event
 from suite.journal.journal import Journal
-from suite.schema import Specimen
+from suite.schema import Sample
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from tests.suite.heads_sweep import HEADS
@@ -64,9 +64,9 @@ def test_no_text_of_an_error_ends_the_sweep(work: Workplace) -> None:
 
 
 def test_what_a_model_wrote_stays_but_for_what_cannot_be_encoded() -> None:
-    text = Specimen(kind="text", title="continuation", text="\x00\udcff")
-    event = Finished(replace(HEADS.result(HEADS.trial()), specimens=(text,)))
+    text = Sample(kind="text", title="continuation", text="\x00\udcff")
+    event = Finished(replace(HEADS.result(HEADS.trial()), samples=(text,)))
     written = writable_event(event)
     assert isinstance(written, Finished)
-    assert written.result.specimens[0].text == "\x00" + r"\udcff"
+    assert written.result.samples[0].text == "\x00" + r"\udcff"
     assert writable_event(written) == written

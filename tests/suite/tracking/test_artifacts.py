@@ -1,4 +1,4 @@
-"""Specimens as files: pictures that other programs read, names that stay in their folder."""
+"""Samples as files: pictures that other programs read, names that stay in their folder."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite.schema import Specimen
-from suite.schema.specimen import SpecimenKind
+from suite.schema import Sample
+from suite.schema.sample import SampleKind
 from suite.tracking.artifacts import sample_files
 from tests.suite.heads_sweep import HEADS
 
-MAP = Specimen(
+MAP = Sample(
     kind="attention",
     title="layer 1, head 2",
     text="a\nb",
@@ -26,19 +26,19 @@ MAP = Specimen(
 )
 
 
-def files(*specimens: Specimen) -> dict[str, bytes]:
-    return sample_files(replace(HEADS.result(HEADS.trial()), specimens=specimens))
+def files(*samples: Sample) -> dict[str, bytes]:
+    return sample_files(replace(HEADS.result(HEADS.trial()), samples=samples))
 
 
 def test_no_kind_is_without_a_folder() -> None:
-    for kind in get_args(SpecimenKind):
+    for kind in get_args(SampleKind):
         assert files(replace(PICTURES, kind=kind), replace(MAP, kind=kind, title="other"))
 
 
 def test_captions_stand_beside_their_pictures() -> None:
     found = files(
         replace(PICTURES, kind="captioned_images", row_words=("a dog", "a key")),
-        Specimen(kind="caption", title="picture 1", text="a cat", reference="a dog"),
+        Sample(kind="caption", title="picture 1", text="a cat", reference="a dog"),
         replace(PICTURES, kind="drawn_images", title="drawn"),
     )
     assert list(found) == [
@@ -55,8 +55,8 @@ def test_every_file_is_in_the_folder_of_its_kind() -> None:
     found = files(
         MAP,
         replace(MAP, kind="positions", title="cosine similarity", text=""),
-        Specimen(kind="text", title="prompt", text="ROM"),
-        Specimen(kind="text", title="continuation", text="EO\n\u2014"),
+        Sample(kind="text", title="prompt", text="ROM"),
+        Sample(kind="text", title="continuation", text="EO\n\u2014"),
     )
     assert list(found) == [
         "attention/layer1_head2.png",
@@ -82,7 +82,7 @@ def test_a_picture_shows_the_matrix_darker_where_there_is_more() -> None:
     assert middles.min() < 60
 
 
-PICTURES = Specimen(
+PICTURES = Sample(
     kind="images",
     title="pixels",
     num_rows=2,
@@ -142,7 +142,7 @@ def test_what_is_no_matrix_is_left_out(changes: dict[str, object]) -> None:
 
 def test_titles_lead_nowhere_and_never_overwrite() -> None:
     titles = ["../../etc/passwd", "/abs", "..", "", "a/b", "a b", "x" * 500]
-    found = files(*(Specimen(kind="text", title=title, text=title) for title in titles))
+    found = files(*(Sample(kind="text", title=title, text=title) for title in titles))
     assert set(found) == {
         "samples/etc_passwd.txt",
         "samples/abs.txt",
@@ -151,4 +151,4 @@ def test_titles_lead_nowhere_and_never_overwrite() -> None:
         f"samples/{'x' * 80}.txt",
     }
     assert found["samples/a_b.txt"] == b"a/b"  # the first stays
-    assert files(Specimen(kind="text", title="t", text="\ud800"))["samples/t.txt"] == b"?"
+    assert files(Sample(kind="text", title="t", text="\ud800"))["samples/t.txt"] == b"?"

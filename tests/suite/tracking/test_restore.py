@@ -38,7 +38,7 @@ def failure(result: Result, said: str) -> Result:
         status=Status.ERROR,
         measurements=(),
         points=(),
-        specimens=(),
+        samples=(),
         reason="It failed.",
         traceback=said,
     )

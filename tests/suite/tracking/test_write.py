@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite.journal.sqlite_schema import JournalEntry
-from suite.schema import About, Cell, Edition, Result, Specimen, Status, Trial
+from suite.schema import About, Cell, Edition, Result, Sample, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.location import Store
@@ -266,11 +266,11 @@ def test_data_sets_are_inputs(store: LocalStore, writer: RunWriter) -> None:
 
 
 def test_samples_are_artifacts(store: LocalStore, writer: RunWriter) -> None:
-    text = Specimen(kind="text", title="continuation", text="To be")
-    weights = Specimen(
+    text = Sample(kind="text", title="continuation", text="To be")
+    weights = Sample(
         kind="attention", title="layer 1, head 2", num_rows=1, num_columns=2, levels="AP8="
     )
-    result = replace(RESULT, specimens=(text, weights))
+    result = replace(RESULT, samples=(text, weights))
     writer.finish_trial(KEY, TRIAL, CELLS, result)
     (sample,) = store.out.rglob("artifacts/samples/continuation.txt")
     assert sample.read_text() == "To be"

@@ -1,4 +1,4 @@
-"""Specimens: every shipped mixer gives what it should, and no number moves because of them."""
+"""Samples: every shipped mixer gives what it should, and no number moves because of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 from models import MIXERS, POSITIONS, Architecture, Mixer, ModelSpec, build_model, mixer_class
 from models.architectures.language_model import DecodingState, LanguageModel
@@ -17,17 +18,10 @@ from models.registry import relative_position
 from suite.events import Finished
 from suite.execution.trial import run_trial
 from suite.planning.plan import plan
-from suite.probes.specimens import samples as samples_module
-from suite.probes.specimens.samples import (
-    LOOKS,
-    NUM_TOKENS,
-    evenly_chosen,
-    matrix_specimen,
-    mixers_of,
-    specimens_of,
-    written_on,
-)
-from suite.schema import Resources, Result, Specimen, Status, Trial
+from suite.probes.samples import collect
+from suite.probes.samples.building import evenly_chosen, matrix_sample, mixers_of
+from suite.probes.samples.collect import NUM_TOKENS, looks_for, samples_of, written_on
+from suite.schema import Resources, Result, Sample, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.shakespeare_characters import VOCABULARY
 from suite.tasks.task import Task
@@ -75,21 +69,21 @@ def _built(architecture: str, mixer: str, task: Task, changes: dict[str, Any]) -
     return build_model(ModelSpec(**(fields | changes)))
 
 
-def looked(model: Architecture, task: Task) -> list[Specimen]:
-    """What all looks find; unlike `specimens_of` it lets through what they raise."""
+def looked(model: Architecture, task: Task) -> list[Sample]:
+    """What all looks find; unlike `samples_of` it lets through what they raise."""
     model.eval()
     with torch.no_grad():
-        return [specimen for look in LOOKS for specimen in look(model, task)]
+        return [sample for look in looks_for(task) for sample in look(model, task)]
 
 
-def values(specimen: Specimen) -> np.ndarray:
-    levels = np.frombuffer(base64.b64decode(specimen.levels), dtype=np.uint8)
-    shares = levels.reshape(specimen.num_rows, specimen.num_columns) / 255
-    return specimen.low + (specimen.high - specimen.low) * shares
+def values(sample: Sample) -> np.ndarray:
+    levels = np.frombuffer(base64.b64decode(sample.levels), dtype=np.uint8)
+    shares = levels.reshape(sample.num_rows, sample.num_columns) / 255
+    return sample.low + (sample.high - sample.low) * shares
 
 
-def of_kind(found: list[Specimen], kind: str) -> list[Specimen]:
-    return [specimen for specimen in found if specimen.kind == kind]
+def of_kind(found: list[Sample], kind: str) -> list[Sample]:
+    return [sample for sample in found if sample.kind == kind]
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
@@ -106,7 +100,7 @@ def test_every_shipped_mixer_gives_what_it_has(mixer: str) -> None:
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_shipped_position_gives_what_it_has(position: str) -> None:
     found = of_kind(looked(*language_model(position=position)), "positions")
-    titles = [specimen.title for specimen in found]
+    titles = [sample.title for sample in found]
     heads = [f"head {head}" for head in range(1, 5)]
     if not relative_position(position) and position != "none":
         assert titles == ["cosine similarity"]
@@ -138,10 +132,10 @@ def test_a_map_holds_the_weights_that_the_model_uses() -> None:
     read: Any = model.trunk.position(model.embedding(inputs))  # type: ignore[union-attr, operator]
     with torch.no_grad():
         whole = block.mixer.attention_weights(block.mixer_norm(read))[0]
-    for head, specimen in enumerate((first, second)):
-        assert (specimen.num_rows, specimen.num_columns) == (32, 32)  # of 40 tokens
-        np.testing.assert_allclose(values(specimen), whole[head, :32, :32], atol=0.003)
-        np.testing.assert_allclose(values(specimen).sum(axis=1), 1.0, atol=0.05)
+    for head, sample in enumerate((first, second)):
+        assert (sample.num_rows, sample.num_columns) == (32, 32)  # of 40 tokens
+        np.testing.assert_allclose(values(sample), whole[head, :32, :32], atol=0.003)
+        np.testing.assert_allclose(values(sample).sum(axis=1), 1.0, atol=0.05)
     assert first.text == "Much Ado About Nothing\n\nACT I\n\nSC"[:32]
 
 
@@ -160,7 +154,7 @@ def test_a_class_token_does_no_harm() -> None:
 
 def test_few_layers_and_heads_stand_for_many() -> None:
     model, task = language_model(depth=7, dim=32, knobs={"heads": 16})
-    titles = [specimen.title for specimen in of_kind(looked(model, task), "attention")]
+    titles = [sample.title for sample in of_kind(looked(model, task), "attention")]
     assert titles == [
         f"layer {layer}, head {head}" for layer in (1, 3, 5, 7) for head in (1, 6, 11, 16)
     ]
@@ -184,7 +178,7 @@ def test_what_is_written_follows_the_models_probabilities(
     """Which is the parallel form's to say, within the length that it was trained at."""
     model, _ = language_model(length=8)
     monkeypatch.setattr(mixer_class("attention"), "supports_step", has_steps)
-    monkeypatch.setattr("suite.probes.specimens.samples.TEMPERATURE", 1e-6)
+    monkeypatch.setattr("suite.probes.samples.collect.TEMPERATURE", 1e-6)
     model.eval()
     with torch.no_grad():
         model.trunk.norm.weight.mul_(20)  # type: ignore[union-attr, operator]
@@ -213,8 +207,8 @@ def test_steps_begin_anew_where_positions_end(monkeypatch: pytest.MonkeyPatch) -
 
 def test_only_the_first_seed_leaves_some() -> None:
     model, task = language_model()
-    assert specimens_of(model, task, 0)
-    assert specimens_of(model, task, 1) == ()
+    assert samples_of(model, task, 0)
+    assert samples_of(model, task, 1) == ()
 
 
 @pytest.fixture
@@ -234,16 +228,27 @@ def test_no_number_and_no_random_state_is_moved_by_them(
 ) -> None:
     with_them = result_of(quality)
     state = torch.get_rng_state()
-    monkeypatch.setattr(samples_module, "LOOKS", ())
+    monkeypatch.setattr(collect, "looks_for", lambda task: ())
     without = result_of(quality)
-    assert {specimen.kind for specimen in with_them.specimens} == {
+    assert {sample.kind for sample in with_them.samples} == {
         "attention",
         "positions",
         "text",
     }
-    assert without.specimens == ()
+    assert without.samples == ()
     assert (with_them.measurements, with_them.points) == (without.measurements, without.points)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_results_of_older_versions_are_read_and_keep_their_hashes(quality: Trial) -> None:
+    """They hold samples under another name, which hashes were first made of."""
+    result = result_of(quality)
+    body = TypeAdapter(Result).dump_json(result)
+    older = body.replace(b'"samples":', b'"specimens":')
+    assert older != body
+    assert TypeAdapter(Result).validate_json(older) == result
+    assert "specimens" in result._content
+    assert "samples" not in result._content
 
 
 def test_a_mixer_that_draws_numbers_draws_none_for_them() -> None:
@@ -257,7 +262,7 @@ def test_a_mixer_that_draws_numbers_draws_none_for_them() -> None:
         mixer.__class__ = Noisy
     model.train()
     before = torch.get_rng_state()
-    assert specimens_of(model, task, 0)
+    assert samples_of(model, task, 0)
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training
     assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
@@ -272,7 +277,7 @@ def test_what_fails_is_left_out_and_the_rest_stays(
 
     model, task = language_model()
     monkeypatch.setattr(mixer_class("attention"), "attention_weights", fails)
-    assert [specimen.kind for specimen in specimens_of(model, task, 0)] == [
+    assert [sample.kind for sample in samples_of(model, task, 0)] == [
         "positions",
         "text",
         "text",
@@ -282,25 +287,25 @@ def test_what_fails_is_left_out_and_the_rest_stays(
 
 def test_a_result_stays_small_at_its_largest() -> None:
     model, task = language_model(length=64, depth=4, knobs={"heads": 8}, position="t5")
-    found = specimens_of(model, task, 0)
+    found = samples_of(model, task, 0)
     assert list(found) == looked(model, task)
     assert len(found) == 16 + 16 + 2
-    assert len(json.dumps([asdict(specimen) for specimen in found])) < 80_000
+    assert len(json.dumps([asdict(sample) for sample in found])) < 80_000
 
 
 def test_a_matrix_keeps_its_values_to_half_a_level() -> None:
     matrix = torch.tensor([[0.0, 0.5], [-1.0, 3.0]])
-    specimen = matrix_specimen("positions", "any", matrix)
-    np.testing.assert_allclose(values(specimen), matrix, atol=4 / 255 / 2)
-    assert (specimen.low, specimen.high) == (-1.0, 3.0)
-    constant = matrix_specimen("positions", "any", torch.full((2, 2), 0.25))
+    sample = matrix_sample("positions", "any", matrix)
+    np.testing.assert_allclose(values(sample), matrix, atol=4 / 255 / 2)
+    assert (sample.low, sample.high) == (-1.0, 3.0)
+    constant = matrix_sample("positions", "any", torch.full((2, 2), 0.25))
     np.testing.assert_array_equal(values(constant), 0.25)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
 def test_a_matrix_of_what_is_no_number_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match="layer 1"):
-        matrix_specimen("attention", "layer 1", torch.tensor([[0.5, wrong]]), low=0.0)
+        matrix_sample("attention", "layer 1", torch.tensor([[0.5, wrong]]), low=0.0)
 
 
 def test_the_first_and_the_last_are_always_chosen() -> None:

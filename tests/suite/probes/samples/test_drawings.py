@@ -10,10 +10,9 @@ import torch
 
 from models import Architecture, ModelSpec, build_model
 from models.interface import INPUTS
-from suite.probes.specimens.captions import NUM_PICTURES, chosen_examples
-from suite.probes.specimens.drawings import DRAWN, GIVEN_BACK
-from suite.probes.specimens.samples import specimens_of
-from suite.schema import Specimen
+from suite.probes.samples.collect import samples_of
+from suite.probes.samples.vision import DRAWN, GIVEN_BACK, NUM_PICTURES, chosen_examples
+from suite.schema import Sample
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Task
 from suite.training.engines.engine import drawn
@@ -48,16 +47,16 @@ def built(task: Task) -> Architecture:
     return build_model(spec).eval()
 
 
-def pixels(specimen: Specimen) -> np.ndarray:
-    levels = np.frombuffer(base64.b64decode(specimen.levels), dtype=np.uint8)
-    shares = levels.reshape(NUM_PICTURES, *specimen.picture) / 255
-    return specimen.low + (specimen.high - specimen.low) * shares
+def pixels(sample: Sample) -> np.ndarray:
+    levels = np.frombuffer(base64.b64decode(sample.levels), dtype=np.uint8)
+    shares = levels.reshape(NUM_PICTURES, *sample.picture) / 255
+    return sample.low + (sample.high - sample.low) * shares
 
 
 def test_a_model_shows_what_was_asked_for_and_what_it_draws() -> None:
     task = task_of("emoji_tokens")
     model = built(task)
-    found = specimens_of(model, task, seed=0)
+    found = samples_of(model, task, seed=0)
     assert [(each.kind, each.title) for each in found if each.kind.endswith("images")] == [
         ("asked_images", "pixels"),
         ("drawn_images", GIVEN_BACK),
@@ -78,7 +77,7 @@ def test_a_model_shows_what_was_asked_for_and_what_it_draws() -> None:
 
 def test_a_picture_that_is_given_back_is_shown_beside_the_one_that_was_given() -> None:
     task = task_of("emoji_pictures")
-    found = specimens_of(built(task), task, seed=0)
+    found = samples_of(built(task), task, seed=0)
     assert [(each.kind, each.title) for each in found] == [
         ("asked_images", "pixels"),
         ("drawn_images", GIVEN_BACK),

@@ -1,4 +1,4 @@
-"""Pictures of vision models on a page: right, small, and harmless whatever they hold."""
+"""Checks the pictures of vision models, captioners and models that draw, as a page shows them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from PIL import Image
 
 from reports.document import Drawing
 from reports.pages.ablation import page
-from reports.pages.images import opening_picture, pictures_section
+from reports.pages.pictures import opening_picture
+from reports.pages.samples import sample_sections
 from reports.render import render
 from reports.results.frame import about_from_json, about_to_json
-from reports.results.pictures import pictures
-from suite.schema import About, Specimen
+from reports.results.samples import pictures
+from suite.schema import About, Sample
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 
@@ -28,11 +29,11 @@ TASK = "shakespeare_characters"  # of the synthetic sweep; what it is does not m
 MOST_BYTES = 100_000
 
 
-def specimen(kind: str, title: str, values: np.ndarray, **changes: Any) -> Specimen:
+def sample(kind: str, title: str, values: np.ndarray, **changes: Any) -> Sample:
     """Of `[pictures, rows, columns, channels]`."""
     low, high = float(values.min()), float(values.max())
     levels = np.round((values - low) / max(high - low, 1e-9) * 255).astype(np.uint8)
-    made = Specimen(
+    made = Sample(
         kind=kind,
         title=title,
         num_rows=len(values),
@@ -45,7 +46,7 @@ def specimen(kind: str, title: str, values: np.ndarray, **changes: Any) -> Speci
     return replace(made, **changes)
 
 
-def vision(side: int = 8, patches: int = 4, channels: int = 1, seed: int = 0) -> list[Specimen]:
+def vision(side: int = 8, patches: int = 4, channels: int = 1, seed: int = 0) -> list[Sample]:
     """All that a model leaves; a map's largest weight lies at row 2, column 3."""
     rng = np.random.default_rng(seed)
     maps = rng.random((3, patches, patches, 1)) / patches**2
@@ -58,27 +59,30 @@ def vision(side: int = 8, patches: int = 4, channels: int = 1, seed: int = 0) ->
     cosines = (unit[chosen] @ unit.T).reshape(-1, patches, patches, 1)
     filters = rng.uniform(-1, 1, size=(16, side // patches, side // patches, channels))
     return [
-        specimen("images", "pixels", rng.random((3, side, side, channels))),
-        specimen("patch_attention", "last layer", maps),
-        specimen("patch_attention", "rollout", (maps + 1 / patches**2) / 2),
-        specimen("grid_positions", "cosine similarity", cosines),
-        specimen("filters", "principal components", filters, row_words=("42 %",) * 16),
+        sample("images", "pixels", rng.random((3, side, side, channels))),
+        sample("patch_attention", "last layer", maps),
+        sample("patch_attention", "rollout", (maps + 1 / patches**2) / 2),
+        sample("grid_positions", "cosine similarity", cosines),
+        sample("filters", "principal components", filters, row_words=("42 %",) * 16),
     ]
 
 
-def about(of_variants: dict[str, list[Specimen]], **changes: Any) -> About:
+def about(of_variants: dict[str, list[Sample]], **changes: Any) -> About:
     found = {variant: tuple(some) for variant, some in of_variants.items()}
-    return synthetic.about(specimens={TASK: found}, **changes)
+    return synthetic.about(samples={TASK: found}, **changes)
 
 
 FULL = about({"heads=8": vision(), "heads=1": vision(seed=1), "heads=2": vision(seed=2)[1:]})
 
 
-def drawings(said: About) -> dict[str, Drawing]:
-    section = pictures_section(said, None)
-    return (
-        {each.name.removeprefix(f"{TASK}-"): each for each in section.drawings} if section else {}
-    )
+def drawings(said: About, opening: Drawing | None = None) -> dict[str, Drawing]:
+    sections = sample_sections(said, opening)
+    found = (drawing for section in sections for drawing in section.drawings)
+    return {each.name.removeprefix(f"{TASK}-"): each for each in found}
+
+
+def in_words(drawing: Drawing) -> str:
+    return known(ET.fromstring(drawing.svg)[1].text)
 
 
 def decoded(drawing: Drawing) -> list[Image.Image]:
@@ -87,9 +91,10 @@ def decoded(drawing: Drawing) -> list[Image.Image]:
 
 
 def test_without_pictures_there_is_no_section() -> None:
-    assert pictures_section(synthetic.about(), None) is None
-    assert pictures_section(about({"heads=8": []}), None) is None
-    assert opening_picture(about({"heads=8": []}, opens_with="attention")) is None
+    assert drawings(synthetic.about()) == drawings(about({"heads=8": []})) == {}
+    assert drawings(about({"heads=8": drawn(ways=())})) == {}
+    for opens_with in ("attention", "words", "drawings"):
+        assert opening_picture(about({"heads=8": []}, opens_with=opens_with)) is None
 
 
 def test_every_kind_has_its_figure_with_source_and_words() -> None:
@@ -105,17 +110,17 @@ def test_every_kind_has_its_figure_with_source_and_words() -> None:
 
 def test_what_is_seen_is_said_in_words() -> None:
     found = drawings(FULL)
-    looks = known(ET.fromstring(found["looks"].svg)[1].text)
+    looks = in_words(found["looks"])
     assert re.match(r"heads=8 \(baseline\): last layer: at most \d\.\d at row 2, column 3", looks)
     assert looks.count("rollout: at most") == 3
-    said = known(ET.fromstring(found["filters"].svg)[1].text)
+    said = in_words(found["filters"])
     assert "16 of 2 x 2 pixels, the first has 42 % of the variance" in said
 
 
 def test_the_more_weight_the_more_colour_and_none_below_the_average() -> None:
     maps = np.full((3, 2, 2, 1), 0.1)
     maps[:, 0, 1], maps[:, 1, 1] = 0.5, 0.3  # 2 and 1.2 times the average
-    own = [vision()[0], specimen("patch_attention", "last layer", maps, low=0.0, high=0.5)]
+    own = [vision()[0], sample("patch_attention", "last layer", maps, low=0.0, high=0.5)]
     own[1] = replace(
         own[1],
         levels=base64.b64encode(np.round(maps / 0.5 * 255).astype(np.uint8).tobytes()).decode(),
@@ -135,7 +140,7 @@ def test_the_more_weight_the_more_colour_and_none_below_the_average() -> None:
 def test_images_are_drawn_as_they_are_once_for_all_variants() -> None:
     colours = about({"heads=8": vision(channels=3), "heads=1": vision(channels=3, seed=1)[1:]})
     drawing = drawings(colours)["looks"]
-    (first, *_) = pictures(colours.specimens[TASK]["heads=8"], "images").values()
+    (first, *_) = pictures(colours.samples[TASK]["heads=8"], "images").values()
     plain = [np.asarray(one) for one in decoded(drawing) if one.mode == "RGB"]
     assert len(plain) == 3
     np.testing.assert_allclose(plain[0], 255 * first.values[0], atol=0.51)
@@ -148,7 +153,7 @@ def test_mean_cosines_are_those_of_neighbours() -> None:
     """Vectors that say nothing but their row: alike in rows, opposed in columns."""
     side = np.array([[1.0] * 4, [-1.0] * 4] * 2)
     cosines = np.einsum("rc,xy->rcxy", side, side).reshape(16, 4, 4, 1)
-    drawing = drawings(about({"heads=8": [specimen("grid_positions", "any", cosines)]}))["places"]
+    drawing = drawings(about({"heads=8": [sample("grid_positions", "any", cosines)]}))["places"]
     assert "row 1.00, column −1.00, others" in drawing.svg
 
 
@@ -156,13 +161,13 @@ def test_of_a_fine_grid_neighbours_are_those_of_the_places_shown() -> None:
     rows = np.cos(np.arange(14)[:, None] - np.arange(14))[:, None, :, None]  # of rows alone
     lines = [round(i * 13 / 7) for i in range(8)]
     cosines = np.broadcast_to(rows, (14, 14, 14, 14))[lines][:, lines].reshape(64, 14, 14, 1)
-    drawing = drawings(about({"heads=8": [specimen("grid_positions", "any", cosines)]}))["places"]
+    drawing = drawings(about({"heads=8": [sample("grid_positions", "any", cosines)]}))["places"]
     assert f"row 1.00, column {np.cos(1):.2f}, others" in drawing.svg
 
 
 def test_every_place_has_its_square_where_it_lies_and_is_darkest_at_itself() -> None:
     cosines = np.eye(16).reshape(16, 4, 4, 1)
-    drawing = drawings(about({"heads=8": [specimen("grid_positions", "any", cosines)]}))["places"]
+    drawing = drawings(about({"heads=8": [sample("grid_positions", "any", cosines)]}))["places"]
     shades = next(np.asarray(one.convert("L")) for one in decoded(drawing) if one.height > 20)
     for row in range(4):
         for column in range(4):
@@ -177,7 +182,7 @@ def test_every_place_has_its_square_where_it_lies_and_is_darkest_at_itself() -> 
 def test_filters_are_black_grey_and_white() -> None:
     filters = np.zeros((16, 4, 4, 1))
     filters[1, 0, 1], filters[1, 3, 2] = -1.0, 1.0
-    drawing = drawings(about({"heads=8": [specimen("filters", "kernels", filters)]}))["filters"]
+    drawing = drawings(about({"heads=8": [sample("filters", "kernels", filters)]}))["filters"]
     (only,) = decoded(drawing)
     levels = np.asarray(only.convert("L"))
     assert levels.shape == (2 * 18 + 2, 8 * 18 + 2)
@@ -193,7 +198,7 @@ def test_positions_that_variants_share_stand_there_once() -> None:
     shared = about({"heads=8": vision(), "heads=1": vision()})
     drawing = drawings(shared)["places"]
     assert len(decoded(drawing)) == 2  # one and its scale
-    assert "heads=8 (baseline) and heads=1" in known(ET.fromstring(drawing.svg)[1].text)
+    assert "heads=8 (baseline) and heads=1" in in_words(drawing)
 
 
 def test_who_has_no_vectors_is_named() -> None:
@@ -223,7 +228,7 @@ def test_figures_are_small_and_the_same_each_time(sizes: dict[str, int]) -> None
 @pytest.mark.parametrize("opens_with", ["attention", "positions", "filters"])
 def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None:
     sweep = synthetic.sweep()
-    said = replace(sweep.about, specimens=FULL.specimens, opens_with=opens_with)
+    said = replace(sweep.about, samples=FULL.samples, opens_with=opens_with)
     made = page(replace(sweep, about=said), ("quick",))
     above = known(made.answer.picture)
     name = {"attention": "looks", "positions": "places", "filters": "filters"}[opens_with]
@@ -237,14 +242,14 @@ def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None
 
 def test_without_being_asked_a_page_opens_with_the_score() -> None:
     sweep = synthetic.sweep()
-    made = page(replace(sweep, about=replace(sweep.about, specimens=FULL.specimens)), ("quick",))
+    made = page(replace(sweep, about=replace(sweep.about, samples=FULL.samples)), ("quick",))
     assert made.answer.picture is None
     assert opening_picture(replace(FULL, opens_with="no such kind")) is None
 
 
 def test_what_is_kept_of_an_ablation_from_before_stays_as_it_was() -> None:
     assert "opens_with" not in about_to_json(FULL)
-    plain = Specimen(kind="text", title="prompt", text="x")
+    plain = Sample(kind="text", title="prompt", text="x")
     assert "picture" not in about_to_json(about({"heads=8": [plain]}))
     asked = replace(FULL, opens_with="filters")
     assert about_from_json(about_to_json(asked)) == asked
@@ -285,6 +290,103 @@ def test_pictures_that_do_not_fit_one_another_are_left_out() -> None:
     assert drawings(about({"no such variant": vision()})) == {}
 
 
+ASKED = ("a dog left of a key", "a <b>key</b>", "an apple", "a dog above a cat")
+WORDS = ("a", "dog", "left", "of", "a", "key")
+
+
+def told(seed: int = 0, looks: bool = True) -> list[Sample]:
+    """Return the samples of a captioner; the dog is looked at in row 1, column 2."""
+    rng = np.random.default_rng(seed)
+    found = [sample("captioned_images", "pixels", rng.random((4, 8, 8, 3)), row_words=ASKED)]
+    found += [
+        Sample(
+            kind="caption", title=f"picture {n}", text=f"a cat of <b>{seed}</b>", reference=asked
+        )
+        for n, asked in enumerate(ASKED, start=1)
+    ]
+    maps = np.full((len(WORDS), 3, 3, 1), 0.05)
+    maps[1, 0, 1] = 0.6
+    made = sample("word_attention", "picture 1", maps, row_words=WORDS)
+    return [*found, *([made] if looks else [])]
+
+
+def drawn(seed: int = 0, ways: tuple[str, ...] = ("given back", "drawn")) -> list[Sample]:
+    """Return the samples of a model that draws."""
+    rng = np.random.default_rng(seed)
+    found = [sample("asked_images", "pixels", rng.random((4, 8, 8, 3)), row_words=ASKED)]
+    return [*found, *(sample("drawn_images", way, rng.random((4, 8, 8, 3))) for way in ways)]
+
+
+TOLD = about({"heads=8": told(), "heads=1": told(1), "heads=2": told(2, looks=False)})
+MADE = about({"heads=8": drawn(), "heads=1": drawn(1), "heads=2": drawn(2, ways=("drawn",))})
+
+
+def test_each_picture_has_the_right_caption_and_those_of_the_models() -> None:
+    said = in_words(drawings(TOLD)["captions"])
+    assert said.startswith("Picture 1: asked for: a dog left of a key; heads=8 (baseline): a cat")
+    assert said.count("a cat of") == 12
+
+
+def test_words_are_over_the_picture_and_the_figure_says_where_they_look() -> None:
+    found = drawings(TOLD)["words-1"]
+    assert "heads=8 (baseline): most at a: row 1, column 1; dog: row 1, column 2" in in_words(found)
+    assert "heads=2" not in in_words(found)  # it has no weights
+    assert all(word in found.svg for word in ("dog", "key"))
+    assert found.svg.count("<defs") >= 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": "%"},
+        {"row_words": ("a",)},
+        {"title": "picture 0"},
+        {"title": "picture 9"},
+        {"title": "elsewhere"},
+        {"low": -3.0},
+    ],
+)
+def test_weights_of_words_that_do_not_fit_are_left_out(changes: dict[str, Any]) -> None:
+    *others, looks = told()
+    assert list(drawings(about({"heads=8": [*others, replace(looks, **changes)]}))) == ["captions"]
+
+
+def test_each_model_has_a_row_for_what_came_back_and_one_for_what_it_drew() -> None:
+    (drawing,) = drawings(MADE).values()
+    assert drawing.name == f"{TASK}-drawings"
+    assert drawing.svg.count("<image") == 1 + 3
+    asked, *models = in_words(drawing).partition(". ")[0].split("; ")
+    assert asked == "Four pictures each: asked for"
+    assert models == [
+        "heads=8 (baseline), given back, below drawn",
+        "heads=1, given back, below drawn",
+        "heads=2, drawn",
+    ]
+    assert "1: a dog left of a key." in drawing.caption
+    assert "4: a dog above a cat." in drawing.caption
+
+
+def test_drawings_of_another_size_are_left_out() -> None:
+    other = sample("drawn_images", "drawn", np.zeros((3, 8, 8, 3)))
+    mixed = about({"heads=8": drawn(), "heads=1": [*drawn(1, ways=()), other]})
+    assert drawings(mixed)["drawings"].svg.count("<image") == 1 + 1
+
+
+@pytest.mark.parametrize(("said", "name"), [(TOLD, "words-1"), (MADE, "drawings")])
+def test_the_opening_picture_is_not_shown_again(said: About, name: str) -> None:
+    opening = known(opening_picture(replace(said, opens_with=name.partition("-")[0])))
+    every = drawings(said)
+    assert every[name] == opening
+    assert drawings(said, opening) == {k: v for k, v in every.items() if k != name}
+
+
+@pytest.mark.parametrize("said", [FULL, TOLD, MADE])
+def test_samples_survive_the_file_and_are_escaped(said: About) -> None:
+    again = about_from_json(about_to_json(said))
+    assert again == said
+    assert "<b>" not in "".join(each.svg for each in drawings(again).values())
+
+
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e$\\end{x}|`=1+1'
 
 
@@ -300,7 +402,7 @@ def test_hostile_names_and_words_are_harmless() -> None:
 
 def test_a_report_holds_the_pictures_as_files(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
-    said = replace(sweep.about, specimens=FULL.specimens, opens_with="attention")
+    said = replace(sweep.about, samples=FULL.samples, opens_with="attention")
     home = render("heads", [replace(sweep, about=said)], tmp_path).parent
     assert {f"{TASK}-{name}.svg" for name in ("looks", "places", "filters")} <= {
         path.name for path in (home / "figures").iterdir()

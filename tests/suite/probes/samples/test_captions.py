@@ -11,13 +11,8 @@ import torch
 
 from models import Architecture, ModelSpec, build_model
 from models.interface import CONTEXT
-from suite.probes.specimens.captions import (
-    LOOKED_AT,
-    NUM_PICTURES,
-    captions,
-    chosen_examples,
-)
-from suite.probes.specimens.samples import specimens_of
+from suite.probes.samples.collect import samples_of
+from suite.probes.samples.vision import LOOKED_AT, NUM_PICTURES, captions, chosen_examples
 from suite.tasks.emoji.emoji_scenes import LENGTH
 from suite.tasks.registry import build_task
 from suite.tasks.task import UNSCORED, Task
@@ -56,7 +51,7 @@ def test_pictures_are_evenly_spaced_in_the_validation_split(task: Task) -> None:
 
 
 def test_each_picture_is_shown_with_what_is_asked_for_and_what_is_written(task: Task) -> None:
-    found = specimens_of(built(task), task, seed=0)
+    found = samples_of(built(task), task, seed=0)
     kinds = [each.kind for each in found]
     assert kinds == ["captioned_images", *["caption"] * NUM_PICTURES, *["word_attention"] * 2]
     images, *others = found
@@ -72,15 +67,15 @@ def test_each_picture_is_shown_with_what_is_asked_for_and_what_is_written(task: 
 def test_looks_are_those_of_the_words_of_the_right_caption(task: Task) -> None:
     model = built(task)
     looks = [each for each in captions(model, task) if each.kind == "word_attention"]
-    for place, specimen in zip(LOOKED_AT, looks, strict=True):
+    for place, sample in zip(LOOKED_AT, looks, strict=True):
         example = chosen_examples(task)[place]
         with torch.no_grad():
             weights = model.attention_weights(**example.inputs)[0]
-        shares = np.frombuffer(base64.b64decode(specimen.levels), dtype=np.uint8) / 255
-        found = (specimen.high * shares).reshape(specimen.num_rows, -1)
+        shares = np.frombuffer(base64.b64decode(sample.levels), dtype=np.uint8) / 255
+        found = (sample.high * shares).reshape(sample.num_rows, -1)
         np.testing.assert_allclose(found, weights[: len(found)].numpy(), atol=1e-3)
         words = task.text(example.targets[0].clamp(min=0).tolist()).split()
-        assert specimen.row_words == tuple(words[: len(found)])
+        assert sample.row_words == tuple(words[: len(found)])
 
 
 def test_a_model_that_does_not_look_leaves_its_captions(task: Task) -> None:

@@ -1,8 +1,8 @@
-"""What a trained encoder-decoder leaves to look at: where it looks at its source, and ten outputs.
+"""Collects samples of a trained encoder-decoder: the attention to its source, and ten outputs.
 
-The examples are chosen by rules that know the data only, so that every variant shows the same:
+The examples are chosen by rules that depend on the data only, so that every variant shows the same:
 
-    alignment     of the first 50 validation examples that whose source has the median number of
+    alignment     of the first 50 validation examples, the one whose source has the median number of
                   tokens, among those of 8 to 24 tokens. Rows are the tokens of the reference, which
                   the decoder reads (Bahdanau et al. 2014, arXiv:1409.0473, figure 3)
     translation   of the first 100 validation examples, in the order of the number of words of the
@@ -11,8 +11,7 @@ The examples are chosen by rules that know the data only, so that every variant 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -20,9 +19,9 @@ from torch import Tensor
 from models import Architecture
 from models.decoding import Decoder
 from models.errors import ModelError
-from models.interface import INPUTS
-from suite.probes.specimens.matrix import matrix_specimen
-from suite.schema import Specimen
+from models.interface import CONTEXT, INPUTS
+from suite.probes.samples.building import device_of, matrix_sample, validation_examples
+from suite.schema import Sample
 from suite.tasks.sequence_metrics import ChrF, SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.engines import engine
@@ -31,14 +30,13 @@ NUM_ALIGNED, FEWEST_TOKENS, MOST_TOKENS, MOST_ROWS = 50, 8, 24, 32
 NUM_ORDERED, PERCENTS = 100, tuple(range(5, 100, 10))
 END_WORD = "(end)"
 _MOST_OF_A_WORD, _MOST_OF_A_TEXT = 24, 600  # characters
-_CONTEXT, _CONTEXT_MASK = "context", "context_mask"
 
 
-def alignments(model: Architecture, task: Task) -> list[Specimen]:
-    """How much each token of the target takes from each of the source; of one example.
+def alignments(model: Architecture, task: Task) -> list[Sample]:
+    """Return the weights that each target token of one example gives each source token.
 
-    Nothing of a model that defines no `attention_weights`, as `attentive_seq2seq` does. Of several
-    heads, `[batch, heads, time, time2]`, the mean is taken.
+    Return none for a model without `attention_weights`. The mean is taken over several heads,
+    `[batch, heads, time, time2]`.
     """
     weigh = getattr(model, "attention_weights", None)
     if weigh is None or not _has_token_source(task):
@@ -46,16 +44,16 @@ def alignments(model: Architecture, task: Task) -> list[Specimen]:
     found = _of_median_source(task)
     if found is None:
         return []
-    example = found.to(str(next(model.parameters()).device))
+    example = found.to(device_of(model))
     others = {name: tensor for name, tensor in example.inputs.items() if name != INPUTS}
     try:
         weights: Tensor = weigh(example.inputs[INPUTS], **others)[0]
-    except ModelError:  # it has no such weights
+    except ModelError:  # the model has no such weights
         return []
     weights = weights.mean(dim=0) if weights.ndim == 3 else weights
     asked, source = _asked(example)[:MOST_ROWS], _source(example)
     return [
-        matrix_specimen(
+        matrix_sample(
             "alignment",
             "alignment",
             weights[: len(asked), : len(source)],
@@ -67,49 +65,40 @@ def alignments(model: Architecture, task: Task) -> list[Specimen]:
 
 
 def _has_token_source(task: Task) -> bool:
-    """Whether it gives a source of tokens, and asks for a sequence."""
-    source = task.other_inputs(task.length).get(_CONTEXT)
+    """Return True if the task has a source of tokens and asks for a sequence."""
+    source = task.other_inputs(task.length).get(CONTEXT)
     return task.asks_for == "sequence" and source is not None and source.kind == "tokens"
 
 
 def _of_median_source(task: Task) -> Batch | None:
-    """The example of the module's rule, the earlier of two; None where no source is as long."""
+    """Return the aligned example, the earlier of two; None if no source has a fitting length."""
     fitting = [
         example
-        for example in _examples(task, NUM_ALIGNED)
+        for example in validation_examples(task, NUM_ALIGNED, NUM_ALIGNED)
         if FEWEST_TOKENS <= len(_source(example)) <= MOST_TOKENS
     ]
     ordered = sorted(fitting, key=lambda example: len(_source(example)))
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def _examples(task: Task, most: int) -> list[Batch]:
-    """The first ones of the validation split, each a batch of one."""
-
-    def each() -> Iterator[Batch]:
-        for batch in task.held_out("validation", most):
-            yield from (batch.rows(slice(row, row + 1)) for row in range(len(batch.targets)))
-
-    return list(islice(each(), most))
-
-
 def _source(example: Batch) -> list[int]:
-    """Its tokens without padding, which stands behind."""
-    tokens, mask = example.inputs[_CONTEXT][0], example.inputs.get(_CONTEXT_MASK)
+    """Return the source tokens without the padding behind them."""
+    tokens, mask = example.inputs[CONTEXT][0], example.inputs.get("context_mask")
     found: list[int] = (tokens if mask is None else tokens[: int(mask[0].sum())]).tolist()
     return found
 
 
 def _asked(example: Batch) -> list[int]:
-    """What is asked for, with the symbol that ends it, if one does; scored places are a prefix."""
+    """Return the scored target tokens, a prefix, with the end symbol if there is one."""
     targets: list[int] = example.targets[0].tolist()
     return targets[: targets.index(UNSCORED)] if UNSCORED in targets else targets
 
 
 def words_of(task: Task, tokens: Sequence[int]) -> tuple[str, ...]:
-    """Each token as a person reads it, pieces of words as they are; a number where it is no text.
+    """Return the text of each token; a number for a token without text.
 
-    A piece is what it adds to the text before it: alone, a text has no space in front.
+    The text of a token is what it adds to the text before it: decoded alone, it would lose the
+    space in front.
     """
     end = getattr(task.metric, "end", None)
     found, before = [], ""
@@ -124,8 +113,8 @@ def words_of(task: Task, tokens: Sequence[int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def translations(model: Architecture, task: Task, search: Decoder | None = None) -> list[Specimen]:
-    """What the model writes about ten sources, by this search or that of the task's metric."""
+def translations(model: Architecture, task: Task, search: Decoder | None = None) -> list[Sample]:
+    """Return the outputs for ten sources, by this search or that of the task's metric."""
     metric = task.metric
     if not (
         isinstance(metric, SequenceMetric) and engine.writes(metric) and _has_token_source(task)
@@ -141,7 +130,7 @@ def translations(model: Architecture, task: Task, search: Decoder | None = None)
         texts = task.text(written), task.text(_source(example)), task.text(asked)
         text, source, reference = (each[:_MOST_OF_A_TEXT] for each in texts)
         found.append(
-            Specimen(
+            Sample(
                 kind="translation",
                 title=f"{percent} %",
                 text=text,
@@ -154,8 +143,8 @@ def translations(model: Architecture, task: Task, search: Decoder | None = None)
 
 
 def by_quantile(task: Task) -> list[tuple[int, Batch]]:
-    """Percents and the examples there, each once, by the module's rule."""
-    examples = _examples(task, NUM_ORDERED)
+    """Return the percents and the translated examples there, each once."""
+    examples = validation_examples(task, NUM_ORDERED, NUM_ORDERED)
     ordered = sorted(examples, key=lambda each: len(task.text(_source(each)).split()))
     places = {percent * len(ordered) // 100: percent for percent in reversed(PERCENTS)}
     return [(places[place], ordered[place]) for place in sorted(places)] if ordered else []
@@ -164,13 +153,12 @@ def by_quantile(task: Task) -> list[tuple[int, Batch]]:
 def _written(
     model: Architecture, example: Batch, search: Decoder | None, end: int | None
 ) -> list[int]:
-    assert search is not None, "asked before"
-    here = example.to(str(next(model.parameters()).device))
-    (row,) = engine.written(model, here, search, end).rows()
+    assert search is not None, "the caller checks it"
+    (row,) = engine.written(model, example.to(device_of(model)), search, end).rows()
     return row
 
 
 def _score(task: Task, written: Sequence[int], asked: Sequence[int]) -> float:
-    """The chrF of one sentence, 0 to 100."""
+    """Return the chrF of one sentence, 0 to 100."""
     metric = ChrF(text=task.text)
     return metric.value(torch.tensor(metric.counts(written, asked)))

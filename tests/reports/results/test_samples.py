@@ -1,4 +1,4 @@
-"""What is said of a matrix is what it holds; what is no matrix is skipped."""
+"""Checks the numbers that describe attention maps, and that invalid matrices are left out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.results.matrices import Matrix, at_distance, head_focus, matrices, of_heads
-from suite.schema import Specimen
+from reports.results.samples import Matrix, at_distance, head_focus, matrices, of_heads
+from suite.schema import Sample
 from tests.reports.conftest import known
 
 SIZE = 16
@@ -31,10 +31,10 @@ def looking_at(offset: int) -> Matrix:
 EVEN = Matrix(values=causal(np.ones((SIZE, SIZE))))
 
 
-def specimen(values: np.ndarray, **changes: object) -> Specimen:
+def sample(values: np.ndarray, **changes: object) -> Sample:
     high = float(values.max())
     levels = np.round(values / high * 255).astype(np.uint8).tobytes()
-    made = Specimen(
+    made = Sample(
         kind="attention",
         title="layer 2, head 11",
         text="x" * values.shape[1],
@@ -94,14 +94,14 @@ def test_nothing_is_said_of_what_shows_nothing(values: np.ndarray) -> None:
 
 def test_values_and_names_come_back() -> None:
     values = EVEN.values
-    (found,) = matrices([specimen(values)], "attention")
+    (found,) = matrices([sample(values)], "attention")
     np.testing.assert_allclose(found.values, values, atol=1 / 500)
     assert (found.layer, found.head, found.name) == (2, 11, "layer 2, head 11")
     assert found.letters == "x" * SIZE
-    (short,) = matrices([specimen(values, text="too short")], "attention")
+    (short,) = matrices([sample(values, text="too short")], "attention")
     assert short.letters == ""
-    assert matrices([specimen(values)], "positions") == []
-    assert of_heads([specimen(values, title="cosine similarity")], "attention") == []
+    assert matrices([sample(values)], "positions") == []
+    assert of_heads([sample(values, title="cosine similarity")], "attention") == []
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_values_and_names_come_back() -> None:
     ],
 )
 def test_what_is_no_matrix_is_left_out(changes: dict[str, object]) -> None:
-    assert matrices([specimen(EVEN.values, **changes)], "attention") == []
-    assert matrices([specimen(EVEN.values, **changes)], "positions") == []
+    assert matrices([sample(EVEN.values, **changes)], "attention") == []
+    assert matrices([sample(EVEN.values, **changes)], "positions") == []
 
 
 def test_the_mean_at_a_distance_is_that_of_a_diagonal() -> None:

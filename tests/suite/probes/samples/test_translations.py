@@ -13,15 +13,15 @@ import torch
 from models import Architecture, ModelSpec, build_model
 from models.decoding import Decoded
 from models.interface import Interface
-from suite.probes.specimens.samples import attention_maps, specimens_of
-from suite.probes.specimens.translations import (
+from suite.probes.samples.collect import attention_maps, samples_of
+from suite.probes.samples.translations import (
     END_WORD,
     alignments,
     by_quantile,
     translations,
     words_of,
 )
-from suite.schema import Specimen
+from suite.schema import Sample
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 
@@ -49,10 +49,10 @@ def built(architecture: str, task: Task, **changes: Any) -> Architecture:
     return build_model(ModelSpec(**(fields | changes))).eval()
 
 
-def values(specimen: Specimen) -> np.ndarray:
-    levels = np.frombuffer(base64.b64decode(specimen.levels), dtype=np.uint8)
-    shares = levels.reshape(specimen.num_rows, specimen.num_columns) / 255
-    return specimen.low + (specimen.high - specimen.low) * shares
+def values(sample: Sample) -> np.ndarray:
+    levels = np.frombuffer(base64.b64decode(sample.levels), dtype=np.uint8)
+    shares = levels.reshape(sample.num_rows, sample.num_columns) / 255
+    return sample.low + (sample.high - sample.low) * shares
 
 
 @pytest.fixture(scope="module")
@@ -152,23 +152,23 @@ def test_maps_of_an_encoder_decoder_name_its_sides_and_leave_the_context_out(
     ]
     batch = next(iter(bible.held_out("validation", 1)))
     for side, mask in (("encoder", "context_mask"), ("decoder", "mask")):
-        specimen = titles[f"{side} layer 1"]
-        assert specimen.num_rows == specimen.num_columns == int(batch.inputs[mask][0].sum())
-        np.testing.assert_allclose(values(specimen).sum(axis=1), 1.0, atol=0.05)
+        sample = titles[f"{side} layer 1"]
+        assert sample.num_rows == sample.num_columns == int(batch.inputs[mask][0].sum())
+        np.testing.assert_allclose(values(sample).sum(axis=1), 1.0, atol=0.05)
     assert (np.triu(values(titles["decoder layer 2"]), k=1) == 0).all()
     assert (np.triu(values(titles["encoder layer 2"]), k=1) > 0).any()
 
 
-def test_other_tasks_leave_none_and_hashes_of_old_specimens_stay(
+def test_other_tasks_leave_none_and_hashes_of_old_samples_stay(
     bible: Task, translator: Architecture
 ) -> None:
     looks = (alignments, translations)
-    kinds = [each.kind for each in specimens_of(translator, bible, 0, looks)]
+    kinds = [each.kind for each in samples_of(translator, bible, 0, looks)]
     assert kinds == ["alignment", *["translation"] * 10]
-    assert specimens_of(translator, bible, 1, looks) == ()
+    assert samples_of(translator, bible, 1, looks) == ()
     parity = build_task("parity", 16)
     assert translations(translator, parity) == alignments(translator, parity) == []
-    old = Specimen(kind="text", title="prompt", text="a")
+    old = Sample(kind="text", title="prompt", text="a")
     assert {*old.hashed} == {*asdict(old)} - {
         "row_words",
         "column_words",

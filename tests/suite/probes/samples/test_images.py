@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from models import Architecture, ModelSpec, build_model, mixer_class
-from suite.probes.specimens.images import (
+from suite.probes.samples.collect import looks_for, position_matrices, samples_of
+from suite.probes.samples.vision import (
     NUM_FILTERS,
     chosen_images,
     first_filters,
@@ -23,8 +24,7 @@ from suite.probes.specimens.images import (
     position_grids,
     rollout,
 )
-from suite.probes.specimens.samples import LOOKS, position_matrices, specimens_of
-from suite.schema import Specimen
+from suite.schema import Sample
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Split, Task
 
@@ -51,11 +51,11 @@ def vit(mixer: str = "attention", **changes: Any) -> Architecture:
     return build_model(ModelSpec(**(fields | changes))).eval()
 
 
-def values(specimen: Specimen) -> np.ndarray:
+def values(sample: Sample) -> np.ndarray:
     """`[pictures, rows, columns, channels]`."""
-    levels = np.frombuffer(base64.b64decode(specimen.levels), dtype=np.uint8) / 255
-    shares = levels.reshape(specimen.num_rows, *specimen.picture)
-    return specimen.low + (specimen.high - specimen.low) * shares
+    levels = np.frombuffer(base64.b64decode(sample.levels), dtype=np.uint8) / 255
+    shares = levels.reshape(sample.num_rows, *sample.picture)
+    return sample.low + (sample.high - sample.low) * shares
 
 
 def tokens_in(model: Any, example: Batch) -> Tensor:
@@ -115,10 +115,10 @@ def test_attention_over_patches_is_that_of_the_reader_of_the_head(pooling: str) 
     assert last.picture == rolled.picture == (7, 7, 1)
     for place, layers in enumerate(every):
         means = [layer.mean(axis=0) for layer in layers]
-        for specimen, whole in ((last, means[-1]), (rolled, slow_rollout(means))):
+        for sample, whole in ((last, means[-1]), (rolled, slow_rollout(means))):
             row = whole[0, 1:] if pooling == "class_token" else whole.mean(axis=0)
-            shown = values(specimen)[place].reshape(-1)
-            np.testing.assert_allclose(shown, row, atol=specimen.high / 255)
+            shown = values(sample)[place].reshape(-1)
+            np.testing.assert_allclose(shown, row, atol=sample.high / 255)
 
 
 def test_the_images_are_the_first_of_the_first_three_classes_in_their_places() -> None:
@@ -307,15 +307,15 @@ def test_a_model_of_no_image_leaves_no_picture() -> None:
         architecture="classifier", length=49, input_kind="vectors", input_size=16, grid=None
     )
     assert model.patch_grid() is None
-    for look in (images, patch_attention, position_grids, first_filters):
-        assert look(model, task) == []
+    assert images not in looks_for(task)
+    assert patch_attention(model, task) == position_grids(model, task) == []
 
 
 def test_all_looks_together_stay_small_and_disturb_nothing() -> None:
     model = vit(settings={"patch": 2}, dim=32)
     model.train()
     before = torch.get_rng_state()
-    found = specimens_of(model, TASK, 0)
+    found = samples_of(model, TASK, 0)
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training
     kinds = {each.kind for each in found}
@@ -323,4 +323,4 @@ def test_all_looks_together_stay_small_and_disturb_nothing() -> None:
     assert len(json.dumps([asdict(each) for each in found])) < 80_000
     model.eval()
     with torch.no_grad():
-        assert list(found) == [each for look in LOOKS for each in look(model, TASK)]
+        assert list(found) == [each for look in looks_for(TASK) for each in look(model, TASK)]
