@@ -441,7 +441,7 @@ def doctor(out: Out = OUT) -> None:
 
 
 def main() -> None:
-    """The console script. A user's mistake is one sentence; a fault of ours a traceback."""
+    """Run the console script; a user's mistake prints one sentence, a bug a traceback."""
     prepare_output()
     be_quiet()
     ensure_home()

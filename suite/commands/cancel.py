@@ -31,7 +31,7 @@ def cancel(names: Sequence[str], address: str) -> int:
 def _select(
     names: Sequence[str], alive: Sequence[Job], every: Sequence[Job], url: str
 ) -> list[Job]:
-    """The jobs that the names select.
+    """Return the jobs that the names select.
 
     Raises:
         SpecError: if there is none, or the choice is ambiguous; with what there is.

@@ -30,7 +30,7 @@ class JobProgress:
     """A job with its driver's last status message.
 
     Attributes:
-        last_line: Of its log, for a driver that failed before its first status message.
+        last_line: Last line of its log, for a driver that failed before its first message.
     """
 
     job: Job
@@ -39,7 +39,7 @@ class JobProgress:
 
 
 def show_cluster_status(address: str, *, as_json: bool) -> None:
-    """Print them, the live ones first."""
+    """Print the submissions on a cluster, the live ones first."""
     url = check_url(address)
     found = submissions_on(url)
     if as_json:
@@ -51,7 +51,7 @@ def show_cluster_status(address: str, *, as_json: bool) -> None:
 
 
 def follow_cluster_status(address: str) -> int:
-    """Show them until none is alive; returns the exit code."""
+    """Show the submissions until none is alive, and return the exit code."""
     url = check_url(address)
 
     def look() -> tuple[list[Text], bool]:
@@ -70,7 +70,7 @@ def _lines(found: Sequence[JobProgress], url: str) -> list[Text]:
 
 
 def submissions_on(url: str) -> list[JobProgress]:
-    """Those that are alive first, then the newest.
+    """Return the submissions, the live ones first, then the newest.
 
     Raises:
         Unavailable: if the cluster does not answer.
@@ -99,7 +99,7 @@ def _progress_of(url: str, job: Job) -> JobProgress:
 
 
 def as_objects(found: Sequence[JobProgress]) -> dict[str, Any]:
-    """For JSON: the fields of the first submission, and a list of all of them."""
+    """Return the fields of the first submission and a list of all of them, for JSON."""
     every = [_as_object(each) for each in found]
     nothing = {"submission": None, "job_status": None, "message": "", **asdict(SweepStatus())}
     return {**(every[0] if every else nothing), "submissions": every}
@@ -121,7 +121,7 @@ def _as_object(each: JobProgress) -> dict[str, Any]:
 
 
 def lines_of(each: JobProgress) -> list[str]:
-    """For people."""
+    """Return the lines about a submission."""
     job, status = each.job, each.status
     ended = "" if job.exit_code is None else f", exit code {job.exit_code}"
     names = ", ".join(f"{name} edition {number}" for name, number in status.editions.items())

@@ -13,7 +13,7 @@ from suite.tasks.task import DataSource, TaskError
 
 
 def show() -> int:
-    """Print those behind the tasks, then what else can be fetched; returns the exit code."""
+    """Print the data sets of tasks, then the others; return the exit code."""
     sources = data_sources()
     for source in sources:
         note = f"not here; `bakeoff data fetch {source.name}` brings it"
@@ -60,7 +60,7 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
 
 
 def _entry(source: DataSource | PublicSet, files: list[tuple[str, str, str]], note: str) -> str:
-    """`files`: where each is from, its name, and the line of its digest."""
+    """Return an entry; `files` holds the origin, the name and the digest line of each."""
     lines = [f"{source.name}: {source.title}", f"  licence  {source.licence}"]
     for origin, file, digest in files:
         told = f"{file} ({note})" if note else file
@@ -69,7 +69,7 @@ def _entry(source: DataSource | PublicSet, files: list[tuple[str, str, str]], no
 
 
 def _digest(each: DataSource | PublicSet) -> str:
-    """The line that tells it; an MD5 where others recorded nothing better."""
+    """Return the line with the digest; an MD5 where the publisher recorded nothing better."""
     if each.md5:
         return f"  md5      {each.md5}"
     return f"  sha256   {each.sha256 or 'not recorded by anybody'}"

@@ -31,7 +31,7 @@ _GIGABYTE = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing looked at. `is_needed`: without it nothing runs."""
+    """The result of one check; nothing runs without what `is_needed`."""
 
     what: str
     is_well: bool
@@ -40,7 +40,7 @@ class Finding:
 
 
 def show(out: Path) -> int:
-    """Print every finding; returns the exit code."""
+    """Print every finding and return the exit code."""
     findings = list(examine(out))
     for finding in findings:
         mark = "ok     " if finding.is_well else "MISSING" if finding.is_needed else "absent "
@@ -51,7 +51,7 @@ def show(out: Path) -> int:
 
 
 def examine(out: Path) -> Iterator[Finding]:
-    """Everything that a sweep here depends on."""
+    """Yield a finding for everything that a sweep here depends on."""
     yield Finding(what=f"{number_of(num_cpus(), 'CPU')}, {cpu_model()}", is_well=True)
     yield from (_package(name, "pip install bakeoff") for name in _NEEDED)
     yield from (_package(name, f"only for {use}", is_needed=False) for name, use in _FOR.items())

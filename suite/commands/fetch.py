@@ -60,7 +60,7 @@ def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
 
 
 def _newest(names: Sequence[str], every: Sequence[Job], url: str) -> list[Job]:
-    """The newest submission of each name or id; `every` is newest first."""
+    """Return the newest submission of each name or id; `every` is newest first."""
     if not every:
         raise SpecError(f"--address {url}: nothing was submitted there yet.")
     found: dict[str, Job] = {}

@@ -77,7 +77,7 @@ def plan(
     seeds: int | None = None,
     **overrides: Setting,
 ) -> Plan:
-    """What `run` would run of the ablation, with the same arguments.
+    """Return what `run` would run of the ablation, with the same arguments.
 
     Raises:
         SpecError: for anything misspelt, mistyped, impossible in the baseline, or too large.

@@ -41,7 +41,7 @@ def show_logs(trial: str, out: Path) -> None:
 
 
 def _labels(journal: Journal) -> dict[str, str]:
-    """Of the trials of every edition."""
+    """Return the labels of the trials of every edition."""
     plans = [of for plan in journal.plans() for _, of in journal.history(plan)]
     earlier = {each.trial_id: each.label for plan in plans for each in listed(plan)}
     return earlier | {each.trial_id: each.label for each in journal.trials()}

@@ -31,7 +31,7 @@ _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
 class Asked(NamedTuple):
-    """What is planned: names, at a scale, with so many seeds, changed by `--set` options."""
+    """A request for plans: names, a scale, a number of seeds, and `--set` options."""
 
     names: Sequence[str]
     scale: str
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     settings: Sequence[str] = ()
 
     def plans(self) -> list[Plan]:
-        """The plans.
+        """Return the plans.
 
         Raises:
             SpecError: as `plans_of`.
@@ -117,7 +117,7 @@ def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | N
 
 
 def _of_parents(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> str:
-    """As `` (pre-training: about 2 minutes)``; empty without any."""
+    """Return the times of parts, as `` (pre-training: about 2 min)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
@@ -133,7 +133,7 @@ def _seconds(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> float:
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
-    """Variants, seeds and places that are in the same state for the same reason share a line."""
+    """Return lines; trials in the same state for the same reason share one."""
     entries: dict[tuple[str, ...], list[TrialState]] = {}
     for s in states:
         line = (s.state, s.probe, s.task, s.reason, s.variant)
@@ -162,7 +162,7 @@ def _seeds(states: Sequence[TrialState]) -> str:
 
 
 def _places(states: Sequence[TrialState]) -> str:
-    """As ``, length 64-4096, dim 32-256``; nothing outside sweeps."""
+    """Return coordinates, as ``, length 64-4096, dim 32-256``; empty outside sweeps."""
     along: dict[str, list[int]] = {}
     for place in (place for state in states for place in state.at.split(" | ") if place):
         axis, _, number = place.partition("=")
@@ -183,8 +183,8 @@ class TrialState:
     """A trial as `bakeoff plan` shows it, one object a trial.
 
     Attributes:
-        variant: Label of the variant; of a comparison's variants all, joined by `` | ``.
-        at: The coordinate of a sweep, as ``length=1024``; several joined by `` | ``; else empty.
+        variant: Label of the variant; a comparison has all labels, joined by `` | ``.
+        at: Coordinate of a sweep, as ``length=1024``; several are joined by `` | ``.
         reason: Why it cannot run, or how it failed.
     """
 
@@ -201,7 +201,7 @@ class TrialState:
 
 
 def _power(plan: Plan, out: Path) -> str:
-    """What its seeds can find; empty where nothing was ever run."""
+    """Return what its seeds can find; empty where nothing was ever run."""
     if plan.about.claim is None or not os.path.isfile(journal_in(out)):
         return ""
     from suite.reporting.power import power_of
@@ -211,7 +211,7 @@ def _power(plan: Plan, out: Path) -> str:
 
 
 def _share(plan: Plan, out: Path, card: GpuSpec) -> str:
-    """How much of a GPU its trainings took so far, and which share holds them; empty before any."""
+    """Return how much of a GPU trainings took, and a share that holds them; empty before any."""
     if not plan.resources.num_gpus or not os.path.isfile(journal_in(out)):
         return ""
     with Journal(journal_in(out), read_only=True) as journal:
@@ -227,7 +227,7 @@ def _share(plan: Plan, out: Path, card: GpuSpec) -> str:
 
 
 def trial_states(plan: Plan, out: Path) -> list[TrialState]:
-    """Of every trial, and every impossible cell; the folder is only read."""
+    """Return the state of every trial and every impossible cell; only read the folder."""
     if not os.path.isfile(journal_in(out)):  # nothing was ever run
         return list(_states(plan, {}, {}))
     with Journal(journal_in(out), read_only=True) as journal:
@@ -235,7 +235,7 @@ def trial_states(plan: Plan, out: Path) -> list[TrialState]:
 
 
 def _failures(plan: Plan, journal: Journal) -> dict[str, str]:
-    """trial_id -> status and reason; only what has failed is read whole."""
+    """Return trial_id -> status and reason; only failed results are read whole."""
     failed = journal.failed()
     return {
         result.trial_id: f"{result.status.value}: {result.reason}"
@@ -277,5 +277,5 @@ def _states(
 
 
 def count_states(states: Sequence[TrialState]) -> Counter[State]:
-    """How many in each state."""
+    """Count the trials in each state."""
     return Counter(state.state for state in states)

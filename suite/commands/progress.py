@@ -202,7 +202,7 @@ def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
 
 
 class PlainLines(Display):
-    """One line for each finished trial, for logs and pipes.
+    """A line for each finished trial, for logs and pipes.
 
     Where a program reads the log, there are status messages, too (`journal.status_message`).
     """
@@ -222,7 +222,7 @@ class PlainLines(Display):
         self._print_status()
 
     def show(self, event: Event) -> None:
-        """Print the trial if it has finished, and remarks about it."""
+        """Print a trial that has finished, and remarks about it."""
         self.state.take(event)
         if isinstance(event, Remarked):
             self._print(f"{self.state.label(event.trial_id)}: {event.sentence}")

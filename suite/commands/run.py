@@ -40,7 +40,7 @@ def run(
     options: Options,
     settings: Sequence[str] = (),
 ) -> int:
-    """Run what is missing of these ablations, changed by `settings`; returns the exit code."""
+    """Run what is missing of these ablations and return the exit code."""
     console = Console(stderr=True)
     _check(options)
     plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
@@ -66,7 +66,7 @@ def _say_that_it_stops(console: Console) -> None:
 
 
 def _possible(plans: Sequence[Plan], options: Options, console: Console) -> list[Plan]:
-    """Those that can run here; of each other one a sentence says why not.
+    """Return the plans that can run here, and print for each other one why it cannot.
 
     Raises:
         Unavailable: if none of them can.
@@ -101,7 +101,7 @@ def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -
 
 
 def record(file: Path, options: Options) -> int:
-    """Bring another folder's journal into this one and its store; returns the exit code."""
+    """Bring another folder's journal into this one and its store; return the exit code."""
     if not os.path.isfile(file):
         raise SpecError(f"{file}: no such file; give the journal.db of an output folder.")
     console = Console(stderr=True)
@@ -109,7 +109,7 @@ def record(file: Path, options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """Refuse what cannot be meant, and what a report would meet, before anything is made."""
+    """Refuse contradictory options, and files that a report could not read."""
     _ = options.store
     refuse_broken_literature()
     if options.address is not None and options.executor == "inline":
@@ -117,7 +117,7 @@ def _check(options: Options) -> None:
 
 
 def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
-    """Print how it ended: counts to the log; to the output where to look."""
+    """Print how the run ended: counts to the log, results and paths to the output."""
     console.print(
         f"{number_of(outcome.num_run, 'trial')} run; {outcome.in_words()}", highlight=False
     )
@@ -138,7 +138,7 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
 
 
 def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
-    """What the counts do not show."""
+    """Yield sentences about what the counts do not show."""
     if outcome.num_left and options.deadline is not None:
         trials = "trial is" if outcome.num_left == 1 else "trials are"
         limit = in_words(options.deadline.seconds)
@@ -155,7 +155,7 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
 
 
 def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
-    """Where each sweep's trials can be compared: an address, or the command that opens it."""
+    """Return where to compare the trials of each sweep: an address, or a command."""
     if outcome.comparisons or sqlite_path(options.store.uri) is None:
         return list(outcome.comparisons)
     if outcome.note or outcome.error:  # not recorded

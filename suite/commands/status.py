@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def show_status(out: Path, *, as_json: bool, price: str | None = None) -> None:
-    """Print the status of all sweeps of the folder, with what it cost at this price of an hour.
+    """Print the status of all sweeps of the folder, with its cost at a price per hour.
 
     Raises:
         SpecError: if there is no such folder, unless it is the default one; or no such price.
@@ -70,7 +70,7 @@ def _lines(found: SweepStatus) -> list[Text]:
 
 
 def follow_status(out: Path, price: str | None = None) -> int:
-    """Show the status until no driver works in the folder; returns the exit code.
+    """Show the status until no driver works in the folder, and return the exit code.
 
     Raises:
         SpecError: as `show_status`.
@@ -86,7 +86,7 @@ def follow_status(out: Path, price: str | None = None) -> int:
 
 
 def follow(look: Callable[[], tuple[Sequence[Text], bool]]) -> int:
-    """Show what `look` sees until it says that nothing goes on; returns the exit code.
+    """Show the lines of `look` until it reports the end, and return the exit code.
 
     A terminal is redrawn; elsewhere what has changed is printed.
     """
@@ -110,14 +110,14 @@ def follow(look: Callable[[], tuple[Sequence[Text], bool]]) -> int:
 
 
 def status_of(out: Path) -> SweepStatus:
-    """The status of all sweeps of the folder, whether or not a driver works on them."""
+    """Return the status of all sweeps of the folder, with or without a working driver."""
     if not os.path.isfile(journal_in(out)):
         return SweepStatus(out=str(out.resolve()))
     return _status(out, None, is_driven=is_held(out))
 
 
 def with_money(status: SweepStatus, price: Price | None) -> SweepStatus:
-    """With what its hours cost: those of GPUs, or those of CPUs where no GPU is used."""
+    """Return the status with the cost of GPU-hours, or of CPU-hours where no GPU is used."""
     if price is None:
         return status
     kind = "gpu" if status.gpu_hours_spent or status.gpu_hours_left else "cpu"
@@ -127,7 +127,7 @@ def with_money(status: SweepStatus, price: Price | None) -> SweepStatus:
 
 
 def status_of_plans(plans: Sequence[Plan], out: Path) -> SweepStatus:
-    """The status of these sweeps once no driver works on them."""
+    """Return the status of these sweeps once no driver works on them."""
     found = _status(out, {plan.key for plan in plans}, is_driven=False)
     with Journal(journal_in(out), read_only=True) as journal:
         numbers = {plan.about.ablation: journal.edition_number(plan) for plan in plans}
@@ -167,7 +167,7 @@ def _status(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven: b
 def _history(
     journal: Journal, listed: Sequence[Listed], *, is_driven: bool
 ) -> tuple[History, Mapping[str, str]]:
-    """With the status of each trial that has one; a trial that two sweeps share counts once."""
+    """Return the history and the status of each trial; a shared trial counts once."""
     trials = {trial.trial_id: trial for trial in listed}
     statuses = {key: status for key, status in journal.statuses().items() if key in trials}
     starts = [start for start in journal.starts() if start.trial_id in trials]
@@ -189,9 +189,9 @@ def _history(
 def _running(
     starts: Sequence[Attempt], ends: Sequence[End], statuses: Collection[str], driver_started: float
 ) -> dict[str, float]:
-    """When each trial began that this driver has begun and not ended.
+    """Return trial_id -> when it began, for trials that this driver has begun and not ended.
 
-    What an older driver left behind looks the same but for its time.
+    Attempts that an older driver left differ in their time only.
     """
     ended = {(end.trial_id, end.attempt) for end in ends}
     newest = {start.trial_id: start for start in starts}
@@ -218,7 +218,7 @@ def _by_ablation(
 
 
 def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
-    """trial_id -> status and reason, of the newest failure."""
+    """Return trial_id -> status and reason of the newest failure."""
     reasons = {
         (end.trial_id, end.status): end.reason for end in sorted(ends, key=lambda end: end.attempt)
     }
@@ -230,13 +230,13 @@ def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
 
 
 def print_status(status: SweepStatus, console: Console) -> None:
-    """Print it; names and reasons are printed as they are, without markup or control codes."""
+    """Print a status; names and reasons are printed without markup or control codes."""
     for line in _lines(status):
         console.print(line, soft_wrap=not console.is_terminal, highlight=False)
 
 
 def progress_lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
-    """All but time and costs, each line with its style on a terminal."""
+    """Yield all lines but time and costs, each with its style on a terminal."""
     yield _counts_in_words(status.counts), "bold"
     if len(status.by_ablation) > 1:
         yield from ((line, "") for line in _table(status.by_ablation))
@@ -253,7 +253,7 @@ def _counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def _table(by_ablation: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """One line for each sweep: done of all, running and failed."""
+    """Yield a line for each sweep: done of all, running and failed."""
     width = max(len(name) for name in by_ablation)
     for name, counts in by_ablation.items():
         total = sum(counts.values())
@@ -264,7 +264,7 @@ def _table(by_ablation: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _places(status: SweepStatus) -> Iterator[str]:
-    """Where trials run: by trial, or by node where there are many."""
+    """Yield where trials run: by trial, or by node where there are many."""
     name = dict(status.labels)
     if len(status.running) <= _MOST_PLACES:
         for key, place in status.running.items():
@@ -279,7 +279,7 @@ def _places(status: SweepStatus) -> Iterator[str]:
 
 
 def _failures(status: SweepStatus) -> Iterator[str]:
-    """Grouped by reason, the most frequent first; reasons that differ in numbers only are one."""
+    """Yield failures by reason, the most frequent first; numbers in reasons are ignored."""
     groups: dict[str, list[str]] = {}
     for key, reason in status.failed.items():
         groups.setdefault(_NUMBER.sub("#", reason), []).append(key)
@@ -296,7 +296,7 @@ def _failures(status: SweepStatus) -> Iterator[str]:
 
 
 def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
-    """Rate, time left and hours, as far as they are known."""
+    """Yield rate, time left and hours, as far as they are known."""
     speed = status.throughput_per_minute
     is_open = bool(status.running or status.counts.get("missing"))
     when = "lately" if status.running else "when it last ran"
@@ -331,7 +331,7 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
 
 
 def _hours(hours: float) -> str:
-    """As ``12.3``; never 0 for a positive number."""
+    """Format hours, as ``12.3``; never 0 for a positive number."""
     if 0 < hours < 0.01:
         return "less than 0.01"
     return f"{hours:.2f}" if hours < 10 else f"{hours:,.1f}"

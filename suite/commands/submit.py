@@ -24,7 +24,7 @@ from suite.text import number_of
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
-    """How to submit a sweep: the options of `bakeoff run` there, and what to do here.
+    """Options of a submission: those of `bakeoff run` there, and those of this command.
 
     Attributes:
         settings: The values of `--set`, as typed: ``("steps=200",)``.
@@ -101,7 +101,7 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
 
 
 def _to_run(url: str, job: Job, num_trials: int) -> str:
-    """How many trials will run, as far as the earlier jobs into the same folder say it."""
+    """Return how many trials will run, as far as earlier jobs into the folder tell."""
     others = [
         each
         for each in jobs.list_jobs(url)
@@ -138,7 +138,7 @@ def _report(job: Job, url: str, to_run: str) -> None:
 
 
 def _follow(url: str, submission_id: str) -> int:
-    """The driver's log until its end, without the lines for programs; the driver's exit code."""
+    """Print the driver's log until its end, and return the driver's exit code."""
     try:
         _print_lines(url, submission_id)
     except KeyboardInterrupt:

@@ -100,7 +100,7 @@ class History:
 
     @property
     def has_basis(self) -> bool:
-        """Whether the time of every trial that is left can be estimated."""
+        """True if the time of every trial that is left can be estimated."""
         return len(self.left) == len(self._open)
 
     @cached_property

@@ -34,7 +34,7 @@ _EVALUATION_SHARE = 0.3  # of the training time
 _TRAININGS_PER_SEARCH = 8  # mostly four rates with two seeds; see probes/learning_rate.py
 _SENTENCES_WRITTEN = 1_000  # of a test split
 _STEPS_PER_TIMING = 11  # of several workers; see probes/data_parallel.py
-_SECONDS_PER_CONTEST, _ROUNDS_PER_CONTEST = 5.0, 12  # at least; see timing/stopping.py
+_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # at least; see timing/stopping.py
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
@@ -64,8 +64,8 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
     if steps:
         num_trainings = _TRAININGS_PER_SEARCH if trial.probe == LEARNING_RATE else 1
         return num_trainings * (steps * per_step + _seconds_of_acting(trial, rate))
-    per_contest = max(_SECONDS_PER_CONTEST, _ROUNDS_PER_CONTEST * per_step)
-    return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_contest
+    per_run = max(_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN * per_step)
+    return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_run
 
 
 @dataclass(frozen=True, kw_only=True)

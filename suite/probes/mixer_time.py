@@ -35,7 +35,7 @@ class MixerTime(Probe):
     """Medians of interleaved rounds in one process, with their intervals.
 
     Args:
-        limits: Of a contest; those of trials are the default, the same for all.
+        limits: Of a timing run; those of trials are the default, the same for all.
     """
 
     name = "mixer_time"

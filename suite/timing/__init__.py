@@ -1,1 +1,1 @@
-"""The timing instrument: interleaved samples of several contestants, with their intervals."""
+"""The timing instrument: interleaved samples of several candidates, with their intervals."""

@@ -28,15 +28,15 @@ _NUM_AT_LEAST = 10
 _USUAL = 0.2  # of the readings are quicker than what is taken for usual
 
 
-class Gauge:
-    """Compares the CPU's speed with what it was lately, by a small fixed piece of work.
+class SpeedProbe:
+    """A comparison of the CPU's speed with its recent speed, by a small fixed piece of work.
 
-    A virtual machine shares its cores with neighbours whom /proc/stat does not show, a laptop
-    lowers its clock: for tenths of a second everything takes a third longer. nvbench throws away
-    samples that a GPU took below its clock; where no clock can be read, known work stands in.
+    A virtual machine shares its cores with neighbours that /proc/stat does not show, and a laptop
+    lowers its clock: for tenths of a second everything takes a third longer. nvbench discards
+    samples that a GPU took below its clock; where no clock can be read, known work serves instead.
 
     Args:
-        read: Seconds that the work takes now.
+        read: Function that does the work and returns its seconds.
     """
 
     def __init__(self, read: Callable[[], float]) -> None:
@@ -44,9 +44,9 @@ class Gauge:
         self._lately: deque[float] = deque(maxlen=_NUM_READINGS)
 
     def is_at_speed(self, *, is_noted: bool = True) -> bool:
-        """Whether the work takes about as long as usual, by readings that are noted.
+        """Return True if the work takes about as long as usual, by readings that are noted.
 
-        Those of one long wait are not.
+        The readings of one long wait are not noted.
         """
         seconds = self._read()
         if is_noted:
@@ -78,7 +78,7 @@ class Clock(ABC):
     suffers_from_load: ClassVar[bool]
 
     def now(self) -> float:
-        """Seconds from some beginning, for limits and stretches."""
+        """Seconds from some beginning, for limits and blocks."""
         return time.perf_counter()
 
     @abstractmethod
@@ -112,18 +112,18 @@ class CpuClock(Clock):
     suffers_from_load = True
 
     def __init__(self) -> None:
-        self._gauge = Gauge(_known_work())
+        self._speed_probe = SpeedProbe(_known_work())
 
     def wait_for_speed(self) -> None:
         """See `Clock.wait_for_speed`."""
         end = time.perf_counter() + _LONGEST_WAIT
         is_noted = True
-        while not self._gauge.is_at_speed(is_noted=is_noted) and time.perf_counter() < end:
+        while not self._speed_probe.is_at_speed(is_noted=is_noted) and time.perf_counter() < end:
             is_noted = False
 
     def is_at_speed(self) -> bool:
         """See `Clock.is_at_speed`."""
-        return self._gauge.is_at_speed()
+        return self._speed_probe.is_at_speed()
 
     def seconds(self, one_pass: Call, num_passes: int) -> float:
         """See `Clock.seconds`."""

@@ -14,11 +14,11 @@ from models import Mixer, ModelSpec
 from suite.events import Condition, TrialRemark
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
-from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
+from suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
 from suite.timing.machine_load import ReadTimes, cpu_times
 from suite.timing.measurements import beside, measurements
 from suite.timing.passes import Key, Missing, Pass, built
-from suite.timing.rounds import Contest, why_missing
+from suite.timing.rounds import TimingRun, why_missing
 from suite.timing.state_guard import StateGuard
 from suite.timing.stopping import DEFAULT, Limits
 from suite.training.engines.attention_choice import AttentionChoice
@@ -72,12 +72,12 @@ class TimingComparison:
             for spec in self.trial.subjects:
                 with self._guard.around(spec):
                     refuse_wrong_mixers(spec, self.device, self.trial.seed)
-            # The contest alone holds the passes, so that it can free the memory of one.
-            contest = Contest(
+            # The timing run alone holds the passes, so that it can free the memory of one.
+            timing_run = TimingRun(
                 self._passes(), self.clock, self.limits, self.read_times, self.trial.seed
             )
             with no_garbage_collection():
-                timings = contest.run()
+                timings = timing_run.run()
         yield from measurements(
             timings, main=self.compared[0], compared=frozenset(self.compared), at=self.at
         )

@@ -1,6 +1,6 @@
 """Read how much CPU time other processes take, as Linux counts it.
 
-The kernel counts busy time in hundredths of a second, so that only stretches of a quarter of a
+The kernel counts busy time in hundredths of a second, so that only blocks of a quarter of a
 second and more say something.
 """
 

@@ -1,4 +1,4 @@
-"""Turn the samples of a contest into measurements: medians, counts, controls, and their status."""
+"""Turn the samples of a timing run into measurements: medians, counts, controls and status."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _UNKNOWN_LOAD = Missing(Status.SKIPPED, "this system does not say how much CPU t
 def measurements(
     timings: Timings, *, main: str, compared: frozenset[str], at: str
 ) -> Iterator[Measurement]:
-    """Of every contestant its time; of every subject what its samples were like.
+    """Of every candidate its time; of every subject what its samples were like.
 
     Args:
-        timings: Of a contest; subject 0 is the baseline.
+        timings: Of a timing run; subject 0 is the baseline.
         main: The operation that ratios and counts are of.
         compared: The metrics of which less is better; the others are controls.
         at: The coordinate of the compared ones; controls have it too.

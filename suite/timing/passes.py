@@ -36,7 +36,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Pass:
-    """One contestant.
+    """One candidate.
 
     Attributes:
         run: What the clock sees; may be called many times in a row.

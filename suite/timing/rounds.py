@@ -1,6 +1,6 @@
-"""Time contestants in turns, so that a busy moment hits all of them alike.
+"""Time candidates in turns, so that a busy moment hits all of them alike.
 
-Every contestant runs once a round, in an order drawn anew: interleaving at random took two fifths
+Every candidate runs once a round, in an order drawn anew: interleaving at random took two fifths
 of the variance between runs away in google/benchmark (docs/random_interleaving.md there).
 """
 
@@ -21,21 +21,21 @@ from suite.timing.clock import Clock
 from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
 from suite.timing.passes import Key, Missing, Pass, Passes
 from suite.timing.stopping import Limits, has_enough
-from suite.timing.stretches import Record, Round, Stretch
+from suite.timing.time_blocks import Record, Round, TimeBlock
 
-_TRIES = 2  # of a sample
+_TRIES = 2  # to take a sample
 _LEAST_SECONDS = 1e-9  # so that a pass which the clock cannot see is not divided by
 
 
 @dataclass(frozen=True)
 class Timings:
-    """What a contest says.
+    """The result of a timing run.
 
     Attributes:
-        samples: Seconds of one pass each, of the rounds that count.
-        noise: Why not to trust them; empty where nothing speaks against it.
-        first_calls: Seconds of each contestant's first call.
-        missing: Those that could not take part.
+        samples: Seconds of one pass each, from the rounds that count.
+        noise: Why a candidate's samples are noisy; empty where they are not.
+        first_calls: Seconds of each candidate's first call.
+        missing: Candidates that could not take part.
         num_disturbed: Rounds that were excluded.
         other_load: Share of the machine's CPU time that others took; None where it is not known.
     """
@@ -48,15 +48,15 @@ class Timings:
     other_load: float | None
 
 
-class Contest:
-    """Contestants on one device, who meet once.
+class TimingRun:
+    """Candidates to be timed in turn on one device. Use once.
 
     Args:
-        passes: What each of them does; those that are missing stay so.
-        clock: Of the device.
-        limits: How long it continues.
-        read_times: CPU time so far, of the machine and of this process.
-        seed: Of the order within the rounds.
+        passes: The pass of each candidate; missing ones stay missing.
+        clock: Clock of the device.
+        limits: How long to continue.
+        read_times: Function that reads the CPU time so far of the machine and of this process.
+        seed: Seed of the order within the rounds.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Contest:
         self.turns = random.Random(seed)
 
     def run(self) -> Timings:
-        """First calls, in the order given; then rounds that warm up, then rounds that count."""
+        """Do the first calls in the order given, rounds to warm up, and rounds that count."""
         begun = self.clock.now()
         first_calls = self._first_calls()
         self._warm_up(begun)
@@ -81,9 +81,10 @@ class Contest:
         return {key: seconds for key, seconds in tried.items() if seconds is not None}
 
     def _tried(self, key: Key) -> float | None:
-        """Seconds of one pass; None of whoever cannot run, or has no memory, and now is out.
+        """Return the seconds of one pass, or None if it failed or ran out of memory.
 
-        It may be later than the first call: others keep memory that they took since.
+        The candidate is then excluded. It may fail later than at the first call, since others keep
+        memory that they took since.
         """
         try:
             return self._sample(key)
@@ -94,7 +95,7 @@ class Contest:
         return None
 
     def _warm_up(self, begun: float) -> None:
-        """Rounds that do not count; they tell how many passes make a sample long enough."""
+        """Run rounds that do not count, and find how many passes make a sample long enough."""
         samples: dict[Key, list[float]] = {key: [] for key in self.passes}
         num_rounds = 1  # the first calls
         while self.passes and not is_warm(
@@ -115,8 +116,8 @@ class Contest:
         record, begun = Record(self.num_passes), self.clock.now()
         while not self._is_over(record):
             taking_part = [key for key in self.passes if not record.is_spent(key, self.limits)]
-            stretches = [*record.stretches, self._stretch(taking_part)]
-            record = replace(record, stretches=stretches, elapsed=self.clock.now() - begun)
+            blocks = [*record.blocks, self._block(taking_part)]
+            record = replace(record, blocks=blocks, elapsed=self.clock.now() - begun)
         return record
 
     def _is_over(self, record: Record) -> bool:
@@ -129,18 +130,18 @@ class Contest:
         is_noisy = any(record.counted(key, self.limits)[1] for key in going)
         return not (is_noisy and self.limits.is_worth_more(*so_far, len(self.passes)))
 
-    def _stretch(self, keys: Sequence[Key]) -> Stretch:
+    def _block(self, keys: Sequence[Key]) -> TimeBlock:
         before, begun = self.read_times(), self.clock.now()
         rounds = [self._round(keys)]
-        while self.clock.now() - begun < self.limits.stretch:
+        while self.clock.now() - begun < self.limits.block:
             rounds.append(self._round(keys))
         seconds = self.clock.now() - begun
         taken = seconds_of_others(before, self.read_times())
         cores = None if taken is None else taken / seconds
-        return Stretch(rounds, self._disturbance(cores), cores, seconds)
+        return TimeBlock(rounds, self._disturbance(cores), cores, seconds)
 
     def _disturbance(self, cores_of_others: float | None) -> str:
-        """On a GPU others' CPU time is recorded and decides nothing: the GPU's own clock does."""
+        """Return why a block counts less. On a GPU its own clock decides, not the CPU's load."""
         if cores_of_others is None or not self.clock.suffers_from_load:
             return self.clock.why_slow()
         if cores_of_others > self.limits.most_cores_of_others(num_cpus()):
@@ -148,31 +149,31 @@ class Contest:
         return ""
 
     def _round(self, keys: Iterable[Key]) -> Round:
-        """Each of them once, in an order of chance."""
+        """Time each candidate once, in random order."""
         order = list(keys)
         self.turns.shuffle(order)
         tried = {key: self._tried(key) for key in order if key in self.passes}
         return {key: seconds for key, seconds in tried.items() if seconds is not None}
 
     def _sample(self, key: Key) -> float:
-        """Seconds of one pass."""
-        contestant = self.passes[key]
-        contestant.prepare()
+        """Return the seconds of one pass."""
+        candidate = self.passes[key]
+        candidate.prepare()
         try:
-            seconds = self._at_speed(contestant, key)
+            seconds = self._at_speed(candidate, key)
         finally:
-            contestant.clear()
+            candidate.clear()
         self.least_seconds[key] = min(seconds, self.least_seconds.get(key, math.inf))
         return seconds
 
-    def _at_speed(self, contestant: Pass, key: Key) -> float:
-        """Taken again where it is short and the device was slow when it ended."""
+    def _at_speed(self, candidate: Pass, key: Key) -> float:
+        """Time a candidate; again where it is short and the device was slow when it ended."""
         is_short = self.least_seconds.get(key, math.inf) < self.limits.cold_pass
         for _ in range(_TRIES if is_short else 1):
             self.clock.wait_for_speed()
             if is_short:
-                contestant.run()
-            seconds = self.clock.seconds(contestant.run, self.num_passes[key])
+                candidate.run()
+            seconds = self.clock.seconds(candidate.run, self.num_passes[key])
             if self.clock.is_at_speed():
                 break
         return seconds
@@ -190,14 +191,14 @@ class Contest:
 
 
 def why_missing(error: Exception, declared: str) -> Missing:
-    """What stands in the place of a contestant that has no memory, or cannot run as declared.
+    """Return why a candidate is missing that has no memory, or cannot run as declared.
 
     Args:
-        error: That it raised.
-        declared: As `Pass.declared`.
+        error: The error that it raised.
+        declared: See `Pass.declared`.
 
     Raises:
-        Exception: the error itself, where it says something else.
+        Exception: the error itself, for any other reason.
     """
     status, reason = classified(error)
     if status is Status.OUT_OF_MEMORY:
@@ -213,12 +214,12 @@ _DIFFERENCE = 0.01
 
 
 def has_trend(samples: Sequence[float]) -> bool:
-    """Whether the last ten samples rise or fall; fewer show nothing.
+    """Return True if the last ten samples rise or fall; fewer show nothing.
 
-    By Mann's test (1945, "Nonparametric tests against trend"), which counts the pairs that rise
-    less those that fall: of 45 pairs a difference of 29 comes about by chance in fewer than 1 of
-    100 cases. What is significant may still be too small to matter, so the medians of the two
-    halves must differ by more than a hundredth too.
+    Mann's test (1945, "Nonparametric tests against trend") counts the pairs that rise less the
+    pairs that fall: of 45 pairs a difference of 29 comes about by chance in fewer than 1 of 100
+    cases. A significant trend may still be too small to matter, so the medians of the two halves
+    must differ by more than a hundredth too.
     """
     last = samples[-NUM_SAMPLES:]
     if len(last) < NUM_SAMPLES:
@@ -232,10 +233,10 @@ def has_trend(samples: Sequence[float]) -> bool:
 def is_warm(
     samples: Iterable[Sequence[float]], num_rounds: int, elapsed: float, limits: Limits
 ) -> bool:
-    """Whether the warm-up of all contestants is over.
+    """Return True if the warm-up of all candidates is over.
 
     Args:
-        samples: Of each contestant, first calls left out.
+        samples: Samples of each candidate, without first calls.
         num_rounds: Passes of each so far, first calls included.
         elapsed: Seconds since the warm-up began.
         limits: How long it may take.

@@ -1,4 +1,4 @@
-"""Decide when a contest has lasted long enough, and what is missing where it ended before."""
+"""Decide when a timing run has lasted long enough, and what is missing where it ended before."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The same for every trial. Seconds, unless something else is said.
+    """Limits of a timing run, the same for every trial; in seconds unless stated otherwise.
 
-    A contestant has enough once it has `least_rounds` samples which add up to `least_seconds` and
-    the interval of whose median is narrow. The contest ends when all have enough, or at `seconds`;
-    later only while somebody would be noisy, up to `most_seconds` or, where there are many, up to
-    `seconds_each` for each contestant; and up to `patience` only while there are fewer than
-    `least_rounds` rounds, quiet ones unless most are disturbed anyway. Who has
-    too little then is noisy, but for an interval up to `most_half_width`: verdicts are made of
-    ratios, from several processes, and their own interval says what they are worth.
+    A candidate has enough once it has `least_rounds` samples which add up to `least_seconds` and
+    the interval of their median is narrow. The timing run ends when all have enough, or at
+    `seconds`. It ends later only while a candidate would be noisy, up to `most_seconds` or, where
+    there are many candidates, up to `seconds_each` for each of them; and up to `patience` only
+    while there are fewer than `least_rounds` rounds, quiet ones unless most are disturbed anyway. A
+    candidate that has too little then is noisy. An interval up to `most_half_width` is accepted:
+    verdicts are made of ratios from several processes, which have an interval of their own.
 
     Attributes:
         least_sample: A shorter pass is repeated until a sample takes so long, which averages over
             what disturbs single passes; longer where rounds are few, so that samples add up to
             `least_seconds`.
         cold_pass: A shorter pass is run once before each sample, outside the clock, since what the
-            last contestant has left in the caches would be a part of its time.
-        least_rounds: Samples of each contestant.
-        least_seconds: That the samples of a contestant add up to.
-        half_width: Of the 95 % interval of a median, as a share of the median: what is aimed at.
-        most_half_width: What is accepted at most.
-        seconds: Of the rounds of one trial, warm-up apart.
-        most_seconds: Of the same, where somebody would be noisy.
-        seconds_each: Of the same, for each contestant: a round of thirty takes as long as ten of
-            three, and an interval is narrow by the number of rounds.
-        patience: Of the same, where few rounds take long.
-        cell_seconds: That the samples of one contestant add up to at most: no more are taken.
-        stretch: Rounds are held so long together before others' load is looked at.
-        most_cores: Of CPU time that others may take in a stretch, on average.
-        most_share: Of the machine's CPU time that they may take, where that is more.
-        warm_up_rounds: Passes of each contestant that do not count, the first call included.
-        warm_up_seconds: Nor does what begins before so many seconds of warm-up are over.
+            last candidate has left in the caches would be a part of its time.
+        least_rounds: Samples of each candidate.
+        least_seconds: Sum of the samples of a candidate, at least.
+        half_width: Half of the 95 % interval of a median, as a share of the median, aimed at.
+        most_half_width: The same, accepted at most.
+        seconds: Duration of the rounds of one trial, without the warm-up.
+        most_seconds: The same, where a candidate would be noisy.
+        seconds_each: The same, for each candidate: a round of thirty takes as long as ten of
+            three, and the number of rounds makes an interval narrow.
+        patience: The same, where few rounds take long.
+        cell_seconds: Sum of the samples of one candidate, at most; no more are taken.
+        block: Duration of a block of rounds, after which the load of other processes is read.
+        most_cores: Mean number of cores that other processes may take in a block.
+        most_share: Share of the machine's CPU time that they may take, where that is more.
+        warm_up_rounds: Passes of each candidate that do not count, the first call included.
+        warm_up_seconds: Passes that begin before so many seconds of warm-up do not count either.
         most_warm_up_seconds: A trend ends the warm-up no later than this.
     """
 
@@ -58,7 +58,7 @@ class Limits:
     seconds_each: float = 1.0
     patience: float = 120.0
     cell_seconds: float = 30.0
-    stretch: float = 0.25
+    block: float = 0.25
     most_cores: float = 0.15  # Ray's daemons alone take 0.05, and ticks are good to 0.04
     most_share: float = 0.02
     warm_up_rounds: int = 2
@@ -66,16 +66,16 @@ class Limits:
     most_warm_up_seconds: float = 1.0
 
     def most_cores_of_others(self, num_cpus: int) -> float:
-        """Cores that others may keep busy in a stretch, on a machine of so many CPUs."""
+        """Return the cores that others may keep busy in a block, on a machine of so many CPUs."""
         return max(self.most_cores, self.most_share * num_cpus)
 
     def least_sample_in(self, round_seconds: float) -> float:
-        """Seconds of a sample where a round takes so long, half as much again."""
+        """Return the seconds of a sample where a round takes so long, half as much again."""
         num_rounds = max(self.least_rounds, self.seconds / round_seconds)
         return max(self.least_sample, 1.5 * self.least_seconds / num_rounds)
 
     def is_time_up(self, elapsed: float, num_quiet: int, num_disturbed: int) -> bool:
-        """Whether a contest ends although somebody has not what is aimed at, after such rounds."""
+        """Return True if a timing run ends although a candidate has not enough."""
         if elapsed < self.seconds:
             return False
         if elapsed >= self.patience:
@@ -85,10 +85,10 @@ class Limits:
         return num_quiet >= self.least_rounds or num_disturbed > num_quiet
 
     def is_worth_more(
-        self, elapsed: float, num_quiet: int, num_disturbed: int, num_contestants: int = 1
+        self, elapsed: float, num_quiet: int, num_disturbed: int, num_candidates: int = 1
     ) -> bool:
-        """Whether rounds continue for a noisy contestant: not on a machine that is busy anyway."""
-        limit = max(self.most_seconds, self.seconds_each * num_contestants)
+        """Return True if rounds go on for a noisy candidate: not on a machine that is busy."""
+        limit = max(self.most_seconds, self.seconds_each * num_candidates)
         return elapsed < limit and num_quiet > num_disturbed
 
 
@@ -97,11 +97,11 @@ DEFAULT = Limits()
 
 @dataclass(frozen=True)
 class SampleSeries:
-    """What a contestant has to show.
+    """The samples of a candidate.
 
     Attributes:
         samples: Seconds of one pass each.
-        num_passes: That each sample is the mean of.
+        num_passes: Number of passes of which each sample is the mean.
     """
 
     samples: Sequence[float]
@@ -109,17 +109,17 @@ class SampleSeries:
 
     @property
     def seconds(self) -> float:
-        """That it took."""
+        """The time that all passes took."""
         return sum(self.samples) * self.num_passes
 
 
 def has_enough(series: SampleSeries, limits: Limits) -> bool:
-    """Whether a contestant has what is aimed at."""
+    """Return True if a candidate has enough samples, with a narrow interval."""
     return not _unmet(series, limits, limits.half_width)
 
 
 def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
-    """Why not to trust the samples after so many seconds, in words; empty where they suffice."""
+    """Return why the samples after so many seconds are noisy; empty where they suffice."""
     num = len(series.samples)
     missed = _unmet(series, limits, limits.most_half_width)
     after = f"after {num} {'round' if num == 1 else 'rounds'} and {elapsed:.3g} s"
@@ -127,7 +127,7 @@ def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
 
 
 def _unmet(series: SampleSeries, limits: Limits, most_half_width: float) -> str:
-    """The criterion that is missed, in words."""
+    """Return the criterion that is missed, in words."""
     if len(series.samples) < limits.least_rounds:
         return f"fewer than {limits.least_rounds} rounds"
     if series.seconds < limits.least_seconds:
@@ -141,7 +141,7 @@ def _unmet(series: SampleSeries, limits: Limits, most_half_width: float) -> str:
 
 @dataclass(frozen=True)
 class Median:
-    """Of samples, with an interval that holds the true one in 95 % of cases at least.
+    """The median of samples, and an interval that holds the true one in at least 95 % of cases.
 
     Of n independent samples the number below the true median is binomial with p = 1/2, whatever the
     distribution: so the k-th smallest and the k-th largest enclose it with a known probability
@@ -158,17 +158,17 @@ class Median:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there are enough samples for an interval."""
+        """Return True if there are enough samples for an interval."""
         return math.isfinite(self.low)
 
     @property
     def half_width(self) -> float:
-        """Of the interval, as a share of the median."""
+        """Half of the interval, as a share of the median."""
         return (self.high - self.low) / 2 / self.value
 
 
 def median_of(samples: Sequence[float]) -> Median:
-    """The median of at least one sample."""
+    """Return the median of at least one sample."""
     ordered = sorted(samples)
     value, rank = statistics.median(ordered), _rank(len(ordered))
     if rank == 0:
@@ -178,7 +178,7 @@ def median_of(samples: Sequence[float]) -> Median:
 
 @cache
 def _rank(num_samples: int) -> int:
-    """The largest k for which the k-th smallest and the k-th largest are far enough out."""
+    """Return the largest k for which the k-th smallest and largest are far enough out."""
     below, rank = 0.0, 0
     for k in range(num_samples // 2 + 1):
         below += math.comb(num_samples, k) / 2**num_samples

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.mixer import Mixer
 from models.registry import build_mixer
-from tests.benchmarks.interleaved import Contest, Limits, Ratio, Times
+from tests.benchmarks.interleaved import Limits, Ratio, Times, TimingRun
 from tests.benchmarks.peers import Pairing, Peer
 from tests.benchmarks.places import Pass, Place, Shape
 
@@ -94,7 +94,7 @@ def duel(pairing: Pairing, shape: Shape, place: Place, limits: Limits) -> list[R
             continue
         passes[peer.name] = entrant
         notes[peer.name] = peer.differs
-    times = Contest(passes, limits, settle=place.settle).run()
+    times = TimingRun(passes, limits, settle=place.settle).run()
     peaks = {name: place.peak_bytes(entrant) for name, entrant in passes.items()}
     return [_row(pairing, shape, peer, times, peaks, notes[peer.name]) for peer in pairing.peers]
 
@@ -188,8 +188,8 @@ def control(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Control]
         first, second, third = (
             Pass(copy.deepcopy(ours), shape, place, place.dtype) for _ in range(3)
         )
-        contestants = {"ours": first, "itself": second, "slowed": partial(_slow, third, place)}
-        times = Contest(contestants, limits, settle=place.settle).run()
+        candidates = {"ours": first, "itself": second, "slowed": partial(_slow, third, place)}
+        times = TimingRun(candidates, limits, settle=place.settle).run()
         yield Control(
             title=pairing.title,
             shape=shape,

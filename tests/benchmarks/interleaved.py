@@ -1,6 +1,6 @@
 """Compares how long several ways to do the same take; they take turns in one process.
 
-Every contestant runs once a round, in an order drawn anew, so that a busy moment of the machine
+Every candidate runs once a round, in an order drawn anew, so that a busy moment of the machine
 hits all alike; what is compared is the ratio of medians, and rounds are drawn again, whole, for
 its interval. Rounds go on until the interval is narrow or the time is up.
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.timing.held_still import memory_kept, no_garbage_collection
+from suite.timing.fixed_conditions import memory_kept, no_garbage_collection
 
-Contestants = Mapping[str, Callable[[], object]]
+Candidates = Mapping[str, Callable[[], object]]
 
 _RESAMPLES = 2000
 _FEWEST_ROUNDS = 3
@@ -27,7 +27,7 @@ _ROUNDS_BETWEEN_LOOKS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """When a contest is over: narrow enough, or out of rounds, or out of time.
+    """When a timing run is over: narrow enough, or out of rounds, or out of time.
 
     Attributes:
         warm_up_rounds: At least so many rounds do not count.
@@ -35,7 +35,7 @@ class Limits:
         least_rounds: So many count, however narrow the interval.
         most_rounds: And never more.
         seconds: For the rounds that count, beyond the fewest.
-        patience: Seconds for the fewest too: a contest so slow is over after three rounds.
+        patience: Seconds for the fewest too: a timing run so slow is over after three rounds.
         half_width: Of the interval of a ratio, as a share of the ratio, that is narrow enough.
         least_sample: Seconds; a shorter pass is repeated until a sample takes so long.
     """
@@ -68,7 +68,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one pass of each contestant, one number a round."""
+    """Seconds of one pass of each candidate, one number a round."""
 
     seconds: Mapping[str, tuple[float, ...]]
 
@@ -86,18 +86,18 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Contestants who take turns; the first is the one that the others are held against.
+class TimingRun:
+    """Candidates who take turns; the first is the one that the others are held against.
 
     Attributes:
-        contestants: Each does one pass when called.
+        candidates: Each does one pass when called.
         limits: When it is over.
         settle: Waits until the device is idle; called before and after each sample.
         clock: Seconds.
         seed: Of the order within the rounds.
     """
 
-    contestants: Contestants
+    candidates: Candidates
     limits: Limits = Limits()
     settle: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.perf_counter
@@ -112,7 +112,7 @@ class Contest:
         turns = random.Random(self.seed)
         with no_garbage_collection(), memory_kept():
             num_passes = self._warm_up(turns)
-            seconds: dict[str, list[float]] = {name: [] for name in self.contestants}
+            seconds: dict[str, list[float]] = {name: [] for name in self.candidates}
             begun = self.clock()
             while not self._is_over(seconds, self.clock() - begun):
                 for name, sample in self._round(turns, num_passes):
@@ -120,7 +120,7 @@ class Contest:
         return Times({name: tuple(samples) for name, samples in seconds.items()})
 
     def _warm_up(self, turns: random.Random) -> int:
-        """Passes to a sample, so that the fastest contestant's is long enough for the clock."""
+        """Passes to a sample, so that the fastest candidate's is long enough for the clock."""
         begun, num_rounds, least = self.clock(), 0, math.inf
         while (
             num_rounds < self.limits.warm_up_rounds
@@ -131,9 +131,9 @@ class Contest:
         return max(1, math.ceil(self.limits.least_sample / max(least, 1e-9)))
 
     def _round(self, turns: random.Random, num_passes: int) -> Iterator[tuple[str, float]]:
-        """Every contestant once, in an order of chance: its name, and seconds of one pass."""
-        for name in turns.sample(list(self.contestants), len(self.contestants)):
-            one_pass = self.contestants[name]
+        """Every candidate once, in an order of chance: its name, and seconds of one pass."""
+        for name in turns.sample(list(self.candidates), len(self.candidates)):
+            one_pass = self.candidates[name]
             self.settle()
             begun = self.clock()
             for _ in range(num_passes):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tests.benchmarks.duels import mixer_of
-from tests.benchmarks.interleaved import Contest, Limits, Ratio
+from tests.benchmarks.interleaved import Limits, Ratio, TimingRun
 from tests.benchmarks.peers import Pairing
 from tests.benchmarks.places import Pass, Place
 from tests.models.small_models import OperationNames
@@ -46,7 +46,7 @@ def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
         name: Pass(mixer_of(pairing, shape), shape, place, place.dtype)
         for name, shape in shapes.items()
     }
-    times = Contest(passes, limits, settle=place.settle).run()
+    times = TimingRun(passes, limits, settle=place.settle).run()
     shortest = next(iter(shapes))
     for name, shape in shapes.items():
         ratio, longer = times.ratio(name, shortest), shape.length / shapes[shortest].length

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from models import ARCHITECTURES, Input, ModelSpec, architecture_class, build_model
 from models.decoding import Decoder, generate
-from tests.benchmarks.interleaved import Contest, Limits, Ratio
+from tests.benchmarks.interleaved import Limits, Ratio, TimingRun
 from tests.benchmarks.marian import WHY_NOT, marian_of, translator
 
 pytestmark = [
@@ -100,8 +100,8 @@ def ratio(
 ) -> Ratio:
     """How many times as long `one` takes, once both are seen to write the same."""
     assert torch.equal(one(), other())
-    contest = Contest({"one": one, "other": other}, LIMITS)
-    times = benchmark.pedantic(contest.run, rounds=1, iterations=1)
+    timing_run = TimingRun({"one": one, "other": other}, LIMITS)
+    times = benchmark.pedantic(timing_run.run, rounds=1, iterations=1)
     found: Ratio = times.ratio("one", "other")
     benchmark.extra_info |= {"ratio": found.value, "low": found.low, "high": found.high}
     seconds = ", ".join(f"{1e3 * times.median(each):.3g} ms" for each in ("one", "other"))

@@ -26,7 +26,7 @@ from suite.timing.peaks import matrix_peak
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.recording import RECORDED
 from suite.training.loop import Exercise, TrainingProgress, steps
-from tests.benchmarks.interleaved import Contest, Limits
+from tests.benchmarks.interleaved import Limits, TimingRun
 from tools.gpu_visit.standard import baseline
 
 pytestmark = [pytest.mark.bench, pytest.mark.gpu]
@@ -76,7 +76,7 @@ class Bench:
 
 def test_the_loop_adds_little_to_replaying_its_steps() -> None:
     bench = Bench(baseline("heads", steps=STEPS))
-    times = Contest({"replays": bench.replays, "loop": bench.lap}, LIMITS).run()
+    times = TimingRun({"replays": bench.replays, "loop": bench.lap}, LIMITS).run()
     ratio, step = times.ratio("loop", "replays"), times.median("replays") / STEPS
     print(f"a replayed step {step * 1e3:.2f} ms; the loop takes {ratio} times as long")
     assert ratio.high <= MOST_OVER_REPLAY

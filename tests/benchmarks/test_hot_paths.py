@@ -41,7 +41,7 @@ from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.reporting.frames import Row, by_trial, sweep_of
 from suite.schema import Measurement, Result, Status
-from tests.benchmarks.interleaved import Contest, Limits
+from tests.benchmarks.interleaved import Limits, TimingRun
 from tests.benchmarks.large_store import (
     PLACE,
     ablation,
@@ -89,8 +89,8 @@ def check(
 
     Of the quickest rounds, since what else runs on the machine only ever adds.
     """
-    contest = Contest({"reference": reference, "ours": ours}, LIMITS)
-    times = benchmark.pedantic(contest.run, rounds=1, iterations=1)
+    timing_run = TimingRun({"reference": reference, "ours": ours}, LIMITS)
+    times = benchmark.pedantic(timing_run.run, rounds=1, iterations=1)
     mine, plain = (min(times.seconds[name]) for name in ("ours", "reference"))
     ratio, bound = mine / plain, SLACK * MEASURED[path]
     benchmark.extra_info |= {"ratio": ratio, "bound": bound}

@@ -1,4 +1,4 @@
-"""The instrument reports known ratios, on a clock that only the contestants move."""
+"""The instrument reports known ratios, on a clock that only the candidates move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.interleaved import Contest, Limits, Times
+from tests.benchmarks.interleaved import Limits, Times, TimingRun
 
 LIMITS = Limits(
     warm_up_rounds=3, warm_up_seconds=0, least_rounds=9, most_rounds=40, seconds=1e9, patience=1e9
@@ -20,7 +20,7 @@ LIMITS = Limits(
 
 @pytest.fixture(autouse=True)
 def _little_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collection would go through all that other tests hold, two seconds for each contest."""
+    """A collection would go through all that other tests hold, two seconds for each timing run."""
     monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
@@ -30,14 +30,14 @@ def run(
     settle: Callable[[], object] = lambda: None,
     **seconds: Callable[[], float],
 ) -> Times:
-    """A contest by a clock that moves only when a contestant works, by its seconds."""
+    """A timing run by a clock that moves only when a candidate works, by its seconds."""
     now = [0.0]
 
     def works(seconds: Callable[[], float]) -> None:
         now[0] += seconds()
 
-    contestants = {name: partial(works, each) for name, each in seconds.items()}
-    return Contest(contestants, limits, settle=settle, clock=lambda: now[0], seed=seed).run()
+    candidates = {name: partial(works, each) for name, each in seconds.items()}
+    return TimingRun(candidates, limits, settle=settle, clock=lambda: now[0], seed=seed).run()
 
 
 def notes(log: list[str], name: str, seconds: float = 0.1) -> Callable[[], float]:
@@ -53,7 +53,7 @@ def test_exact_times_give_the_exact_ratio_in_the_fewest_rounds() -> None:
     assert len(times.seconds["ours"]) == len(times.seconds["theirs"]) == LIMITS.least_rounds
 
 
-def test_every_contestant_runs_once_a_round_in_random_order() -> None:
+def test_every_candidate_runs_once_a_round_in_random_order() -> None:
     order: list[str] = []
     run(**{name: notes(order, name) for name in "abc"})  # type: ignore[arg-type]
     rounds = [tuple(order[i : i + 3]) for i in range(0, len(order), 3)]
@@ -88,7 +88,7 @@ def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth() ->
     [({"least_rounds": 5, "seconds": 1.0}, 2.0, 5), ({"patience": 15.0}, 50.0, 3)],
     ids=["time", "patience"],
 )
-def test_a_slow_contest_ends_after_the_fewest_rounds(
+def test_a_slow_timing_run_ends_after_the_fewest_rounds(
     limits: dict[str, Any], ours: float, num_rounds: int
 ) -> None:
     limited = Limits(warm_up_rounds=1, warm_up_seconds=0, **limits)
@@ -116,7 +116,7 @@ def test_garbage_waits_and_is_collected_again_after_an_error() -> None:
         raise RuntimeError("no memory")
 
     with pytest.raises(RuntimeError, match="no memory"):
-        Contest({"ours": fails}).run()
+        TimingRun({"ours": fails}).run()
     assert gc.isenabled()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from suite.terminal import in_ascii
+from suite.terminal import in_ascii, print_line
 
 SAYS = r"""
 import sys
@@ -98,3 +99,24 @@ def test_a_full_disk_is_still_an_error() -> None:
 )
 def test_the_nearest_character(character: str, wanted: str) -> None:
     assert in_ascii(character) == wanted
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_is_broken_between_words_on_a_narrow_terminal_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = "  missing  quality  shakespeare_tragedies  seeds 0-9  heads=1; heads=2"
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow, pipe = Terminal(), io.StringIO()
+    print_line(line, narrow)
+    print_line(line, pipe)
+    assert pipe.getvalue() == f"{line}\n"
+    assert narrow.getvalue().split() == line.split()
+    first, *others = narrow.getvalue().splitlines()
+    assert first.startswith("  missing")
+    assert all(other.startswith("    ") for other in others)
+    assert max(map(len, [first, *others])) <= 40

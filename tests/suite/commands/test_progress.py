@@ -18,7 +18,6 @@ from suite.commands.progress import (
     PlainLines,
     ProgressState,
     display_for,
-    has_status_lines,
     outcome,
 )
 from suite.commands.sweep_history import Estimates
@@ -312,10 +311,3 @@ def test_the_outcome_of_a_comparison_names_the_fastest_and_the_slowest() -> None
 def test_the_outcome_of_a_failure_is_its_reason() -> None:
     diverged = result("a", Status.DIVERGED, "the loss is nan")
     assert outcome(diverged) == "diverged: the loss is nan"
-
-
-def test_they_are_written_where_somebody_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BAKEOFF_STATUS_LINES", raising=False)
-    assert not has_status_lines()
-    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
-    assert has_status_lines()

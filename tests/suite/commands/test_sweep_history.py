@@ -219,27 +219,6 @@ def test_the_steps_of_what_runs_foretell_its_end() -> None:
     assert left["t1"] > 70.0
 
 
-@pytest.mark.parametrize("estimates_are_off_by", [0.2, 1.0, 5.0])
-def test_after_a_tenth_of_the_work_the_time_left_is_right_within_half(
-    estimates_are_off_by: float,
-) -> None:
-    """Two at a time: short counts, then trainings of 10 to 80 s, shortest seeds first."""
-    seconds = {f"p{k}": 0.05 for k in range(10)}
-    seconds |= {f"t{k}": 10.0 * 2 ** (k % 4) for k in range(40)}
-    trials = [trial(n, probe="parameters" if n[0] == "p" else "quality") for n in seconds]
-    weights = {n: s / estimates_are_off_by if n[0] == "t" else 0.02 for n, s in seconds.items()}
-    total, ends, slots = sum(seconds.values()), [], [0.0, 0.0]
-    for name in sorted(seconds, key=seconds.__getitem__):
-        slot = slots.index(min(slots))
-        slots[slot] += seconds[name]
-        ends.append(end(name, seconds[name], slots[slot]))
-        if sum(each.seconds for each in ends) >= total / 10:
-            break
-    found = usage(trials, ends, weights=weights, now=max(slots), driver_started=0.0)
-    truth = total / 2 - max(slots)
-    assert truth / 1.5 < found.eta_seconds < truth * 1.5
-
-
 def test_failures_say_nothing_of_how_long_a_trial_takes() -> None:
     trials = [trial(name) for name in "abc"]
     ends = [end("a", 100.0), end("b", 9000.0, status="timeout")]

@@ -24,7 +24,7 @@ TWO_WORKERS = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
 BRIEF = Limits(
     seconds=0.1,
     patience=10.0,
-    stretch=0.02,
+    block=0.02,
     warm_up_seconds=0.0,
     most_warm_up_seconds=0.05,
     half_width=100.0,

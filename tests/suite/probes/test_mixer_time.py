@@ -56,7 +56,7 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls(table: Table
 
 
 class Once:
-    """Runs the forward pass of each subject once, where a contest would time it."""
+    """Runs the forward pass of each subject once, where a timing run would time it."""
 
     def __init__(self, *, trial: Trial, operations: Callable[..., object], **_: object) -> None:
         self.trial, self.operations = trial, operations

@@ -1,4 +1,4 @@
-"""A clock, contestants and other processes under control."""
+"""A clock, candidates and other processes under control."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def key(name: str) -> Key:
 
 
 class Players:
-    """Contestants by name; each takes what its script says to its so-manieth pass."""
+    """Candidates by name; each takes what its script says to its so-manieth pass."""
 
     def __init__(self, clock: ScriptedClock, scripts: Mapping[str, Callable[[int], float]]) -> None:
         self.order: list[str] = []

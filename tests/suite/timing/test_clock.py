@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from suite.timing import clock
-from suite.timing.clock import CpuClock, CudaClock, Gauge, clock_of
+from suite.timing.clock import CpuClock, CudaClock, SpeedProbe, clock_of
 from suite.timing.gpu_state import GpuState
 
 L2_BYTES = 4096
@@ -57,7 +57,7 @@ def test_each_device_has_its_clock() -> None:
 
 
 class Readings:
-    """A gauge with given answers; the last one repeats."""
+    """A speed_probe with given answers; the last one repeats."""
 
     def __init__(self, *said: bool) -> None:
         self.said, self.noted = list(said), [False]
@@ -68,16 +68,16 @@ class Readings:
 
 
 def test_a_cpu_is_waited_for_until_it_is_at_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu, gauge = CpuClock(), Readings(False, False, False, True, False)
-    monkeypatch.setattr(cpu, "_gauge", gauge)
+    cpu, speed_probe = CpuClock(), Readings(False, False, False, True, False)
+    monkeypatch.setattr(cpu, "_speed_probe", speed_probe)
     cpu.wait_for_speed()
-    assert gauge.noted[1:] == [True, False, False, False]  # a long wait counts once
+    assert speed_probe.noted[1:] == [True, False, False, False]  # a long wait counts once
     assert not cpu.is_at_speed()
 
 
 def test_a_cpu_that_stays_slow_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = CpuClock()
-    monkeypatch.setattr(cpu, "_gauge", Readings(False))
+    monkeypatch.setattr(cpu, "_speed_probe", Readings(False))
     begun = time.perf_counter()
     cpu.wait_for_speed()
     assert 0.05 <= time.perf_counter() - begun < 1.0
@@ -235,11 +235,11 @@ class Machine:
 
     def __init__(self) -> None:
         self.seconds = 1.0
-        self.gauge = Gauge(lambda: self.seconds)
+        self.speed_probe = SpeedProbe(lambda: self.seconds)
 
     def said(self, seconds: float, times: int = 1, *, is_noted: bool = True) -> list[bool]:
         self.seconds = seconds
-        return [self.gauge.is_at_speed(is_noted=is_noted) for _ in range(times)]
+        return [self.speed_probe.is_at_speed(is_noted=is_noted) for _ in range(times)]
 
 
 def test_it_judges_by_readings_and_first_needs_some() -> None:

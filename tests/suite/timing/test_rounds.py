@@ -1,4 +1,4 @@
-"""Turns: seeded, interleaved, in stretches that are set aside where others were busy."""
+"""Turns: seeded, interleaved, in blocks that are set aside where others were busy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from suite.schema import Status
 from suite.timing.machine_load import ReadTimes
 from suite.timing.passes import Key, Missing, Pass
-from suite.timing.rounds import Contest, Timings, has_trend, is_warm
+from suite.timing.rounds import TimingRun, Timings, has_trend, is_warm
 from suite.timing.stopping import Limits
 from tests.suite.timing.scripted import (
     OtherProcess,
@@ -43,7 +43,7 @@ def clock() -> ScriptedClock:
     return ScriptedClock()
 
 
-def contest(
+def run_of(
     clock: ScriptedClock,
     *,
     limits: Limits = LIMITS,
@@ -53,15 +53,15 @@ def contest(
 ) -> tuple[Timings, Players]:
     players = Players(clock, scripts)
     read_times = load or idle_machine(clock)
-    return Contest(players.passes, clock, limits, read_times, seed).run(), players
+    return TimingRun(players.passes, clock, limits, read_times, seed).run(), players
 
 
 def rounds_of(order: list[str], number: int) -> list[tuple[str, ...]]:
     return [tuple(order[i : i + number]) for i in range(0, len(order), number)]
 
 
-def test_every_contestant_runs_once_a_round_in_an_order_of_chance(clock: ScriptedClock) -> None:
-    _, players = contest(clock, a=steady(0.01), b=steady(0.02), c=steady(0.03))
+def test_every_candidate_runs_once_a_round_in_an_order_of_chance(clock: ScriptedClock) -> None:
+    _, players = run_of(clock, a=steady(0.01), b=steady(0.02), c=steady(0.03))
     rounds = rounds_of(players.order, 3)
     assert all(sorted(held) == ["a", "b", "c"] for held in rounds)
     assert rounds[0] == ("a", "b", "c")  # first calls
@@ -71,12 +71,12 @@ def test_every_contestant_runs_once_a_round_in_an_order_of_chance(clock: Scripte
 
 def test_the_order_hangs_on_the_seed_alone() -> None:
     scripts = {name: steady(0.01) for name in "abcde"}
-    orders = [contest(ScriptedClock(), seed=seed, **scripts)[1].order for seed in (1, 1, 2)]
+    orders = [run_of(ScriptedClock(), seed=seed, **scripts)[1].order for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
 
 
 def test_a_short_pass_is_repeated_until_the_sample_is_long_enough(clock: ScriptedClock) -> None:
-    timings, players = contest(clock, short=steady(0.3e-3), long=steady(0.01))
+    timings, players = run_of(clock, short=steady(0.3e-3), long=steady(0.01))
     last = "".join(name[0] for name in players.order[-40:])
     assert set(last.strip("s").split("l")) <= {"", "ssss", "ssssssss"}  # neighbours of two rounds
     samples = timings.samples[key("short")]
@@ -84,7 +84,7 @@ def test_a_short_pass_is_repeated_until_the_sample_is_long_enough(clock: Scripte
 
 
 def test_a_short_pass_finds_its_own_caches(clock: ScriptedClock) -> None:
-    """What the contestant before it left there is not a part of its time."""
+    """What the candidate before it left there is not a part of its time."""
     players = Players(clock, {"short": steady(0.001), "long": steady(0.03)})
 
     def seconds(so_manieth: int) -> float:
@@ -92,7 +92,7 @@ def test_a_short_pass_finds_its_own_caches(clock: ScriptedClock) -> None:
 
     players.scripts = {"short": seconds, "long": steady(0.03)}
     limits = replace(LIMITS, cold_pass=0.02)
-    timings = Contest(players.passes, clock, limits, idle_machine(clock), 0).run()
+    timings = TimingRun(players.passes, clock, limits, idle_machine(clock), 0).run()
     assert timings.samples[key("short")] == pytest.approx(
         [0.005] * len(timings.samples[key("short")])
     )
@@ -105,7 +105,7 @@ def test_a_short_sample_is_taken_again_where_the_device_was_slow(clock: Scripted
     for slow_until in (0.0, math.inf):
         clock.slow_until = slow_until
         limits = replace(LIMITS, cold_pass=0.02)
-        _, players = contest(clock, limits=limits, short=steady(0.01), long=steady(0.05))
+        _, players = run_of(clock, limits=limits, short=steady(0.01), long=steady(0.05))
         passes[slow_until] = players.order.count("short") / players.order.count("long")
     assert 1.5 < passes[0.0] <= 2.0  # one unseen, one seen
     assert 3.0 < passes[math.inf] <= 4.0  # twice over
@@ -113,21 +113,21 @@ def test_a_short_sample_is_taken_again_where_the_device_was_slow(clock: Scripted
 
 
 def test_what_is_slow_at_first_does_not_count(clock: ScriptedClock) -> None:
-    timings, _ = contest(clock, a=lambda so_manieth: 100.0 if so_manieth < 2 else 0.02)
+    timings, _ = run_of(clock, a=lambda so_manieth: 100.0 if so_manieth < 2 else 0.02)
     assert max(timings.samples[key("a")]) == pytest.approx(0.02)
     assert timings.first_calls[key("a")] == 100.0
     assert timings.noise[key("a")] == ""
 
 
 def test_it_ends_when_all_have_enough(clock: ScriptedClock) -> None:
-    timings, _ = contest(clock, a=steady(0.01), b=steady(0.02))
+    timings, _ = run_of(clock, a=steady(0.01), b=steady(0.02))
     assert 10 <= len(timings.samples[key("a")]) < 25
     assert timings.other_load == 0.0
     assert timings.num_disturbed == 0
 
 
 def test_it_ends_at_the_limit_and_says_why_it_does_not_trust_itself(clock: ScriptedClock) -> None:
-    timings, _ = contest(clock, wild=lambda n: (0.05, 0.1)[n % 2], calm=steady(0.05))
+    timings, _ = run_of(clock, wild=lambda n: (0.05, 0.1)[n % 2], calm=steady(0.05))
     num = len(timings.samples[key("wild")])
     assert 45 <= num <= 54  # until somebody who would be noisy is given up
     assert re.fullmatch(
@@ -138,34 +138,34 @@ def test_it_ends_at_the_limit_and_says_why_it_does_not_trust_itself(clock: Scrip
 
 
 def test_few_long_rounds_may_take_longer(clock: ScriptedClock) -> None:
-    timings, _ = contest(clock, a=steady(1.0))
+    timings, _ = run_of(clock, a=steady(1.0))
     assert len(timings.samples[key("a")]) == 10
     assert timings.noise[key("a")] == ""
 
 
 def test_patience_ends(clock: ScriptedClock) -> None:
     limits = replace(LIMITS, patience=7.0)
-    timings, _ = contest(clock, limits=limits, a=steady(2.0))
+    timings, _ = run_of(clock, limits=limits, a=steady(2.0))
     assert len(timings.samples[key("a")]) == 4
     assert timings.noise[key("a")] == "fewer than 10 rounds, after 4 rounds and 8 s"
 
 
 def test_who_takes_all_the_time_sits_out(clock: ScriptedClock) -> None:
     limits = replace(LIMITS, cell_seconds=6.0)
-    timings, _ = contest(clock, limits=limits, slow=steady(2.0), fast=steady(0.1))
+    timings, _ = run_of(clock, limits=limits, slow=steady(2.0), fast=steady(0.1))
     assert len(timings.samples[key("slow")]) == 3
     assert timings.noise[key("slow")].startswith("fewer than 10 rounds, after 3 rounds")
     assert len(timings.samples[key("fast")]) >= 10
     assert timings.noise[key("fast")] == ""
 
 
-def test_a_disturbed_stretch_is_set_aside_and_repeated(clock: ScriptedClock) -> None:
+def test_a_disturbed_block_is_set_aside_and_repeated(clock: ScriptedClock) -> None:
     def script(so_manieth: int) -> float:  # slower while the other is there, as it would be
         return 0.02 if not 1.0 <= clock.time < 1.8 else 0.03
 
     load = OtherProcess(clock, 1.0, 1.0, 1.8)
     limits = replace(LIMITS, least_rounds=60, least_seconds=1.0)
-    timings, _ = contest(clock, limits=limits, load=load, a=script)
+    timings, _ = run_of(clock, limits=limits, load=load, a=script)
     assert timings.samples[key("a")] == pytest.approx([0.02] * len(timings.samples[key("a")]))
     assert len(timings.samples[key("a")]) >= 60
     assert 20 <= timings.num_disturbed <= 60
@@ -178,18 +178,18 @@ def test_it_is_others_load_that_decides_not_the_time_measured(clock: ScriptedClo
     """Slow rounds on an idle machine count; quick ones on a busy machine do not."""
     limits = replace(LIMITS, least_rounds=60)
     script = lambda n: 0.03 if 1.0 <= clock.time < 1.8 else 0.02  # noqa: E731
-    timings, _ = contest(clock, limits=limits, a=script)
+    timings, _ = run_of(clock, limits=limits, a=script)
     assert timings.num_disturbed == 0
     assert pytest.approx(0.03) in timings.samples[key("a")]
     clock = ScriptedClock()
     load = OtherProcess(clock, 1.0, 1.0, 1.8)
-    timings, _ = contest(clock, limits=limits, load=load, a=steady(0.02))
+    timings, _ = run_of(clock, limits=limits, load=load, a=steady(0.02))
     assert timings.num_disturbed > 0
 
 
 def test_on_a_busy_machine_all_rounds_are_used_and_noisy(clock: ScriptedClock) -> None:
     load = OtherProcess(clock, 0.48, 0.0, math.inf)
-    timings, _ = contest(clock, load=load, a=steady(0.02))
+    timings, _ = run_of(clock, load=load, a=steady(0.02))
     assert timings.noise[key("a")] == "other processes took 48 % of a core"
     assert timings.num_disturbed == len(timings.samples[key("a")])
     assert clock.time < 6  # and nobody waits for it to get quiet
@@ -200,7 +200,7 @@ def test_a_load_under_the_limit_or_unknown_disturbs_nobody(
     clock: ScriptedClock, cores: float | None
 ) -> None:
     load = (lambda: None) if cores is None else OtherProcess(clock, cores, 0.0, math.inf)
-    timings, _ = contest(clock, load=load, a=steady(0.02))
+    timings, _ = run_of(clock, load=load, a=steady(0.02))
     assert timings.num_disturbed == 0
     assert timings.noise[key("a")] == ""
     assert timings.other_load is None if cores is None else timings.other_load > 0  # type: ignore[operator]
@@ -209,10 +209,10 @@ def test_a_load_under_the_limit_or_unknown_disturbs_nobody(
 def test_a_gpu_is_disturbed_by_its_own_clock_only(clock: ScriptedClock) -> None:
     clock.suffers_from_load = False  # type: ignore[misc]
     load = OtherProcess(clock, 1.0, 0.0, math.inf)
-    timings, _ = contest(clock, load=load, a=steady(0.02))
+    timings, _ = run_of(clock, load=load, a=steady(0.02))
     assert timings.num_disturbed == 0
     clock.slow = "the GPU ran at 500 of 1980 MHz (power cap)"
-    timings, _ = contest(clock, load=load, a=steady(0.02))
+    timings, _ = run_of(clock, load=load, a=steady(0.02))
     assert timings.noise[key("a")] == "the GPU ran at 500 of 1980 MHz (power cap)"
 
 
@@ -224,7 +224,7 @@ def test_who_runs_out_of_memory_is_out_and_the_others_go_on(clock: ScriptedClock
     cleared: list[str] = []
     large = Pass(too_much, clear=lambda: cleared.append("large"))
     passes = {key("large"): large, **players.passes}
-    timings = Contest(passes, clock, LIMITS, idle_machine(clock), 0).run()
+    timings = TimingRun(passes, clock, LIMITS, idle_machine(clock), 0).run()
     assert timings.missing[key("large")].status is Status.OUT_OF_MEMORY
     assert "can't allocate memory" in timings.missing[key("large")].reason
     assert set(timings.samples) == {key("a")}
@@ -232,7 +232,7 @@ def test_who_runs_out_of_memory_is_out_and_the_others_go_on(clock: ScriptedClock
 
 
 class Large:
-    """What a contestant holds."""
+    """What a candidate holds."""
 
 
 @pytest.mark.parametrize("so_manieth", [0, 1, 15])  # first call, warm-up, rounds
@@ -251,9 +251,9 @@ def test_who_runs_out_of_memory_gives_it_back_whenever_that_is(
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append(seen() is None))
     players = Players(clock, {"a": steady(0.02)})
     passes: dict[Key, Pass | Missing] = {key("large"): Pass(large), **players.passes}
-    contest = Contest(passes, clock, LIMITS, idle_machine(clock), 0)
+    timing_run = TimingRun(passes, clock, LIMITS, idle_machine(clock), 0)
     del passes, large, held
-    timings = contest.run()
+    timings = timing_run.run()
     assert freed == [True]
     assert timings.missing[key("large")].status is Status.OUT_OF_MEMORY
     assert timings.missing[key("large")].reason.endswith("Tried to allocate 2.00 GiB.")
@@ -266,12 +266,12 @@ def test_another_error_ends_the_trial(clock: ScriptedClock) -> None:
         raise RuntimeError("shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        Contest({key("a"): Pass(broken)}, clock, LIMITS, idle_machine(clock), 0).run()
+        TimingRun({key("a"): Pass(broken)}, clock, LIMITS, idle_machine(clock), 0).run()
 
 
 def test_with_nobody_there_it_ends_at_once(clock: ScriptedClock) -> None:
     gone = Missing(Status.SKIPPED, "no step form")
-    timings = Contest({key("a"): gone}, clock, LIMITS, idle_machine(clock), 0).run()
+    timings = TimingRun({key("a"): gone}, clock, LIMITS, idle_machine(clock), 0).run()
     assert timings.missing == {key("a"): gone}
     assert timings.samples == {}
 

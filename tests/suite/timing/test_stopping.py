@@ -86,7 +86,7 @@ def test_noise_is_given_a_little_longer_on_a_quiet_machine(
     assert limits.is_worth_more(elapsed, num_quiet, num_disturbed) is is_worth_more
 
 
-def test_many_contestants_have_longer() -> None:
+def test_many_candidates_have_longer() -> None:
     """As many rounds as few have, whose rounds are shorter."""
     limits = Limits(most_seconds=6.0, seconds_each=0.5)
     assert not limits.is_worth_more(6.0, 10, 0, 12)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """What is there now is collected first."""
+    """Collect what is there now, and collect nothing more in the block."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -35,7 +35,7 @@ _DEFAULTS = {_MMAP_MAX: 65_536, _TRIM_THRESHOLD: 128 * 2**10, _TOP_PAD: 128 * 2*
 
 @contextmanager
 def memory_kept() -> Iterator[None]:
-    """What is freed stays with the process, as under jemalloc and the like.
+    """Keep freed memory in the process, as jemalloc does.
 
     By default glibc gives blocks of some sizes back to the system at each free, by a threshold
     that moves as a program runs; the pages of the next such block then fault one by one. That
@@ -57,9 +57,9 @@ def memory_kept() -> Iterator[None]:
 
 @contextmanager
 def few_cpus(number: int) -> Iterator[None]:
-    """The last so many of those allowed, since the first ones serve interrupts.
+    """Run on the last few of the allowed CPUs, since the first ones serve interrupts.
 
-    Where the system fixes no CPUs, or there are not so many, nothing happens.
+    Nothing happens where the system cannot bind CPUs, or there are not so many.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
@@ -76,7 +76,7 @@ def few_cpus(number: int) -> Iterator[None]:
 
 
 def _threads() -> set[int]:
-    """Of this process, by the kernel's numbers; none where the system does not list them."""
+    """Return this process's threads, by the kernel's numbers; none if they are not listed."""
     try:
         return {int(name) for name in os.listdir("/proc/self/task")}
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which rounds count: one contestant may have enough quiet ones where another has not."""
+"""Which rounds count: one candidate may have enough quiet ones where another has not."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
 from suite.timing.stopping import Limits, median_of
-from suite.timing.stretches import (
-    LEAST_CONTESTANTS,
+from suite.timing.time_blocks import (
+    LEAST_CANDIDATES,
     LEAST_ROUNDS,
     Record,
-    Stretch,
+    TimeBlock,
     without_round_effects,
 )
 from tests.suite.timing.scripted import key
@@ -24,11 +24,11 @@ LIMITS = Limits(least_rounds=6, least_seconds=0.0, half_width=0.02)
 BUSY = "other processes took 50 % of a core"
 
 
-def record(*stretches: tuple[int, str, float | None]) -> Record:
+def record(*blocks: tuple[int, str, float | None]) -> Record:
     """Each so many rounds; the busy ones are slower."""
     held = [
-        Stretch([{A: 2.0 if busy else 1.0}] * number, busy, cores, float(number))
-        for number, busy, cores in stretches
+        TimeBlock([{A: 2.0 if busy else 1.0}] * number, busy, cores, float(number))
+        for number, busy, cores in blocks
     ]
     return Record({A: 3, B: 1}, held, elapsed=10.0)
 
@@ -99,7 +99,7 @@ def test_the_middle_round_is_left_as_it_was() -> None:
     assert found[2][KEYS[0]] == pytest.approx(1.2)
 
 
-def test_a_contestant_that_is_slower_stays_slower_by_as_much() -> None:
+def test_a_candidate_that_is_slower_stays_slower_by_as_much() -> None:
     held = rounds(np.exp(np.random.default_rng(1).normal(0, 0.2, 41)))
     slowed = [{**one, KEYS[3]: one[KEYS[3]] * 1.05} for one in held]
     medians = [
@@ -109,7 +109,7 @@ def test_a_contestant_that_is_slower_stays_slower_by_as_much() -> None:
     assert medians[1] / medians[0] == pytest.approx(1.05, rel=1e-9)
 
 
-def test_odd_samples_of_one_contestant_move_no_other() -> None:
+def test_odd_samples_of_one_candidate_move_no_other() -> None:
     held = rounds(np.ones(9))
     held[4] = {**held[4], KEYS[0]: 100.0}
     found = without_round_effects(held)
@@ -117,7 +117,7 @@ def test_odd_samples_of_one_contestant_move_no_other() -> None:
     assert found[4][KEYS[0]] == pytest.approx(100.0)
 
 
-def test_the_interval_is_that_of_the_contestants_own_noise() -> None:
+def test_the_interval_is_that_of_the_candidates_own_noise() -> None:
     restless = np.exp(np.random.default_rng(2).normal(0, 0.3, 60))
     own = {
         name: median_of([one[KEYS[0]] for one in some]).half_width
@@ -131,7 +131,7 @@ def test_the_interval_is_that_of_the_contestants_own_noise() -> None:
     assert own["without"] == pytest.approx(own["calm"], rel=1.0)
 
 
-def test_a_contestant_may_sit_rounds_out() -> None:
+def test_a_candidate_may_sit_rounds_out() -> None:
     held = rounds(np.linspace(1, 2, 9))
     for one in held[5:]:
         del one[KEYS[7]]
@@ -142,7 +142,7 @@ def test_a_contestant_may_sit_rounds_out() -> None:
 
 @pytest.mark.parametrize(
     ("num_keys", "num_rounds"),
-    [(LEAST_CONTESTANTS - 1, 20), (len(KEYS), LEAST_ROUNDS - 1), (len(KEYS), 0)],
+    [(LEAST_CANDIDATES - 1, 20), (len(KEYS), LEAST_ROUNDS - 1), (len(KEYS), 0)],
 )
 def test_too_few_are_left_as_they_are(num_keys: int, num_rounds: int) -> None:
     held = rounds(np.linspace(1, 2, num_rounds))
