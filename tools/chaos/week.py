@@ -196,8 +196,9 @@ class Week:
     def _write(self, settings: Settings, folder: str) -> Path:
         """Write the user's two files; return that of the ablation."""
         fields = dict(settings)
+        mixer = _MIXER.format(factor=fields.pop("factor"))
         file = ablation(self.folder / folder, ABLATION, **fields)
-        (file.parent / "mine.py").write_text(_MIXER.format(factor=fields["factor"]))
+        (file.parent / "mine.py").write_text(mixer)
         return file
 
     def _options(self, out: Path) -> str:
