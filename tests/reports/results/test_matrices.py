@@ -1,4 +1,4 @@
-"""What is said of a matrix is what it holds; what is no matrix is skipped."""
+"""The text about a matrix agrees with its numbers; anything else is skipped."""
 
 from __future__ import annotations
 
