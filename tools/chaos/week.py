@@ -83,6 +83,7 @@ _EDITS: tuple[Settings, ...] = (
     {"steps": 6},
     {"steps": 4},
 )
+EDITIONS = tuple(itertools.accumulate(_EDITS, lambda a, b: {**a, **b}, initial=_FIRST))
 # The driver is killed at one of these each day.
 _DEATHS = (
     Point("journal: commit", "after", 2),
@@ -219,7 +220,7 @@ def _differences_of_store(out: Path, uri: str) -> list[str]:
 
 def _days(week: Week) -> Iterator[str]:
     """Go through the week; yield a description of each day."""
-    first, *edits = itertools.accumulate(_EDITS, lambda a, b: {**a, **b}, initial=_FIRST)
+    first, *edits = EDITIONS
     out, user, other = (week.folder / name for name in ("out", "user", "other"))
     week.outs |= {user: week.server, other: week.server}
     week.run(out, first, dies=_DEATHS[0])
