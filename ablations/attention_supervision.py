@@ -4,8 +4,8 @@ Xu et al. 2015 (Show, attend and tell, arXiv:1502.03044, sections 4.1, 4.2.1 and
 attention looks at one place for each word and is ahead of soft attention; a penalty asks soft
 attention to look at all places about equally often by the end (doubly stochastic), which raised
 BLEU, and a gate lets the decoder look less at words that need no picture. With T words for L places
-the sum over words cannot be one at each place, so the penalty asks for more than there is. Whether
-attention lies on what is named was asked by Liu et al. 2017 (arXiv:1605.09553). Here: scenes of two
+the sum over words cannot be one at each place, so the penalty asks for more than there is. Liu
+et al. 2017 (arXiv:1605.09553) measured whether attention lies on what is named. Here: scenes of two
 to four emoji with their boxes; captions, and the share of the attention in the box of the object
 that a word names.
 

@@ -12,7 +12,7 @@ alike; a Transformer over the same map is as good, and one over patches needs lo
 
 Found at quick, five seeds, BLEU: soft attention 99.6, Transformers 99.6 and 98.8 (patches), on new
 pairs, too; without attention 18.3 (nearest caption 17.5). Hard attention is still learning: 21 to
-56. Of soft attention 0.37 lies in the box of what a word names; chance has 0.11.
+56. The share 0.37 of soft attention lies in the box of what a word names; by chance 0.11.
 
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
 """

@@ -3,8 +3,8 @@
 Chen et al. 2021 (Decision Transformer, arXiv:2106.01345): a causal Transformer reads returns to go,
 states and actions, and acts. Its returns follow what is asked for (section 5.2, Figure 4); a clone
 of the best tenth of the data comes close (5.1); a long context helps (5.3). Siebenborn et al. 2022
-(arXiv:2211.14655) put an LSTM in place of attention. Where luck decides, a large return asks for
-that luck, not for good actions (Paster et al. 2022, arXiv:2205.15967): of the worlds here, a
+(arXiv:2211.14655) put an LSTM in place of attention. If chance decides, a large return asks for
+chance events, not for good actions (Paster et al. 2022, arXiv:2205.15967): among the worlds here, a
 slippery corridor with a key and a grid with wind are such, a pole on a cart is not.
 
 Data: 1,000 episodes of each world, 40 % of a random player, 40 % of one that takes what is nearest,
@@ -15,8 +15,9 @@ All train at one rate, 1e-3. In pilots on the corridor, a seed each, attention, 
 got 0.66, 0.65 and 0.65 at it; at 3e-4 600 steps do not suffice (0.22, 0.22, 0.40); attention got
 0.66 at 3e-3, too. Returns tie, so that a search for rates would tell none apart.
 
-Expected: clones of all players get what most get; those of the best tenth as much as who asks for
-the best; with one step of context some forget the key; recurrent and convolutional mixers do too.
+Expected: clones of all players get what most get; those of the best tenth as much as a model
+that asks for the best; with one step of context some forget the key; recurrent and convolutional
+mixers do too.
 
 Cost: quick about 13 minutes on two cores, standard 4 on one H100, as planned.
 """

@@ -9,9 +9,9 @@ rate is lower; so each has its own.
 
 Expected: deeper is better with LayerScale, and less so without.
 
-Found at quick, five seeds: supported, exploratory. Of 16 blocks LayerScale makes 0.8 points more
-right (0.2 to 1.4); from 4 to 16 blocks nothing is gained without it (0.0, -0.5 to 0.6), and of 4
-it is no help (-0.6, -1.5 to 0.3). Without it the search chose half of its rate.
+Found at quick, five seeds: supported, exploratory. With 16 blocks LayerScale gains 0.8 points
+(0.2 to 1.4); from 4 to 16 blocks nothing is gained without it (0.0, -0.5 to 0.6), and with 4 it
+does not help (-0.6, -1.5 to 0.3). Without it the search chose half of its rate.
 
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """

@@ -7,7 +7,7 @@ Pascanu et al. 2013 (arXiv:1211.5063) say when it vanishes and when it explodes;
 (arXiv:1706.03762, Table 1): two tokens are one step apart in attention, n in a recurrence, and in a
 convolution, which sees nothing beyond its reach, n / k. Here: the derivative of the last output by
 the token k places before, relative to the last token's own, in a language model of characters.
-Reach is not quality: the bits beside it say who predicts best.
+Reach is not quality: the bits beside it show which model predicts best.
 
 Expected: attention is flat; a plain RNN falls by a constant factor a token; a convolution cuts off;
 gates let far more through, and an LSTM whose forget gate starts open the most.

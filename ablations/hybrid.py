@@ -2,7 +2,7 @@
 
 Kimi Team 2025 (Kimi Linear, arXiv:2510.26692), the ablation of the ratio: of three layers with a
 fixed state to one of attention comes the best perplexity; Qwen3-Next and most models of 2026 have
-that share. What a state of fixed size lacks is recall (Zoology, arXiv:2312.04927). Here: four
+that share. A state of fixed size lacks recall (Zoology, arXiv:2312.04927). Here: four
 layers, of which none, one, two or all attend; the others are the gated delta rule, whose state is
 small on purpose: eight heads, at quick of 4 x 4 numbers each. NAME*3+attention lists the layers
 from the bottom upwards. All read sinusoids beside the tokens.

@@ -8,7 +8,7 @@ Performer takes 5.7 times as many steps a second as the Transformer, Linformer 5
 recall of pairs, selective copying, and short ListOps, each mixer at its own learning rate; time and
 memory of the mixers alone at 1K to 4K tokens; today's mixers beside those of the Arena. Layers are
 a mixer alone, as in Zoology's small models, and positions stand beside the tokens. Linformer and
-FNet read both ways, so they meet ListOps only.
+FNet read both ways, so they run on ListOps only.
 
 Expected: on recall attention is ahead of all but the delta rule; short ListOps tells little apart.
 

@@ -1,4 +1,4 @@
-"""Who still knows a picture that is noisy, blurred, shifted or covered, and do attacks teach it?
+"""Which model knows a picture that is noisy, blurred, shifted or covered, and do attacks help?
 
 Bai et al. 2022 (HAT, arXiv:2204.00993): vision transformers take less from high frequencies than
 convolutions do; trained on images that are moved to where their loss is larger, by a few steps of a

@@ -10,7 +10,7 @@ of the footnote. Each variant has its own learning rate. Keys of 512 bring more 
 table counts them.
 
 Expected: unscaled, entropy and score gradient at the start fall with d_k; 1/sqrt(d_k) holds both
-where they are. Whether the loss minds after training, at the best rate of each, is the question.
+where they are. The question is whether that changes the loss after training, at the best rates.
 
 Found at quick, five seeds, bits per character: scaled 2.811 at d_k = 64 and 2.800 at 512, unscaled
 3.089 and 3.652, where a 5-gram model needs 2.882. Unscaled, the softmax starts with 0.20 and 0.07

@@ -2,8 +2,8 @@
 
 "Better at this size" is all that an ablation at one size can say. Here each mixer is trained at
 several widths on several amounts of text, and the law L(N, D) = E + A / N^alpha + B / D^beta is
-fitted to each: Hoffmann et al. 2022 (arXiv:2203.15556), approach 3, who print alpha 0.34 and beta
-0.28; Besiroglu et al. 2024 (arXiv:2404.10102), 0.35 and 0.37 for the same runs, found Hoffmann's
+fitted to each: Hoffmann et al. 2022 (arXiv:2203.15556), approach 3, print alpha 0.34 and beta 0.28;
+Besiroglu et al. 2024 (arXiv:2404.10102), 0.35 and 0.37 for the same runs, found Hoffmann's
 intervals implausibly narrow. Kaplan et al. 2020 (arXiv:2001.08361, Figure 7) compare mixers so:
 LSTMs keep up on early tokens of a context, and fall behind on late ones. One larger run of each
 mixer, larger in parameters and in text, is held out: the law must predict it.

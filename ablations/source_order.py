@@ -2,15 +2,15 @@
 
 Sutskever et al. 2014 (arXiv:1409.3215, section 3.3): with the source reversed, an LSTM that keeps
 it in one vector translates better: the first words of the target then stand next to the first words
-of the source. Luong et al. 2015 (arXiv:1508.04025, Table 1) gain 1.3 BLEU by it. Who attends can
-look anywhere. Here: both, each with the source as it is and reversed, copying digits (16 at quick),
-where the distance is all that there is to learn. Standard also translates verses of the Bible: at
-quick's steps a vector of this width beats no dictionary.
+of the source. Luong et al. 2015 (arXiv:1508.04025, Table 1) gain 1.3 BLEU by it. A decoder with
+attention can look anywhere. Here: both, each with the source as it is and reversed, copying
+digits (16 at quick), a task about the distance alone. Standard also translates verses of the Bible:
+at quick's steps a vector of this width beats no dictionary.
 
 Expected: reversing helps the fixed vector, and not attention.
 
 Found at quick, five seeds, share of sequences of 16 or 8 digits copied without an error: the fixed
-vector 0.59 reversed, 0.01 as they are; attention 0.999 both ways. Of 16 digits: 0.21, 0 and 0.999.
+vector 0.59 reversed, 0.01 as they are; attention 0.999 both ways. For 16 digits: 0.21, 0 and 0.999.
 
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """

@@ -1,6 +1,6 @@
 """Should a decoder read its own words while it learns?
 
-Bengio et al. 2015 (arXiv:1506.03099): a decoder that always read the right words in training meets
+Bengio et al. 2015 (arXiv:1506.03099): a decoder that always read the right words in training reads
 its own mistakes only in use. Scheduled sampling replaces more and more of the right words by the
 model's own as training goes on, and gives better captions of images (Table 1). Here: verses of the
 Bible into German, by Luong's decoder with attention; the share of own words at the end of training

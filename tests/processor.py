@@ -1,4 +1,4 @@
-"""What the processor of this machine can do, where a kernel of torch asks for more than AVX2."""
+"""Tests of the processor for kernels of torch that need more than AVX2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `deploy/` holds: fields of the right kinds, no secrets, and a server that really serves."""
+"""The files of `deploy/`: fields of the right kinds, no secrets, and a server that answers."""
 
 from __future__ import annotations
 

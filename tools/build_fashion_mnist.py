@@ -34,7 +34,7 @@ ARRAYS = (
 
 
 def first_examples(idx: bytes, num_examples: int) -> bytes:
-    """The IDX array cut down to its first `num_examples` entries along the first axis."""
+    """Cut an IDX array down to its first `num_examples` entries along the first axis."""
     num_axes = idx[3]
     sizes = struct.unpack(f">{num_axes}I", idx[4 : 4 + 4 * num_axes])
     start = 4 + 4 * num_axes

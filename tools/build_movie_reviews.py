@@ -27,7 +27,7 @@ RATINGS = "*/movieReviewSnippets_GroundTruth.txt"
 
 
 def sentences(ratings: bytes) -> bytes:
-    """Lines of number, rating and sentence -> lines of rating and sentence."""
+    """Turn lines of number, rating and sentence into lines of rating and sentence."""
     fields = (line.split("\t") for line in ratings.decode().splitlines())
     return "".join(f"{rating}\t{text.strip()}\n" for _, rating, text in fields).encode()
 

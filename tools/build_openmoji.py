@@ -57,7 +57,7 @@ GROUPS = (
 SIDE, DRAWN_SIDE = 32, 128
 FONT_SIZE = 99  # at which an emoji is DRAWN_SIDE wide
 NEAR = 14.0  # root of the mean squared difference of pixels, of 255
-SHARES = {"test": 0.25, "validation": 0.1}  # of the images of a class, at least
+SHARES = {"test": 0.25, "validation": 0.1}  # the least shares of the images of a class
 
 _LINE = re.compile(r"([0-9A-F ]+?) *; fully-qualified +# \S+ E\S+ (.*)")
 _VARYING = re.compile(
@@ -80,7 +80,7 @@ class Emoji:
 
     @property
     def family(self) -> tuple[str, str]:
-        """What it has in common with its variants."""
+        """The properties that it has in common with its variants."""
         is_flag = self.name.startswith("flag:")
         name = self.name.lower() if is_flag else self.name.lower().partition(":")[0]
         name = re.sub("o’clock|-thirty", " clock", name)
@@ -88,7 +88,7 @@ class Emoji:
 
 
 def emoji_in(test_file: str, *, has_skin_tones: bool = False) -> list[Emoji]:
-    """Those without skin tone, or all, in the order of the file."""
+    """Return the emoji without skin tone, or all, in the order of the file."""
     found, group, subgroup = [], "", ""
     for line in test_file.splitlines():
         if line.startswith("# group: "):
@@ -103,14 +103,14 @@ def emoji_in(test_file: str, *, has_skin_tones: bool = False) -> list[Emoji]:
 
 
 def drawn(font: ImageFont.FreeTypeFont, text: str) -> NDArray[np.uint8]:
-    """`[32, 32, 3]`."""
+    """Draw a text as an image `[32, 32, 3]`."""
     image = Image.new("RGB", (DRAWN_SIDE, DRAWN_SIDE), "white")
     ImageDraw.Draw(image).text((0, -1), text, font=font, fill="black", embedded_color=True)
     return np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BOX))
 
 
 def near_pairs(pixels: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
-    """Pairs of images that are nearer than NEAR, one of them mirrored or not."""
+    """Yield pairs of images that are nearer than NEAR, one of them mirrored or not."""
     rows = pixels.reshape(len(pixels), -1).astype(np.int64)
     mirrored = pixels[:, :, ::-1].reshape(len(pixels), -1).astype(np.int64)
     squares = (rows**2).sum(axis=1)
@@ -121,7 +121,7 @@ def near_pairs(pixels: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
 
 
 def families(emoji: list[Emoji], pixels: NDArray[np.uint8]) -> list[list[int]]:
-    """Indices of images that belong together, each family by its first."""
+    """Return the indices of images that belong together, in the order of their first."""
     first = list(range(len(emoji)))  # each one's family, by an earlier member
 
     def join(a: int, b: int) -> None:
@@ -147,7 +147,7 @@ def families(emoji: list[Emoji], pixels: NDArray[np.uint8]) -> list[list[int]]:
 
 
 def split(emoji: list[Emoji], related: list[list[int]]) -> dict[str, list[int]]:
-    """Indices of the images for training, validation and test."""
+    """Return the indices of the images for training, validation and test."""
     found: dict[str, list[int]] = {"training": [], "validation": [], "test": []}
     related = sorted(related, key=lambda f: hashlib.sha256(emoji[f[0]].text.encode()).digest())
     for group in range(len(GROUPS)):
@@ -177,7 +177,7 @@ def test_file() -> str:
 
 
 def drawings(package: Path, texts: Iterable[str]) -> NDArray[np.uint8]:
-    """`[texts, 32, 32, 3]`."""
+    """Draw all texts as an array `[texts, 32, 32, 3]`."""
     with zipfile.ZipFile(package) as archive:
         font = ImageFont.truetype(io.BytesIO(archive.read(FONT)), FONT_SIZE)
     return np.stack([drawn(font, text) for text in texts])

@@ -1,11 +1,11 @@
 """Regenerate suite/tasks/data/openmoji-names.idx.xz from OpenMoji 17.0.0 (CC BY-SA 4.0).
 
-Drawn as in build_openmoji.py are
+This script draws, like build_openmoji.py,
 
 - the emoji of Emoji 15.0, skin tones included, whose names in Unicode's emoji-test.txt, without
   colons and commas and in lower case, are made of words that LEAST_NAMES names or more have. Names
-  with a rarer word are left out until none has one. Of several names for the same picture, as those
-  of a person and a man who walk, the first one is kept;
+  with a rarer word are left out until none has one. If several names have the same
+  picture ("person walking", "man walking"), the first one is kept;
 - the OBJECTS that scenes are composed of. A person tells them apart with 16 x 16 pixels.
 
 Layout: pixels [names, 32, 32, 3] and pixels [objects, 32, 32, 3], unsigned bytes in the IDX format
@@ -34,7 +34,7 @@ RECIPE = Recipe(
     file_sha256="99e29c921f93286262de8ab21d39bbdb8c74cea56996a9b1703df725831bec5e",
 )
 LEAST_NAMES = 4
-OBJECTS = {  # as scenes call them: as Unicode does
+OBJECTS = {  # the names in scenes: the names in Unicode
     "red apple": "red apple",
     "green apple": "green apple",
     "red heart": "red heart",
@@ -79,18 +79,18 @@ OBJECTS = {  # as scenes call them: as Unicode does
 
 
 def plain(name: str) -> str:
-    """Words in lower case with one space between them."""
+    """Return the words in lower case with one space between them."""
     return " ".join(name.lower().replace(":", " ").replace(",", " ").split())
 
 
 def first_of_each(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Ascending indices of the first of equal pictures."""
+    """Return the ascending indices of the first of equal pictures."""
     _, first = np.unique(pixels.reshape(len(pixels), -1), axis=0, return_index=True)
     return np.sort(first)
 
 
 def of_common_words(names: Iterable[str]) -> list[str]:
-    """The names without a word that is in fewer than LEAST_NAMES of them."""
+    """Remove names with a word that is in fewer than LEAST_NAMES of them."""
     kept = list(names)
     while True:
         counts = Counter(word for name in kept for word in set(name.split()))

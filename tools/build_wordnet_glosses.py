@@ -60,7 +60,7 @@ EXAMPLES = re.compile(r'[;:,]?\s*".*$')
 
 
 def glosses(data: str) -> bytes:
-    """The content of data.noun -> lines of supersense and definition."""
+    """Turn the content of data.noun into lines of supersense and definition."""
     senses = [line.split(" | ", 1) for line in data.splitlines() if not line.startswith("  ")]
     lines = [
         f"{SUPERSENSES[int(facts.split()[1]) - FIRST_FILE]}\t{definition}\n"
@@ -72,7 +72,7 @@ def glosses(data: str) -> bytes:
 
 
 def digest(line: str) -> bytes:
-    """Of the definition alone, so that its class has no say."""
+    """Hash the definition alone, so that the choice does not depend on the class."""
     return hashlib.sha256(line.partition("\t")[2].encode()).digest()
 
 

@@ -17,7 +17,7 @@ def replace_between_marks(path: Path, name: str, text: str) -> None:
 
 
 def add_between_marks(path: Path, name: str, text: str) -> None:
-    """The same, behind what is there.
+    """Put `text` behind the text that is there.
 
     Raises:
         ValueError: see `replace_between_marks`.
@@ -42,7 +42,7 @@ def _marks(name: str) -> tuple[str, str]:
 
 
 def _parts(path: Path, name: str) -> tuple[str, str, str]:
-    """What stands before, between and after the marks."""
+    """Return the text before, between and after the marks."""
     begin, end = _marks(name)
     document = path.read_text(encoding="utf-8")
     before, _, rest = document.partition(begin)

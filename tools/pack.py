@@ -83,7 +83,7 @@ def names_for_a_visit(needs: Needs, python: str) -> list[str]:
 
 
 def _required(lines: Sequence[str], python: str) -> Iterator[str]:
-    """Names of requirements, without those of extras and of other systems."""
+    """Yield the names of requirements, without extras and other systems."""
     there = {"python_version": python, "sys_platform": "linux", "extra": ""}
     for requirement in map(Requirement, lines):
         if requirement.marker is None or requirement.marker.evaluate(there):
@@ -91,7 +91,7 @@ def _required(lines: Sequence[str], python: str) -> Iterator[str]:
 
 
 def installed_needs(name: str) -> Sequence[str]:
-    """What the installed package says that it needs.
+    """Return the requirements of an installed package.
 
     Raises:
         importlib.metadata.PackageNotFoundError: it is not installed.
@@ -100,7 +100,7 @@ def installed_needs(name: str) -> Sequence[str]:
 
 
 def pins(constraints: str) -> Mapping[str, str]:
-    """Package -> version, of a file of lines ``name==version``."""
+    """Return the version of each package in lines ``name==version``."""
     lines = (line.split("==") for line in constraints.splitlines() if "==" in line)
     return {canonicalize_name(name): version.strip() for name, version in lines}
 
@@ -150,7 +150,7 @@ def _pip(*arguments: str) -> None:
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Pack the wheels that the command line asks for; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default="3.12", help="its version of Python there")
     parser.add_argument("--into", type=Path, default=Path("packed"))

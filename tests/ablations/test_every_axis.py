@@ -3,7 +3,7 @@
 Two subjects that differ in one axis alone are built from one seed and given one input. A knob or a
 mixer must show in the parameters or in what comes out; a knob that changes the cost only must take
 another way to the same numbers; a knob of reading alone must show in evaluation, and there only;
-what is no model's must show in the training, and there only.
+an axis of the recipe must show in the training, and there only.
 """
 
 from __future__ import annotations

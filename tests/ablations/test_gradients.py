@@ -1,4 +1,4 @@
-"""Gradients: which mixers meet at which scale, and what the claim compares."""
+"""Gradients: the mixers of each scale, and the claim."""
 
 from models.mixers.conv import Convolution
 from suite.planning.plan import plan

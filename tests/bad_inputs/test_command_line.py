@@ -1,4 +1,4 @@
-"""What the command line refuses: one sentence, the right exit code, and nothing made or started."""
+"""The command line refuses bad input: one sentence, the exit code, and nothing made or started."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plain torch forms of long convolutions in a mixer's place, with that mixer's parameters.
 
-As in the public code of their authors where it has no kernel of its own: a filter as long as the
+They follow the public code of their authors without its own kernels: a filter as long as the
 sequence, and `torch.fft` over twice its length.
 """
 

@@ -1,7 +1,7 @@
 """Our translator as `transformers` has it: MarianMT, with the translator's own parameters.
 
-Junczys-Dowmunt et al. 2018, "Marian: Fast Neural Machine Translation in C++" (arXiv:1804.00344). Of
-the public encoder-decoders it is the nearest to Vaswani et al. 2017: norms after the sums, fixed
+Junczys-Dowmunt et al. 2018, "Marian: Fast Neural Machine Translation in C++" (arXiv:1804.00344), is
+the public encoder-decoder that is nearest to Vaswani et al. 2017: norms after the sums, fixed
 waves for places, embeddings times sqrt(dim), ReLU, and one matrix for both vocabularies and the
 output. Two differences: every projection has a bias, which ours has on demand, and the sines of a
 place stand before its cosines, where the paper has them in turns. Columns are put in its order.

@@ -1,7 +1,7 @@
 """Lists the public implementations that each mixer is compared with.
 
 A peer takes the mixer's own parameters, and must give the same outputs and gradients before a speed
-is told. Where it computes something else, it says so.
+is printed. If it computes something else, its entry says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Laws of every architecture of the table, whatever it is; one that is added meets them unasked.
+"""Laws of every architecture of the table; they cover a new one without a change.
 
 A law asks the class what it can do, and names no architecture. Each is a function of a name, so
 that the last tests can show what it lets through and what it catches.

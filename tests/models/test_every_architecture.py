@@ -1,4 +1,4 @@
-"""What holds for every architecture: with every mixer that it can hold, and for every knob."""
+"""Properties of every architecture: with every mixer that it can hold, and for every knob."""
 
 import math
 from dataclasses import MISSING, fields, replace

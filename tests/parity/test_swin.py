@@ -1,7 +1,7 @@
 """Our Swin transformers compute what those of `timm` and of `transformers` compute.
 
-Where windows do not fill a map, both let tokens see what fills it up, and timm pads after the roll:
-there they are held against `transformers` with a mask of ours on top of its own.
+If windows do not fill a map, in both tokens see the padding, and timm pads after the roll: then
+they are compared with `transformers` with a mask of ours on top of its own.
 Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
 """
 

@@ -1,4 +1,4 @@
-"""Where a number was made."""
+"""The machine, versions and commit of a result."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What a person writes is refused where it stands, in one sentence, or kept exactly as written."""
+"""A field of a specification is refused in one sentence, or kept exactly as written."""
 
 import math
 import re

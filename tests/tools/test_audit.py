@@ -1,4 +1,4 @@
-"""What is installed is asked about, and an answer that proves nothing is no all-clear."""
+"""The installed packages are asked about, and an answer that proves nothing is reported as such."""
 
 from __future__ import annotations
 

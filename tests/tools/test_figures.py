@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.chaos import arena
+from suite.planning.plan import plan
+from tools.chaos import arena, week
 from tools.chaos.__main__ import SCENARIOS, text
 from tools.chaos.arena import (
     MARK,
@@ -201,3 +202,27 @@ def test_every_scenario_is_a_file(name: str) -> None:
     assert (
         "def prove(scale: Scale, folder: Path) -> Figures:" in (folder / f"{name}.py").read_text()
     )
+
+
+FILES = ["model.safetensors", "moments.safetensors", "rates.json", "worker-0.json"]
+
+
+@pytest.mark.parametrize(("num_cuts", "num_flips"), [(1, 6), (10, 100), (10, 1_000)])
+def test_no_two_damages_have_one_name(num_cuts: int, num_flips: int) -> None:
+    names = Counter(map(str, damages_of(FILES, num_cuts, num_flips)))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "num_trials"), [("one", 1), ("resumable", 2), ("many", 200), ("long", 1)]
+)
+def test_the_ablations_for_faults_can_be_planned(
+    name: str, num_trials: int, tmp_path: Path
+) -> None:
+    assert len(plan(str(arena.ablation(tmp_path / "new", name))).trials) == num_trials
+
+
+@pytest.mark.parametrize("number", range(len(week.EDITIONS)))
+def test_the_editions_of_the_week_can_be_planned(number: int, tmp_path: Path) -> None:
+    file = week.Week(folder=tmp_path, server="")._write(week.EDITIONS[number], "own")
+    assert plan(str(file)).trials

@@ -1,4 +1,4 @@
-"""What is packed is what a sweep needs without Ray, MLflow and network, and nothing of torch."""
+"""The packed wheels are those that a sweep needs beside torch, without Ray, MLflow and network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checkers of `make chaos` call lost, doubled or an alarm: each can be brought about."""
+"""The checkers of `make chaos` count lost and doubled results and alarms: each can occur."""
 
 from __future__ import annotations
 

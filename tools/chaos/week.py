@@ -83,6 +83,7 @@ _EDITS: tuple[Settings, ...] = (
     {"steps": 6},
     {"steps": 4},
 )
+EDITIONS = tuple(itertools.accumulate(_EDITS, lambda a, b: {**a, **b}, initial=_FIRST))
 # The driver is killed at one of these each day.
 _DEATHS = (
     Point("journal: commit", "after", 2),
@@ -196,8 +197,9 @@ class Week:
     def _write(self, settings: Settings, folder: str) -> Path:
         """Write the user's two files; return that of the ablation."""
         fields = dict(settings)
+        mixer = _MIXER.format(factor=fields.pop("factor"))
         file = ablation(self.folder / folder, ABLATION, **fields)
-        (file.parent / "mine.py").write_text(_MIXER.format(factor=fields["factor"]))
+        (file.parent / "mine.py").write_text(mixer)
         return file
 
     def _options(self, out: Path) -> str:
@@ -218,7 +220,7 @@ def _differences_of_store(out: Path, uri: str) -> list[str]:
 
 def _days(week: Week) -> Iterator[str]:
     """Go through the week; yield a description of each day."""
-    first, *edits = itertools.accumulate(_EDITS, lambda a, b: {**a, **b}, initial=_FIRST)
+    first, *edits = EDITIONS
     out, user, other = (week.folder / name for name in ("out", "user", "other"))
     week.outs |= {user: week.server, other: week.server}
     week.run(out, first, dies=_DEATHS[0])

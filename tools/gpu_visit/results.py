@@ -12,7 +12,7 @@ from typing import Any
 
 RESULTS, TABLE, ENVIRONMENT, LOG = "results.jsonl", "table.txt", "environment.json", "log.txt"
 JOURNAL = "journal.db"
-MOST_BYTES = 16 * 2**20  # of a file, so that all of them can be carried home
+MOST_BYTES = 16 * 2**20  # the largest file, so that all can be copied
 _MOST_OF_A_TEXT = 600  # characters
 # A row with one of these is not the last word: `--resume` measures the item again.
 STOPPED = "stopped"
@@ -22,10 +22,10 @@ PLANNED, ALL = "(planned)", "(all)"
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """What a part needs to know.
+    """The arguments of a part.
 
     Attributes:
-        device: As torch names it; on ``cpu`` all sizes are tiny, and nothing is recorded.
+        device: Its name in torch; on ``cpu`` all sizes are tiny, and nothing is recorded.
         out: The folder of the results.
         end: The moment at which the part must have ended, in seconds since 1970.
         ablations: The shipped ablations of the last part.

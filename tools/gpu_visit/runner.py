@@ -33,11 +33,11 @@ class Part:
     """One part of a visit.
 
     Attributes:
-        name: As rows and the table have it.
+        name: Its name in rows and in the table.
         seconds: Its share of a visit of twelve minutes.
-        module: Where its `items` are.
+        module: The module with its `items`.
         item_seconds: The longest that one item may take, in a visit of twelve minutes.
-        title: What it measures, for the table.
+        title: A few words for the table.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Part:
 def run_parts(parts: Sequence[Part], visit: Visit, results: Results, end: float) -> None:
     """Run what is left of the parts until `end`, a time of the monotonic clock.
 
-    What a part leaves of its time is shared by the later ones.
+    Later parts share the time that a part does not use.
     """
     for index, part in enumerate(parts):
         if results.is_complete(part.name):
@@ -184,7 +184,7 @@ class _PartRun:
 
 
 def _messages(child: subprocess.Popen[str]) -> _Messages:
-    """Read what the child reports in a thread; None is the end."""
+    """Read the messages of the child in a thread; the last one is None."""
     found: _Messages = queue.SimpleQueue()
 
     def read() -> None:

@@ -17,7 +17,7 @@ from suite.tasks.registry import TASKS, task_class
 
 _SMALL: dict[str, Any] = {"dim": 64, "depth": 2, "batch": 8}
 _TINY: dict[str, Any] = {"dim": 16, "depth": 1, "batch": 2}
-_LENGTH = 64  # where the task does not dictate one
+_LENGTH = 64  # unless the task has a fixed one
 _GRID_TASKS = ("fashion_mnist_patches", "fashion_mnist_images")
 
 
@@ -76,7 +76,7 @@ def _tasks_without_download() -> tuple[str, ...]:
     for name in TASKS:
         try:
             files = task_class(name).source.files
-        except ImportError:  # of photos, which are fetched
+        except ImportError:  # tasks of photos, which are fetched
             continue
         if not any(file.is_fetched for file in files):
             found.append(name)

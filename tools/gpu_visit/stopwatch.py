@@ -37,7 +37,7 @@ def seconds_of(work: Work, device: str, *, seconds: float = _SECONDS) -> float:
 
 
 def seconds_recorded(work: Work, device: str) -> float | None:
-    """Return the same of the work as one CUDA graph; None without a GPU."""
+    """Return the same for the work as one CUDA graph, or None without a GPU."""
     return None if device == "cpu" else seconds_of(on_gpu(work), device)
 
 

@@ -1,4 +1,4 @@
-"""What a number of seeds can find, by pairs that are there already."""
+"""The effect that a number of seeds can find, from existing pairs."""
 
 from __future__ import annotations
 

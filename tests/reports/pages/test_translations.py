@@ -1,4 +1,4 @@
-"""What encoder-decoders write and where they look, as a page shows it."""
+"""The page shows the translations of encoder-decoders and their attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray reads once, on import, how a process proves who it is: so that comes before any test file.
+"""Ray reads its authentication once, on import: so it is set before any test file.
 
 Several files of this folder import ray, whatever order they run in; each starts or joins clusters
 that ask for the token of this process.

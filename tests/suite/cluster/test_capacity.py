@@ -1,4 +1,4 @@
-"""What can never run is refused with what there is; what waits is told what for."""
+"""Trials that can never run are refused with the capacity; waiting ones have a reason."""
 
 from __future__ import annotations
 

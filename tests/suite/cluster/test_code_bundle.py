@@ -1,4 +1,4 @@
-"""What is sent to a cluster: the user's own files, all that they import, and nothing else."""
+"""Files sent to a cluster: the user's own files, all that they import, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a head and its dashboard answer; real ones are in test_join and test_jobs."""
+"""Answers of a head and its dashboard; real ones are in test_join and test_jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three nodes of different sizes: who runs where, who has a node alone, and what if one is lost."""
+"""Three nodes of different sizes: where trials run, which are alone, and the loss of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs next: in the order of the work, no place idle, no backlog; and timings alone."""
+"""Trials run in the order of the work, no place idle, no backlog; and timings alone."""
 
 from __future__ import annotations
 

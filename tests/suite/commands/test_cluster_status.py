@@ -1,4 +1,4 @@
-"""What `bakeoff status --address` makes of a cluster's jobs and their logs."""
+"""`bakeoff status --address` shows a cluster's jobs from their logs."""
 
 from __future__ import annotations
 

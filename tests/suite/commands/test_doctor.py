@@ -1,4 +1,4 @@
-"""What the doctor finds, and what it makes of it."""
+"""The findings of `bakeoff doctor`, and its exit code."""
 
 import os
 import subprocess

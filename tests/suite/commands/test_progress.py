@@ -1,4 +1,4 @@
-"""What a person sees while trials run: lines in a pipe, a live display on a terminal."""
+"""The display while trials run: lines in a pipe, a live display on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial has printed is kept with its failure, of each of several workers too."""
+"""The output of a trial is kept with its failure, of each of several workers too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has left its parent, its group and its session is ended all the same."""
+"""A process that has left its parent, its group and its session is ended all the same."""
 
 from __future__ import annotations
 

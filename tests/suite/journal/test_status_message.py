@@ -1,4 +1,4 @@
-"""What a driver tells a program elsewhere, through its log."""
+"""The messages of a driver to a program elsewhere, through its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recipe becomes in a plan: fields of the training, axes, ids, skipped rows."""
+"""A recipe in a plan: fields of the training, axes, ids, skipped rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an ablation that asks for a scaling law plans, and what it refuses in one sentence."""
+"""The plan of an ablation with a scaling law, and its one-sentence errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start becomes in a plan: a parent, shared by those that agree in model and seed."""
+"""A start in a plan: a parent, shared by those that agree in model and seed."""
 
 from __future__ import annotations
 

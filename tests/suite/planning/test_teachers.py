@@ -1,4 +1,4 @@
-"""What a teacher becomes in a plan: a parent, shared by all that learn from it on the same data."""
+"""A teacher in a plan: a parent, shared by all that learn from it on the same data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of probes share: one thread, timings that take a moment, specs and rows."""
+"""Fixtures for tests of probes: one thread, timings that take a moment, specs and rows."""
 
 from __future__ import annotations
 

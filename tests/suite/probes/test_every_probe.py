@@ -1,4 +1,4 @@
-"""Who reads the test split? Whoever scores, once all is chosen; nothing else ever asks for it."""
+"""The test split is read by the final scoring only."""
 
 from __future__ import annotations
 

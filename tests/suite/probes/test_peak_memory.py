@@ -1,4 +1,4 @@
-"""What a training step takes: parameters, gradients and states by theory, then activations."""
+"""The memory of a training step: parameters, gradients and states by theory, then activations."""
 
 from __future__ import annotations
 

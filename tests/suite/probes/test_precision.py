@@ -1,4 +1,4 @@
-"""What is timed, and whose memory is measured, computes at the precision of the recipe."""
+"""Timings and measurements of memory compute at the precision of the recipe."""
 
 from __future__ import annotations
 

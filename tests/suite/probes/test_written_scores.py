@@ -1,4 +1,4 @@
-"""What a model writes by itself is scored as sacrebleu and a person would, from one training."""
+"""Generated texts are scored as by sacrebleu and by hand, from one training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a name given to `--compare` stands for, and the sentences where that is not clear."""
+"""The meaning of a name given to `--compare`, and the errors if it is ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trials took, by variant: sums of hours and joules, on the page at a stated price."""
+"""The costs of trials by variant: sums of hours and joules, on the page at a stated price."""
 
 from __future__ import annotations
 

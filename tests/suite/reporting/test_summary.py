@@ -1,4 +1,4 @@
-"""What the store is told of a sweep's answer is what its report says."""
+"""The summary in the store is that of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to run: each trial once, timings apart and per environment; and in which order."""
+"""The work that is left: each trial once, timings apart and per environment; and in which order."""
 
 from dataclasses import replace
 

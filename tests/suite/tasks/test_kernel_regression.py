@@ -1,4 +1,4 @@
-"""Are the functions, the points and the targets what the task says of them?"""
+"""The functions, the points and the targets are those of the task's definition."""
 
 import math
 

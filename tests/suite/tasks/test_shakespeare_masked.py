@@ -1,4 +1,4 @@
-"""What is hidden is hidden, what is asked for was there, and the held-out masks stay."""
+"""Hidden words are hidden, targets are the original words, and held-out masks stay."""
 
 import pytest
 import torch

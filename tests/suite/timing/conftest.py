@@ -1,4 +1,4 @@
-"""What tests of timing share."""
+"""Fixtures for tests of timing."""
 
 from tests.suite.probes.conftest import one_thread
 

@@ -1,4 +1,4 @@
-"""What is fixed while measuring is as before afterwards, whatever happens."""
+"""Settings that are fixed while measuring are restored afterwards, whatever happens."""
 
 from __future__ import annotations
 

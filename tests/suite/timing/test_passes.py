@@ -1,4 +1,4 @@
-"""What is run when a pass is run."""
+"""The operations of a pass."""
 
 from __future__ import annotations
 

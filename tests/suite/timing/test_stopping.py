@@ -1,4 +1,4 @@
-"""What is enough, and the words for what is missing."""
+"""The rule for enough rounds, and the text if there were too few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the real instrument say of real mixers where the truth is known?
+"""The real instrument times real mixers for which the truth is known.
 
 Three fresh processes, as a quick report has. Each times twenty mixers beside themselves: forward,
 and forward and backward, are 40 pairs without a difference; a slowed pass a mixer, 20 pairs with

@@ -1,4 +1,4 @@
-"""What the parts of a visit measure: everything that is registered, and what a comparison says."""
+"""The parts of a visit measure everything that is registered, and compare it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Trains every architecture and every mixer for three steps: eagerly, then recorded.
 
-A recording (one CUDA graph for each step) must give the losses of the eager steps. Where steps are
-not recorded, the finding says why. All of it is in float32, in which equal means equal.
+A recording (one CUDA graph for each step) must give the losses of the eager steps. If steps are
+not recorded, the finding has the reason. All of it is in float32, in which equal means equal.
 """
 
 from __future__ import annotations

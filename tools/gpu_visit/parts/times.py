@@ -26,7 +26,7 @@ from tools.gpu_visit.standard import baseline
 from tools.gpu_visit.stopwatch import Work, milliseconds, seconds_of, seconds_recorded
 
 _ABLATIONS = ("heads", "patch_positions", "vision")
-_FACTORS = (1, 4, 16)  # of the batch
+_FACTORS = (1, 4, 16)  # multiples of the batch
 
 
 def items(visit: Visit) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""What is sampled, how often, and what it teaches: against an enumeration of all choices."""
+"""Samples, their frequencies and their gradients, against an enumeration of all choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of a grid: who shares one, what a shift changes, which bias belongs to which step."""
+"""Windows of a grid: which tokens share one, the effect of a shift, and the bias of each step."""
 
 import math
 from typing import Any

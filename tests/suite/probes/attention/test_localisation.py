@@ -1,4 +1,4 @@
-"""Where a captioner looks: shares by counting pixels, chance, the largest place, a real model."""
+"""Localised attention: shares by counting pixels, chance, the largest place, a real model."""
 
 from __future__ import annotations
 

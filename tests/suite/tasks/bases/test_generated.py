@@ -1,4 +1,4 @@
-"""What all generated tasks share: streams, kinds, and a digest that stands for the definition."""
+"""Properties of all generated tasks: streams, kinds, and a digest of the definition."""
 
 import dataclasses
 import hashlib

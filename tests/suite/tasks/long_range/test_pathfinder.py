@@ -1,4 +1,4 @@
-"""The markers are joined where the class says so, and nothing simpler tells it."""
+"""The class says whether the markers are joined, and no simpler rule predicts it."""
 
 from functools import cache
 

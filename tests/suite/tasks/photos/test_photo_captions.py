@@ -1,4 +1,4 @@
-"""What captions of photos share, on small archives of the same make as the published ones."""
+"""Properties of all captions of photos, on small archives that are made like the published ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is hidden of windows of texts, where the answers stand, and pairs of texts."""
+"""The hidden words of windows of texts, the places of the answers, and pairs of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training step of every model, task and recipe does nothing that no CUDA graph can hold.
+"""A training step of every model, task and recipe does nothing that a CUDA graph cannot hold.
 
 It runs on the device "meta", which computes nothing: what asks it for a number or for a shape that
 depends on data fails, as while a GPU captures. What is not captured by design is named by
