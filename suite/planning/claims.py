@@ -57,18 +57,7 @@ def checked_claim(
     _refuse_foreign_place(claim, on_task)
     _refuse_impossible_sides(claim, on_task)
     _refuse_check_of_what_varies(claim, on_task)
-    return ClaimSpec(
-        statement=claim.statement,
-        metric=claim.metric,
-        a=claim.a,
-        b=claim.b,
-        by=float(claim.by),
-        source=claim.source,
-        task=task,
-        at=claim.at,
-        published=claim.published,
-        is_check=claim.is_check,
-    )
+    return ClaimSpec(**{**claim.model_dump(), "task": task, "by": float(claim.by)})
 
 
 def _refuse_foreign_sides(

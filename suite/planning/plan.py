@@ -1,7 +1,8 @@
-"""Plan an ablation: expand its axes, mark impossible cells with their reason, name the trials.
+"""Plan an ablation in three steps: load it at a scale, expand it to trials, check what it claims.
 
-The claim is checked, and floors are added where it is on a score (`suite.planning.claims`).
-Pure: no clock, no randomness, no store; the same ablation gives the same ids.
+A variant that cannot be is a row with its reason. Floors are added where a score is claimed
+(`suite.planning.claims`). Pure: no clock, no randomness, no store; the same ablation gives the same
+ids.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
 from models import Cost
 from models.model_spec import Knob, without_late_defaults
@@ -70,8 +72,11 @@ from suite.spec import (
     SpecError,
 )
 from suite.tasks.registry import task_class
+from suite.tasks.task import Task
 
 MOST_TRIALS = 100_000
+Filled = Sequence[tuple[Cell, Trial | None]]  # every cell with its trial
+_Fact = TypeVar("_Fact")
 
 
 def plan(
@@ -181,16 +186,8 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     ]
     filled += _searches(groups, [trial for _, trial in filled if trial])
     claim = checked_claim(baseline, reference, variants, [cell for cell, _ in filled])
-    expanded = Expanded(
-        entry=entry,
-        baseline=baseline,
-        reference=reference,
-        variants=variants,
-        filled=filled,
-        num_seeds=num_seeds,
-    )
     return Plan(
-        about=about_of(expanded, claim),
+        about=_about(entry, groups, filled, claim, num_seeds),
         cells=tuple(cell for cell, _ in filled),
         trials=tuple({t.trial_id: t for _, t in filled if t for t in _lineage(t)}.values()),
         resources=_resources(scale),
@@ -340,30 +337,15 @@ class _Groups:
         return table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Expanded:
-    """An ablation as far as it is planned, from which `about_of` is made.
-
-    Attributes:
-        reference: The baseline, as a variant.
-        filled: Every cell with its trial.
-    """
-
-    entry: LoadedAblation
-    baseline: Baseline
-    reference: Variant
-    variants: tuple[Variant, ...]
-    filled: Sequence[tuple[Cell, Trial | None]]
-    num_seeds: int
-
-
-def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
+def _about(
+    entry: LoadedAblation, groups: _Groups, filled: Filled, claim: ClaimSpec | None, num_seeds: int
+) -> About:
     """Return the text of a report besides its numbers."""
-    entry, baseline = expanded.entry, expanded.baseline
+    baseline, variants = groups.baseline, groups.variants
     ablation, scale_name = entry.ablation, baseline.scale_name
-    cells = [cell for cell, _ in expanded.filled]
+    cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    trials = [trial for _, trial in expanded.filled if trial is not None]
+    trials = [trial for _, trial in filled if trial is not None]
     before = (parent.task for trial in trials for parent in trial.parents.values())
     sources = dict.fromkeys((*tasks, *before))
     return About(
@@ -372,27 +354,27 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         question=ablation.question,
         # Without the line breaks that only the ablation's file needs.
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
-        baseline=expanded.reference.label,
-        variants=tuple(each.label for each in expanded.variants),
+        baseline=groups.reference.label,
+        variants=tuple(each.label for each in variants),
         tasks=tasks,
         probes=tuple(ablation.probes),
-        num_seeds=expanded.num_seeds,
+        num_seeds=num_seeds,
         settings=_settings(baseline, trials),
         model=_model(baseline),
         claim=claim,
         metrics=_metrics(cells),
-        data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
-        subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
+        data_sets=_of_tasks(sources, _data_set),
+        subjects={variant.label: _facts(baseline, variant) for variant in variants},
         floors=_floors(cells),
-        signatures=_signatures(tasks),
-        part_titles=_part_titles(tasks),
+        signatures=_of_tasks(tasks, lambda task: task.metric.signature),
+        part_titles=_of_tasks(tasks, lambda task: dict(task.part_titles)),
         opens_with=ablation.opens_with,
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
-        axis_values={v.label: _axis_values(baseline, v) for v in expanded.variants},
-        named_axes={v.label: tuple(v.values) for v in expanded.variants},
-        num_test_examples=_num_test_examples(tasks),
+        axis_values={v.label: _axis_values(baseline, v) for v in variants},
+        named_axes={v.label: tuple(v.values) for v in variants},
+        num_test_examples=_of_tasks(tasks, lambda task: task.num_test_examples()),
         is_indicative=scale_name in (SMOKE, "quick"),
-        regenerate=_command(entry, scale_name, expanded.num_seeds),
+        regenerate=_command(entry, scale_name, num_seeds),
     )
 
 
@@ -449,22 +431,10 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _signatures(tasks: Iterable[str]) -> dict[str, str]:
-    """Return `About.signatures`."""
-    found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
-    return {task: signature for task, signature in found.items() if signature}
-
-
-def _part_titles(tasks: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return `About.part_titles`."""
-    found = {task: dict(task_class(task).part_titles) for task in tasks if task != MIXER_ALONE}
-    return {task: titles for task, titles in found.items() if titles}
-
-
-def _num_test_examples(tasks: Iterable[str]) -> dict[str, int]:
-    """Return `About.num_test_examples`."""
-    found = {task: task_class(task).num_test_examples() for task in tasks if task != MIXER_ALONE}
-    return {task: count for task, count in found.items() if count is not None}
+def _of_tasks(tasks: Iterable[str], read: Callable[[type[Task]], _Fact | None]) -> dict[str, _Fact]:
+    """Return task -> what `read` finds of it, without tasks of which it finds nothing."""
+    found = {task: read(task_class(task)) for task in tasks if task != MIXER_ALONE}
+    return {task: fact for task, fact in found.items() if fact}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
@@ -527,8 +497,8 @@ def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
     return found
 
 
-def _data_set(task: str) -> DataSet:
-    source = task_class(task).source
+def _data_set(task: type[Task]) -> DataSet:
+    source = task.source
     return DataSet(
         title=source.title,
         licence=source.licence,

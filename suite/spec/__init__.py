@@ -13,7 +13,7 @@ import reprlib
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -137,20 +137,6 @@ def _axis_value(name: str, value: object) -> AxisValue:
     return value
 
 
-class _ClaimFields(TypedDict):
-    """The fields of a claim that keywords set, for type checkers."""
-
-    metric: str
-    a: str
-    b: str
-    by: float
-    source: NotRequired[str]
-    task: NotRequired[str | None]
-    at: NotRequired[str]
-    published: NotRequired[str]
-    is_check: NotRequired[bool]
-
-
 class Claim(FrozenSpec):
     """The claim that an ablation tests: on `metric`, variant `a` is better than variant `b`.
 
@@ -180,13 +166,8 @@ class Claim(FrozenSpec):
     published: Note = ""
     is_check: bool = False
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, statement: str, **fields: Any) -> None:
-            super().__init__(statement=statement, **fields)
-    else:
-
-        def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None: ...
+    def __init__(self, statement: str, **fields: Any) -> None:
+        super().__init__(**{"statement": statement, **fields})
 
 
 class Scale(Recipe):
