@@ -20,6 +20,7 @@ from suite.planning.plan import plans_of
 from suite.planning.training_examination import remarks_on
 from suite.provenance import num_cpus
 from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
+from suite.schema.old_labels import named_values
 from suite.sweep.pending import is_done
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import task_class
@@ -165,8 +166,8 @@ def _places(states: Sequence[TrialState]) -> str:
     """Return coordinates, as ``, length 64-4096, dim 32-256``; empty outside sweeps."""
     along: dict[str, list[int]] = {}
     for place in (place for state in states for place in state.at.split(" | ") if place):
-        axis, _, number = place.partition("=")
-        along.setdefault(axis, []).append(int(number))
+        for axis, number in named_values(place).items():
+            along.setdefault(axis, []).append(int(number))
     return "".join(f", {axis} {_range(numbers)}" for axis, numbers in along.items())
 
 

@@ -93,7 +93,7 @@ def search_cells(group: ComparisonGroup) -> Filled:
 
 
 def _of_tasks(maker: _CellMaker) -> Filled:
-    """One trial a task, on the baseline's data; where the task is an axis, one for each value."""
+    """Yield the cells of one trial a task, on the baseline's data if that has the task."""
     of_task: dict[str, Trial] = {}
     for found in maker.group.possible.values():
         of_task.setdefault(found.task, found)
@@ -118,7 +118,7 @@ def _measurable(probe: Probe, found: Trial | Impossible) -> Trial | Impossible:
 
 
 def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
-    """Variants on the same data, at the same length, batch and precision, take turns in a trial."""
+    """Yield cells of trials that variants of one task, length, batch and precision share."""
     for process in range(num_processes):
         together: dict[tuple[int, int, str, str], dict[str, Trial]] = {}
         for label, found in table.items():
@@ -136,7 +136,7 @@ def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
 
 
 def _baseline_first(variants: Mapping[str, Trial], baseline: str) -> tuple[Trial, ...]:
-    """Each model once, the others sorted: the trial's id must not depend on the ablation's order.
+    """Return each model once, sorted, so that the id does not depend on the ablation's order.
 
     An instrument puts its controls beside the first.
     """
@@ -175,7 +175,7 @@ def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
 
 
 def _parent(variant: Trial | None, seed: int) -> Trial | None:
-    """The trial that trains what another one uses or looks at, with the same seed."""
+    """Return the trial that trains what another one uses or looks at, with the same seed."""
     return trial_of(probe_named(QUALITY), (as_trained(variant),), seed) if variant else None
 
 
@@ -215,7 +215,7 @@ class _CellMaker:
         )
 
     def _metrics(self, task: str, trial: Trial) -> tuple[MetricSpec, ...]:
-        """Those of the probe; at further coordinates only what is measured of the whole task."""
+        """Return the probe's metrics; at further coordinates only those of the whole task."""
         found = self.probe.metrics(_class_of(task), trial.length)
         whole = [m for m in found if m.at in ("", at_length(trial.length))]
         further = self.probe.further_coordinates(trial)

@@ -21,7 +21,7 @@ _OF_MODEL = ("dim", "depth")
 
 
 def with_floors(ablation: Ablation) -> Ablation:
-    """With the floors of its tasks where a score is claimed: it is judged only beyond them."""
+    """Return the ablation, with the probe of floors if it claims a score."""
     claim, probes = ablation.claim, ablation.probes
     if claim is None or FLOORS in probes or QUALITY not in probes:
         return ablation
@@ -36,7 +36,7 @@ def with_floors(ablation: Ablation) -> Ablation:
 def checked_claim(
     baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
 ) -> ClaimSpec | None:
-    """The ablation's claim with its task filled in; refuse one that this plan cannot test.
+    """Return the ablation's claim with its task filled in; refuse one that cannot be tested.
 
     Raises:
         SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
@@ -57,18 +57,7 @@ def checked_claim(
     _refuse_foreign_place(claim, on_task)
     _refuse_impossible_sides(claim, on_task)
     _refuse_check_of_what_varies(claim, on_task)
-    return ClaimSpec(
-        statement=claim.statement,
-        metric=claim.metric,
-        a=claim.a,
-        b=claim.b,
-        by=float(claim.by),
-        source=claim.source,
-        task=task,
-        at=claim.at,
-        published=claim.published,
-        is_check=claim.is_check,
-    )
+    return ClaimSpec(**{**claim.model_dump(), "task": task, "by": float(claim.by)})
 
 
 def _refuse_foreign_sides(
@@ -100,7 +89,7 @@ def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
 
 
 def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
-    """A side whose every cell is skipped could never be compared."""
+    """Refuse a side whose every cell is skipped."""
     for label in (claim.a, claim.b):
         reasons = [
             cell.reason
@@ -114,7 +103,7 @@ def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
 
 
 def _refuse_check_of_what_varies(claim: Claim, cells: Sequence[Cell]) -> None:
-    """Nothing that is trained or timed holds by construction."""
+    """Refuse `is_check` for numbers that are trained or timed."""
     units = {m.unit for cell in cells for m in cell.metrics if m.name == claim.metric}
     is_trained = any("training" in probe(cell.probe).depends_on for cell in cells)
     if claim.is_check and ("s" in units or is_trained):
@@ -149,7 +138,7 @@ def refuse_unfit_law(ablation: Ablation) -> None:
 
 
 def _with_held_out_sides(ablation: Ablation, variants: tuple[Variant, ...]) -> Claim | None:
-    """The claim with labels in place of ``mixer=lstm, held out``."""
+    """Return the claim with labels in place of ``mixer=lstm, held out``."""
     claim, law = ablation.claim, ablation.scaling_law
     if claim is None or law is None:
         return claim

@@ -104,7 +104,7 @@ def generators_kept() -> Iterator[None]:
 
 
 def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
-    """Which promise the mixer breaks, as the rest of a sentence; empty where it keeps all."""
+    """Return which promise the mixer breaks, as the rest of a sentence; empty if it keeps all."""
     show_all(mixer)
     is_causal = architecture_class(spec.architecture).is_causal
 
@@ -119,7 +119,7 @@ def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
 
 
 def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -> str:
-    """The same of a whole model, and what is wrong with what it returns."""
+    """Return which promise the model breaks, or what is wrong with its outputs."""
     show_all(model)
     spec = model.spec
 
@@ -176,7 +176,7 @@ def show_all(module: nn.Module) -> None:
 
 
 def _at_short_length(fault: Callable[[int], str], longest: int) -> str:
-    """At a few tokens; at the longest where these raise, since it may take one length only."""
+    """Examine at a few tokens, or at the longest length if the model takes no other."""
     try:
         return fault(min(longest, _LONGEST_EXAMINED))
     except Exception:
@@ -202,7 +202,7 @@ class _Examination:
     is_per_token: bool
 
     def fault(self, *, is_causal: bool, is_padded: bool) -> str:
-        """The first promise that is broken."""
+        """Return the first promise that is broken."""
         with torch.no_grad():
             fault = self._in_place() or self._of_calls()
             is_repeatable = are_same(self._mixed(self.x), self._mixed(self.x))
@@ -212,7 +212,7 @@ class _Examination:
         return fault or (self._of_future_by_gradient() if is_causal else "")
 
     def _mixed(self, x: Tensor, mask: Tensor | None = None, seed: int = 0) -> Tensor:
-        """The output for a copy of `x`, with all generators seeded."""
+        """Return the output for a copy of `x`, with all generators seeded."""
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
@@ -226,7 +226,7 @@ class _Examination:
         return "changes its input in place; let it work on x.clone()"
 
     def _of_calls(self) -> str:
-        """What the same input gives again, at once, with other random numbers, and later."""
+        """Compare outputs for the same input: at once, with other random numbers, and later."""
         if self.traits.is_stochastic:
             return ""
         first = self._mixed(self.x)
@@ -251,7 +251,7 @@ class _Examination:
         )
 
     def _of_padding(self, *, is_padded: bool) -> str:
-        """What it promises by `mask_mode`; without a promise, what the task needs."""
+        """Check what `mask_mode` promises; without a promise, what the task needs."""
         mode, tokens = self.traits.mask_mode, self.x.shape[: self.x.ndim - self.num_features]
         is_exact, length = mode == "exact", tokens[-1]
         if length < 2 or not (is_exact or (is_padded and mode == "none")):
@@ -273,7 +273,7 @@ class _Examination:
         )
 
     def _of_future(self) -> str:
-        """By change: it also finds what no gradient shows, as a choice of the largest."""
+        """Change later tokens; this finds also what no gradient shows, as an argmax."""
         before = self._mixed(self.x)
         for cut in self._cuts():
             changed = torch.cat([self.x[:, :cut], self.other[:, cut:]], dim=1)
@@ -301,7 +301,7 @@ class _Examination:
         return ""
 
     def _cuts(self) -> list[int]:
-        """Where now ends: at borders of no block of 2, 4, 8, ... tokens, at which a leak hides."""
+        """Return where to cut: at no border of a block of 2, 4, 8, ..., which hides a leak."""
         length = self.x.shape[1]
         return sorted({cut for cut in (1, length // 2 + 1, length - 1) if 0 < cut < length})
 
@@ -315,6 +315,6 @@ def _sees_the_future(cut: int, how: str) -> str:
 
 
 def are_same(a: Tensor, b: Tensor) -> bool:
-    """But for rounding; what is no number counts as equal, since training tells of it."""
+    """Return True if both agree up to rounding; NaN counts as equal, since training reports it."""
     difference = (a - b).abs().nan_to_num(0.0, 0.0)
     return not bool((difference > _TOLERANCE * a.abs().nan_to_num(0.0, 0.0).max()).any())

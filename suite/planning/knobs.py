@@ -49,7 +49,7 @@ class Impossible(Exception):
 
 
 def load_mixer(name: str) -> type[Mixer]:
-    """The class of a mixer, shipped or ``package.module:Class``.
+    """Return the class of a mixer, shipped or ``package.module:Class``.
 
     Raises:
         SpecError: if there is none, or its module cannot be imported.
@@ -61,7 +61,7 @@ def load_mixer(name: str) -> type[Mixer]:
 
 
 def load_mixers(pattern: str) -> dict[str, type[Mixer]]:
-    """The classes of the mixers that a pattern repeats, by name; of one mixer, itself.
+    """Return the classes of the mixers that a pattern repeats, by name.
 
     Raises:
         SpecError: as `load_mixer`, or what is no pattern.
@@ -74,12 +74,12 @@ def load_mixers(pattern: str) -> dict[str, type[Mixer]]:
 
 
 def knobs_of(pattern: str) -> set[str]:
-    """The knobs that any mixer of a pattern has."""
+    """Return the knobs that any mixer of a pattern has."""
     return set().union(*map(knob_names, load_mixers(pattern).values()))
 
 
 def load_architecture(name: str) -> type[Architecture]:
-    """The class of an architecture, likewise."""
+    """Return the class of an architecture, shipped or ``package.module:Class``."""
     kind = _loaded("architecture", architecture_class, name)
     if ":" in name:
         _refuse_taken_names(f"architecture {name!r}", kind, NOT_KNOBS)
@@ -87,24 +87,24 @@ def load_architecture(name: str) -> type[Architecture]:
 
 
 def has_hole(architecture: str) -> bool:
-    """Whether it has a hole for a mixer."""
+    """Return True if it has a hole for a mixer."""
     return "mixer" in load_architecture(architecture).takes
 
 
 def knob_names(kind: type[Mixer] | type[Architecture]) -> set[str]:
-    """The fields of its `Config`."""
+    """Return the fields of its `Config`."""
     return {field.name for field in dataclasses.fields(kind.Config)}
 
 
 @cache
 def architecture_knob_names() -> frozenset[str]:
-    """The knobs of all shipped architectures together that have a hole for a mixer."""
+    """Return the knobs of all shipped architectures that have a hole for a mixer."""
     every = (knob_names(architecture_class(name)) for name in ARCHITECTURES if has_hole(name))
     return frozenset().union(*every)
 
 
 def taken_names() -> frozenset[str]:
-    """What no mixer may call a knob: in an ablation the name means something else already."""
+    """Return the names that no knob may have: in an ablation they have another meaning."""
     return architecture_knob_names() | NOT_KNOBS
 
 
@@ -128,7 +128,7 @@ def _loaded(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_P
 
 
 def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
-    """As `_found`, of a module of the user's own, which may raise anything."""
+    """Find a class in a module of the user's own, which may raise anything."""
     module = name.partition(":")[0]
     if module == "__main__":
         raise SpecError(
@@ -172,7 +172,7 @@ def refuse_impossible_teachers(ablation: Ablation, scale: Scale) -> None:
 def with_defaults(
     ablation: Ablation, scale: Scale, *, what: str = "the baseline"
 ) -> dict[str, Knob]:
-    """The baseline's knobs, the defaults of its mixer and of its architectures filled in.
+    """Return the baseline's knobs, with the defaults of its mixer and architectures filled in.
 
     Raises:
         SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
@@ -204,13 +204,13 @@ def with_defaults(
 
 
 def _varied_mixers(ablation: Ablation) -> list[str]:
-    """Those of an axis: a knob that only they have may stand in the baseline."""
+    """Return the mixers of an axis; the baseline may set a knob that only they have."""
     axes = (axis for axis in ablation.axes if axis.name == "mixer")
     return [value for axis in axes for value in axis.values if isinstance(value, str)]
 
 
 def scale_with(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
-    """The scale with what a variant or its model changes of it."""
+    """Return the scale with what a variant or its model changes of it."""
     changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
     if not changed:
         return scale
@@ -219,7 +219,7 @@ def scale_with(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
 
 
 def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
-    """The width or the depth that the scale has.
+    """Return the width or the depth of the scale.
 
     Raises:
         SpecError: if it has none, and the owner needs one.
@@ -257,7 +257,7 @@ def _refuse_misfit(model: Model, architectures: Sequence[str]) -> None:
 
 
 def task_named(name: str) -> type[Task]:
-    """The class of a task.
+    """Return the class of a task.
 
     Raises:
         SpecError: with the nearest names.
@@ -269,7 +269,7 @@ def task_named(name: str) -> type[Task]:
 
 
 def architectures_of(ablation: Ablation) -> tuple[str, ...]:
-    """The baseline's: the one that it names, else those of all tasks that the ablation meets."""
+    """Return the architecture that the baseline names, else those of all its tasks."""
     named = ablation.baseline.architecture
     if named is not None:
         load_architecture(named)
@@ -304,7 +304,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
 
 
 def knob_types(ablation: Ablation) -> dict[str, Any]:
-    """Knob -> its type, of every mixer and architecture that the ablation meets.
+    """Return knob -> its type, of every mixer and architecture of the ablation.
 
     Raises:
         SpecError: if a mixer, an architecture or a task is not known.
@@ -332,14 +332,14 @@ def _whole_models(ablation: Ablation) -> Iterator[Model]:
 
 
 def _varied(ablation: Ablation, part: str) -> set[str]:
-    """Mixers or architectures that axes set, also as part of a whole model."""
+    """Return the mixers or architectures that axes set, also as part of a whole model."""
     values: list[object] = [value for a in ablation.axes if a.name == part for value in a.values]
     values += [getattr(model, part) for model in _whole_models(ablation)]
     return {str(value) for value in values if value is not None}
 
 
 def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
-    """The nearest names, or which mixers have such a knob and how to compare with them."""
+    """Explain an unknown axis: name similar ones, or the mixers that have such a knob."""
     model, varied = baseline.ablation.baseline, sorted(_varied(baseline.ablation, "mixer"))
     own = model.mixer
     every = dict.fromkeys((*varied, *MIXERS))
@@ -358,7 +358,7 @@ def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
 def knobs_and_settings(
     of_model: Mapping[str, Knob], variant: Variant, mixer: str, architecture: str
 ) -> tuple[dict[str, Knob], dict[str, Knob]]:
-    """The mixer's knobs and the architecture's: the model's, then the variant's.
+    """Return the knobs of the mixer and of the architecture: the model's, then the variant's.
 
     Raises:
         SpecError: for a knob that both have.
@@ -384,7 +384,7 @@ def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
 
 
 def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The mixer's knobs, complete but for late ones that have their default.
+    """Return the mixer's knobs, complete but for late ones that have their default.
 
     Of a pattern those of all its mixers, without one whose default they do not share: each of them
     then has its own.
@@ -399,7 +399,7 @@ def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, 
 
 
 def _complete_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """As `checked_knobs`, with late ones that have their default."""
+    """Return the mixer's knobs, with late ones that have their default."""
     return _shared([*_knobs_of_each(load_mixers(mixer), dim, knobs).values()])
 
 
@@ -414,13 +414,13 @@ def _knobs_of_each(
 
 
 def _shared(found: Sequence[Mapping[str, Knob]]) -> dict[str, Knob]:
-    """All knobs without one on whose value they differ."""
+    """Return all knobs but those whose values differ."""
     complete = {key: value for each in found for key, value in each.items()}
     return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
 
 
 def knobs_in_training(mixer: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The mixer's knobs without those that count in evaluation mode alone."""
+    """Return the mixer's knobs without those that count in evaluation mode alone."""
     found = dict(knobs)
     for kind in load_mixers(mixer).values():
         found = without_reading_knobs(kind.Config, found)
@@ -428,7 +428,7 @@ def knobs_in_training(mixer: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
 
 
 def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The architecture's, likewise."""
+    """Return the architecture's knobs, complete."""
     kind = load_architecture(architecture)
     return _checked(architecture, kind.Config, knobs, kind.check_config)
 
@@ -436,7 +436,7 @@ def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, 
 def _checked(
     owner: str, kind: type[Any], knobs: Mapping[str, Knob], check: Callable[[Any], None]
 ) -> dict[str, Knob]:
-    """The `Config`, field by field, complete."""
+    """Return the fields of the `Config`, complete."""
     try:
         config = config_from_knobs(kind, knobs, owner=owner)
     except ModelError as error:
@@ -451,7 +451,7 @@ def _checked(
 
 
 def in_words(part: str, error: Exception) -> str:
-    """Why a mixer or an architecture cannot be built, by what its building raised."""
+    """Return why a mixer or an architecture cannot be built, from the error that was raised."""
     if isinstance(error, ModelError):
         return writable(str(error), MOST_OF_A_REASON)
     first_line = words_of(error).partition("\n")[0]

@@ -64,7 +64,7 @@ class LoadedAblation:
 
 
 def shipped() -> dict[str, Path]:
-    """Name -> file of every shipped ablation; nothing is imported."""
+    """Return name -> file of every shipped ablation; nothing is imported."""
     spec = importlib.util.find_spec("ablations")
     assert spec is not None, "the package `ablations` is part of this distribution"
     folder = Path(next(iter(spec.submodule_search_locations or ())))
@@ -72,7 +72,7 @@ def shipped() -> dict[str, Path]:
 
 
 def find(name: str) -> LoadedAblation:
-    """The ablation of that name, or in that file.
+    """Return the ablation of that name, or in that file.
 
     Raises:
         SpecError: if there is none, or its file does not hold exactly one `ABLATION`.
@@ -88,7 +88,7 @@ def find(name: str) -> LoadedAblation:
 
 
 def of_value(ablation: Ablation) -> LoadedAblation:
-    """The ablation that a Python program holds, under its own name.
+    """Return the ablation that a Python program holds, under its own name.
 
     Raises:
         SpecError: if its name is that of a shipped one, which journal and store know already.
@@ -101,22 +101,22 @@ def of_value(ablation: Ablation) -> LoadedAblation:
 
 
 def find_all(names: Sequence[str]) -> list[LoadedAblation]:
-    """The ablations of those names, each file once; `ALL` names every shipped one.
+    """Return the ablations of those names, each file once; `ALL` names every shipped one.
 
     Raises:
-        SpecError: as `find`; or if two files bear one name, under which both would be recorded.
+        SpecError: as `find`; or if two files have one name, under which both would be recorded.
     """
     found: dict[str, LoadedAblation] = {}
     each = chain.from_iterable(shipped() if name == ALL else [name] for name in names)
     for entry in map(find, each):
         other = found.setdefault(entry.name, entry)
         if other.file != entry.file:
-            raise SpecError(f"{entry.file} and {other.file} bear one name; rename one of them.")
+            raise SpecError(f"{entry.file} and {other.file} have the same name; rename one.")
     return list(found.values())
 
 
 def name_of(name: str) -> str:
-    """The name under which the ablation of that name or path is recorded; nothing is imported."""
+    """Return the name under which an ablation is recorded; nothing is imported."""
     return Path(name).stem if _is_path(name) else name
 
 
@@ -148,7 +148,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
 
 
 def _shadows(name: str) -> bool:
-    """Whether other code may import a module of that name, and would now get the user's file."""
+    """Return True if other code may import a module of that name, and would get this file."""
     if name in sys.stdlib_module_names or name in OURS:
         return True
     installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
@@ -174,7 +174,7 @@ def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Loade
 
 
 def _executed(path: Path, module_name: str) -> ModuleType:
-    """The module of that file, run now; every way in which it can fail is one sentence."""
+    """Run the file as a module and return it; explain each failure in one sentence."""
     loader = RecordingLoader(module_name, str(path))
     spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     assert spec is not None, "it has a loader"
@@ -208,7 +208,7 @@ def _compiled(path: Path, loader: RecordingLoader) -> CodeType:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """The last line of the user's own file that the error passed through."""
+    """Return the last line of the user's own file that the error passed through."""
     passed = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in passed if frame.f_code.co_filename == str(path)]
     return f"{path}:{lines[-1]}" if lines else str(path)
@@ -240,7 +240,7 @@ def _the_ablation(module: ModuleType, path: Path) -> Ablation:
 
 
 class LeftThread(SpecError):
-    """The user's code leaves a thread running, for which this process would wait at its end."""
+    """A warning that the user's code leaves a thread running, for which this process would wait."""
 
 
 @contextmanager
@@ -289,7 +289,7 @@ def tried() -> Iterator[None]:
 
 
 def _state_kept() -> AbstractContextManager[None]:
-    """Without torch no trial runs here: then what is kept besides the folder does not matter."""
+    """Restore global state after the block; nothing needs it if torch is not imported."""
     if "torch" not in sys.modules:
         return nullcontext()
     from suite.timing.global_state import state_restored
@@ -298,7 +298,7 @@ def _state_kept() -> AbstractContextManager[None]:
 
 
 class _Few(io.TextIOBase):
-    """Passes the first characters on to stderr, then one line that says so."""
+    """A stream that passes the first characters on to stderr, then one line that says so."""
 
     def __init__(self) -> None:
         self._left = _MOST_PRINTED

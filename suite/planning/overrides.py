@@ -46,7 +46,7 @@ class Text(str):
 
 
 def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
-    """Field -> values, of options as ``heads=1,2,4``.
+    """Return field -> values, of options as ``heads=1,2,4``.
 
     A value with a comma stands in double quotes, as ``kernels="3, 5",3``.
 
@@ -66,7 +66,7 @@ def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
 
 
 def _split(option: str, values: str) -> tuple[Text, ...]:
-    """The values between commas, as a line of CSV has them."""
+    """Return the values between commas, as a line of CSV has them."""
     try:
         lines = list(csv.reader([values], skipinitialspace=True, strict=True))
     except csv.Error:
@@ -80,13 +80,13 @@ def _split(option: str, values: str) -> tuple[Text, ...]:
 
 
 def as_options(settings: Mapping[str, Setting]) -> str:
-    """The options of a command that say the same, as `` --set heads=1,2,4``; else empty."""
+    """Return the options of a command that set the same, as `` --set heads=1,2,4``."""
     texts = (f"{name}={','.join(map(_typed, _several(v)))}" for name, v in settings.items())
     return "".join(f" --set {shlex.quote(text)}" for text in texts)
 
 
 def as_keywords(settings: Mapping[str, Setting]) -> str:
-    """The arguments of `suite.run` that say the same, as ``, heads=[1, 2, 4]``; else empty."""
+    """Return the arguments of `suite.run` that set the same, as ``, heads=[1, 2, 4]``."""
     several = {name: [*_several(value)] for name, value in settings.items()}
     return "".join(f", {n}={v if len(v) > 1 else repr(v[0])}" for n, v in several.items() if v)
 
@@ -94,7 +94,7 @@ def as_keywords(settings: Mapping[str, Setting]) -> str:
 def edited(
     entry: LoadedAblation, scale_name: str, settings: Mapping[str, Setting]
 ) -> LoadedAblation:
-    """The ablation with the fields of that scale, of its baseline and its axes changed.
+    """Return the ablation with fields of that scale, of its baseline and its axes changed.
 
     Raises:
         SpecError: for a field that it does not have, or a value of another type.
@@ -153,7 +153,7 @@ def _several(given: object) -> tuple[Any, ...]:
 
 
 def _values(name: str, given: Setting, hint: Any) -> tuple[Knob, ...]:
-    """The values that are meant; what is no text is left to the checks of its field."""
+    """Return the values that are meant; anything but a text is left to the checks of its field."""
     found = [_parsed(name, v, hint) if isinstance(v, Text) else v for v in _several(given)]
     for index, value in enumerate(found):
         if any(type(value) is type(other) and value == other for other in found[:index]):
@@ -175,7 +175,7 @@ def _parsed(name: str, text: Text, hint: Any) -> Knob:
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
-    """The plain types and literal values in a type, the narrowest first."""
+    """Yield the plain types and literal values in a type, the narrowest first."""
     found = list(_parts(hint))
     order = [NoneType, bool, int, float, str]
     yield from (kind for kind in found if kind not in order)
@@ -195,7 +195,7 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 
 def _meanings(text: Text, kind: Any) -> Iterator[Knob]:
-    """The value of that type, or that literal value, if the text is one."""
+    """Yield the value of that type, or that literal value, if the text is one."""
     plain = str(text)
     if not isinstance(kind, type):
         yield from [kind] if plain == _text(kind) else []

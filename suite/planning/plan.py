@@ -1,7 +1,8 @@
-"""Plan an ablation: expand its axes, mark impossible cells with their reason, name the trials.
+"""Plan an ablation in three steps: load it at a scale, expand it to trials, check what it claims.
 
-The claim is checked, and floors are added where it is on a score (`suite.planning.claims`).
-Pure: no clock, no randomness, no store; the same ablation gives the same ids.
+A variant that cannot be is a row with its reason. Floors are added where a score is claimed
+(`suite.planning.claims`). Pure: no clock, no randomness, no store; the same ablation gives the same
+ids.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
 from models import Cost
 from models.model_spec import Knob, without_late_defaults
@@ -70,8 +72,11 @@ from suite.spec import (
     SpecError,
 )
 from suite.tasks.registry import task_class
+from suite.tasks.task import Task
 
 MOST_TRIALS = 100_000
+Filled = Sequence[tuple[Cell, Trial | None]]  # every cell with its trial
+_Fact = TypeVar("_Fact")
 
 
 def plan(
@@ -81,7 +86,7 @@ def plan(
     seeds: int | None = None,
     settings: Mapping[str, Setting] | None = None,
 ) -> Plan:
-    """What would run.
+    """Return the plan of an ablation: the trials that would run.
 
     Args:
         ablation: An ablation, or the name or path of one.
@@ -104,7 +109,7 @@ def plan(
 def plans_of(
     names: Sequence[str], *, scale: str, seeds: int | None, options: Sequence[str] = ()
 ) -> list[Plan]:
-    """The plans of what a command names, each changed by the `--set` options, as typed.
+    """Return the plans of what a command names, each changed by the `--set` options, as typed.
 
     Raises:
         SpecError: as `plan` and `find_all`.
@@ -120,10 +125,10 @@ def distinct_plans(
     seeds: int | None,
     settings: Mapping[str, Setting] | None,
 ) -> list[Plan]:
-    """The plans of ablations of one call, each once.
+    """Return the plans of ablations of one call, each once.
 
     Raises:
-        SpecError: as `plan`; or if two bear one name, under which both would be recorded.
+        SpecError: as `plan`; or if two have the same name, under which both would be recorded.
     """
     found: dict[str, Plan] = {}
     for ablation in ablations:
@@ -181,16 +186,8 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     ]
     filled += _searches(groups, [trial for _, trial in filled if trial])
     claim = checked_claim(baseline, reference, variants, [cell for cell, _ in filled])
-    expanded = Expanded(
-        entry=entry,
-        baseline=baseline,
-        reference=reference,
-        variants=variants,
-        filled=filled,
-        num_seeds=num_seeds,
-    )
     return Plan(
-        about=about_of(expanded, claim),
+        about=_about(entry, groups, filled, claim, num_seeds),
         cells=tuple(cell for cell, _ in filled),
         trials=tuple({t.trial_id: t for _, t in filled if t for t in _lineage(t)}.values()),
         resources=_resources(scale),
@@ -199,21 +196,21 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
 
 
 def _refuse_unfit_probes(ablation: Ablation) -> None:
-    """Floors without a score, and a law of what is not measured so."""
+    """Refuse floors without a score, and a law that cannot be fitted to what is measured."""
     refuse_unfit_law(ablation)
     if FLOORS in ablation.probes and QUALITY not in ablation.probes:
         raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
 
 
 def _searches(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Trial | None]]:
-    """The cells of those searches for a learning rate that a trial waits for."""
+    """Return the cells of those searches for a learning rate that a trial waits for."""
     wanted = {trial.search.trial_id for trial in trials if trial.search}
     found = (each for group in groups.of(probe(LEARNING_RATE)) for each in search_cells(group))
     return [(cell, trial) for cell, trial in found if cell.trial_id in wanted]
 
 
 def _lineage(trial: Trial) -> Iterator[Trial]:
-    """What must run before it, then the trial."""
+    """Yield what must run before the trial, then the trial."""
     for parent in trial.parents.values():
         yield from _lineage(parent)
     yield trial
@@ -278,7 +275,7 @@ def _refuse_impossible_baseline(groups: _Groups) -> None:
 
 
 def _refuse_idle_axes(groups: _Groups) -> None:
-    """An axis that changes nothing is a mistake, and the commonest one of this field."""
+    """Refuse an axis that changes nothing, and a teacher that nothing learns from."""
     reference, tables = groups.reference.label, groups.tables.values()
     subjects = [each for table in tables for each in table.values()]
     if groups.baseline.ablation.teacher and not any(
@@ -294,7 +291,7 @@ def _refuse_idle_axes(groups: _Groups) -> None:
 
 @dataclass(frozen=True)
 class _Groups:
-    """The variants of an ablation, laid out as its probes meet them."""
+    """The variants of an ablation, grouped as its probes compare them."""
 
     baseline: Baseline
     reference: Variant
@@ -303,7 +300,7 @@ class _Groups:
 
     @cached_property
     def of_mixers(self) -> tuple[tuple[Coordinate, ComparisonGroup], ...]:
-        """The mixers alone, at each coordinate."""
+        """Return the mixers alone, at each coordinate."""
         return tuple(
             (
                 place,
@@ -318,7 +315,7 @@ class _Groups:
         )
 
     def of(self, probe: Probe) -> Iterator[ComparisonGroup]:
-        """Those that the probe meets."""
+        """Yield the groups that the probe measures."""
         if not probe.is_swept:
             for task, table in self.tables.items():
                 yield ComparisonGroup(task=task, baseline=self.reference.label, table=table)
@@ -340,30 +337,15 @@ class _Groups:
         return table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Expanded:
-    """An ablation as far as it is planned: what `about_of` says it of.
-
-    Attributes:
-        reference: The baseline, as a variant.
-        filled: Every cell with its trial.
-    """
-
-    entry: LoadedAblation
-    baseline: Baseline
-    reference: Variant
-    variants: tuple[Variant, ...]
-    filled: Sequence[tuple[Cell, Trial | None]]
-    num_seeds: int
-
-
-def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
-    """What a report must say besides its numbers."""
-    entry, baseline = expanded.entry, expanded.baseline
+def _about(
+    entry: LoadedAblation, groups: _Groups, filled: Filled, claim: ClaimSpec | None, num_seeds: int
+) -> About:
+    """Return the text of a report besides its numbers."""
+    baseline, variants = groups.baseline, groups.variants
     ablation, scale_name = entry.ablation, baseline.scale_name
-    cells = [cell for cell, _ in expanded.filled]
+    cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    trials = [trial for _, trial in expanded.filled if trial is not None]
+    trials = [trial for _, trial in filled if trial is not None]
     before = (parent.task for trial in trials for parent in trial.parents.values())
     sources = dict.fromkeys((*tasks, *before))
     return About(
@@ -372,32 +354,32 @@ def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
         question=ablation.question,
         # Without the line breaks that only the ablation's file needs.
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
-        baseline=expanded.reference.label,
-        variants=tuple(each.label for each in expanded.variants),
+        baseline=groups.reference.label,
+        variants=tuple(each.label for each in variants),
         tasks=tasks,
         probes=tuple(ablation.probes),
-        num_seeds=expanded.num_seeds,
+        num_seeds=num_seeds,
         settings=_settings(baseline, trials),
         model=_model(baseline),
         claim=claim,
         metrics=_metrics(cells),
-        data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
-        subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
+        data_sets=_of_tasks(sources, _data_set),
+        subjects={variant.label: _facts(baseline, variant) for variant in variants},
         floors=_floors(cells),
-        signatures=_signatures(tasks),
-        part_titles=_part_titles(tasks),
+        signatures=_of_tasks(tasks, lambda task: task.metric.signature),
+        part_titles=_of_tasks(tasks, lambda task: dict(task.part_titles)),
         opens_with=ablation.opens_with,
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
-        axis_values={v.label: _axis_values(baseline, v) for v in expanded.variants},
-        named_axes={v.label: tuple(v.values) for v in expanded.variants},
-        num_test_examples=_num_test_examples(tasks),
+        axis_values={v.label: _axis_values(baseline, v) for v in variants},
+        named_axes={v.label: tuple(v.values) for v in variants},
+        num_test_examples=_of_tasks(tasks, lambda task: task.num_test_examples()),
         is_indicative=scale_name in (SMOKE, "quick"),
-        regenerate=_command(entry, scale_name, expanded.num_seeds),
+        regenerate=_command(entry, scale_name, num_seeds),
     )
 
 
 def _axis_values(baseline: Baseline, variant: Variant) -> dict[str, Knob]:
-    """Axis -> the variant's value; what it does not set is as in its model, or in the baseline."""
+    """Return axis -> the variant's value, by default that of its model or of the baseline."""
     names = [axis.name for axis in baseline.ablation.axes]
     unnamed = [name for name in names if name not in variant.values]
     own = _with_model_of(baseline, variant) if unnamed else baseline
@@ -409,7 +391,7 @@ def _axis_values(baseline: Baseline, variant: Variant) -> dict[str, Knob]:
 
 
 def _with_model_of(baseline: Baseline, variant: Variant) -> Baseline:
-    """The baseline whose model is the variant's; a knob that this model lacks has no value."""
+    """Return the baseline with the variant's model; a knob that this model lacks has no value."""
     ablation, model = baseline.ablation, baseline.model(variant)
     if model == ablation.baseline:
         return baseline
@@ -425,7 +407,7 @@ def _with_model_of(baseline: Baseline, variant: Variant) -> Baseline:
 
 
 def _model(baseline: Baseline) -> dict[str, Knob]:
-    """What a report says of the baseline's model; of its parts those that it has.
+    """Return the fields of the baseline's model that a report shows.
 
     Of late knobs those that are set: they are new, and the same model stays the same edition.
     """
@@ -441,7 +423,7 @@ def _model(baseline: Baseline) -> dict[str, Knob]:
 
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
-    """Task -> the labels of its floors."""
+    """Return task -> the labels of its floors."""
     floors = [cell for cell in cells if cell.probe == FLOORS]
     return {
         task: tuple(cell.variant for cell in floors if cell.task == task)
@@ -449,26 +431,14 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _signatures(tasks: Iterable[str]) -> dict[str, str]:
-    """As `About.signatures`."""
-    found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
-    return {task: signature for task, signature in found.items() if signature}
-
-
-def _part_titles(tasks: Iterable[str]) -> dict[str, dict[str, str]]:
-    """As `About.part_titles`."""
-    found = {task: dict(task_class(task).part_titles) for task in tasks if task != MIXER_ALONE}
-    return {task: titles for task, titles in found.items() if titles}
-
-
-def _num_test_examples(tasks: Iterable[str]) -> dict[str, int]:
-    """As `About.num_test_examples`."""
-    found = {task: task_class(task).num_test_examples() for task in tasks if task != MIXER_ALONE}
-    return {task: count for task, count in found.items() if count is not None}
+def _of_tasks(tasks: Iterable[str], read: Callable[[type[Task]], _Fact | None]) -> dict[str, _Fact]:
+    """Return task -> what `read` finds of it, without tasks of which it finds nothing."""
+    found = {task: read(task_class(task)) for task in tasks if task != MIXER_ALONE}
+    return {task: fact for task, fact in found.items() if fact}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
-    """What a report says of the scale; of tuned learning rates, how they are searched for."""
+    """Return the settings that a report shows, and how tuned learning rates are searched for."""
     settings = baseline.scale.settings()
     if baseline.ablation.teacher:
         settings["teacher"] = value_text(baseline.value(TEACHER))
@@ -478,14 +448,14 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
 
 
 def _labelled(ablation: Ablation) -> dict[str, Knob]:
-    """What stands behind the labels of models."""
+    """Return label -> what it stands for, of models on axes."""
     axes = (axis for axis in ablation.axes if axis.name in (WHOLE_MODEL, TEACHER))
     models = [value for axis in axes for value in axis.values if isinstance(value, Model)]
     return {each.label: described(each) for each in models if each.label}
 
 
 def _searched(trials: Sequence[Trial]) -> str:
-    """As ``tuned: searched for each variant, in trainings of 500 steps``."""
+    """Return a text like ``tuned: searched for each variant, in trainings of 500 steps``."""
     searches = [trial.search.training for trial in trials if trial.search]
     steps = sorted({each.steps for each in searches if each})
     if not steps:
@@ -505,7 +475,7 @@ def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
 
 
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
-    """What runs this again; a user's file by its name, since its folder differs by machine.
+    """Return the command that runs this again, with a user's file by its name alone.
 
     An ablation that a Python program holds is run by such a program.
     """
@@ -519,7 +489,7 @@ def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
 
 
 def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
-    """Task -> probe -> metrics, each once however many lengths it is measured at."""
+    """Return task -> probe -> metrics, each once however many lengths it is measured at."""
     found: dict[str, dict[str, tuple[MetricSpec, ...]]] = {}
     for cell in cells:
         of_task = found.setdefault(cell.task, {})
@@ -527,8 +497,8 @@ def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
     return found
 
 
-def _data_set(task: str) -> DataSet:
-    source = task_class(task).source
+def _data_set(task: type[Task]) -> DataSet:
+    source = task.source
     return DataSet(
         title=source.title,
         licence=source.licence,

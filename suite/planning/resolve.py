@@ -1,4 +1,4 @@
-"""Resolve a variant and a task to a model, its training and its data; or say why that cannot be.
+"""Resolve a variant and a task to a model, its training and its data, or to a reason why not.
 
 A wrong name or a value of the wrong type is the author's mistake (SpecError). An incompatible
 combination (heads that do not divide the width, a causal FNet) is an impossible cell of the table:
@@ -115,7 +115,7 @@ def as_trained(variant: Trial) -> Trial:
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
-    """Why it cannot be trained in the parts, or with the teacher, that is asked for."""
+    """Return why it cannot be trained in these parts or with this teacher; empty if it can."""
     num_parts = scale.workers * scale.accumulation
     architecture = load_architecture(spec.architecture)
     if scale.distillation != NO_DISTILLATION and architecture.learns_by_score(spec):
@@ -136,7 +136,7 @@ def _why_whole_own(spec: ModelSpec, scale: Scale, asks_for: Answer) -> str:
 
 
 def _why_untrained(name: str, scale: Scale) -> str:
-    """Why parts that it does not train would stay as they are drawn; empty where they do not."""
+    """Return why parts that it does not train would stay as drawn; empty if they do not."""
     needed = load_architecture(name).starts_from
     if not needed or (scale.start != NO_START and task_named(scale.start).asks_for == needed):
         return ""
@@ -144,20 +144,20 @@ def _why_untrained(name: str, scale: Scale) -> str:
 
 
 def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
-    """Each number of sequences with each beam, less the one of each that is always there."""
+    """Return each number of sequences with each beam, less (1, 1), which is always measured."""
     pairs = itertools.product({1, *scale.decode_batches}, {1, *scale.beams})
     return tuple(sorted(set(pairs) - {(1, 1)}))
 
 
 def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
-    """How a trained model writes; where no probe asks nothing, so that the axis is refused."""
+    """Return how a trained model writes; nothing if no probe asks, so that the axis is refused."""
     if not any("beam" in probe(name).depends_on for name in baseline.ablation.probes):
         return {}
     return {"beam": scale.beam, "length_penalty": float(scale.length_penalty)}
 
 
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Trial | None:
-    """The same model on the task on which it is trained first.
+    """Return the same model on the task on which it is trained first.
 
     Where its architecture cannot serve that task, one whose parts have the same names, or the
     task's own, which has no mixer; with those knobs that both have.
@@ -177,7 +177,7 @@ def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Trial | None:
 
 
 def _instead(model: Model, task: type[Task], interface: Interface) -> Model | None:
-    """What is trained on the task in place of a model that cannot serve it; None where it can."""
+    """Return what is trained on the task in place of a model that cannot serve it, else None."""
     if not model.architecture:
         return None
     kind = load_architecture(model.architecture)
@@ -189,7 +189,7 @@ def _instead(model: Model, task: type[Task], interface: Interface) -> Model | No
 
 
 def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]) -> Trial | None:
-    """The model that the variant learns from, on the same task."""
+    """Return the model that the variant learns from, on the same task."""
     if scale.distillation == NO_DISTILLATION:
         return None
     asked = f"distillation={scale.distillation!r}"
@@ -259,7 +259,7 @@ def _length(task: type[Task], scale: Scale) -> int:
 
 
 def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
-    """The lengths to be tested at; Impossible where the task has one length, or not that one."""
+    """Return the lengths to be tested at; raise Impossible if the task cannot have them."""
     if scale.test_lengths and _parallel(scale) is not None:
         raise Impossible("test_lengths are for trials of one process, without DeepSpeed")
     if task.fixed_length and scale.test_lengths:
@@ -270,7 +270,7 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
 
 
 def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
-    """How many are trained on; Impossible where the task has no examples to choose, or not so many.
+    """Return the number of examples to train on; raise Impossible if the task has fewer.
 
     Of data that are not here yet the trial will say.
     """
@@ -285,7 +285,7 @@ def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
 
 
 def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
-    """With the rate of its width, where the recipe says how that falls."""
+    """Return the scale with the rate of its width, if the recipe says how that falls."""
     if not scale.width_power:
         return scale
     if isinstance(scale.learning_rate, str):
@@ -298,7 +298,7 @@ def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
 
 
 def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
-    """How the scale says to train; of a tuned learning rate the one that its search tries first."""
+    """Return the training; a learning rate that is tuned begins as the first one to be tried."""
     rate = scale.learning_rate
     is_fine_tuned = scale.start != NO_START and not load_architecture(architecture).starts_from
     return Training(
@@ -311,7 +311,7 @@ def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
 
 
 def _parallel(scale: Scale) -> Parallel | None:
-    """None where nothing is asked for that DeepSpeed would do."""
+    """Return how DeepSpeed spreads a step; None if it is not asked for."""
     parts = scale.workers * scale.accumulation
     if scale.batch % parts:
         raise Impossible(
@@ -329,7 +329,7 @@ def _parallel(scale: Scale) -> Parallel | None:
 
 
 def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
-    """The model's, or the task's where the model names none.
+    """Return the model's architecture, or the task's if the model names none.
 
     Raises:
         SpecError: for an architecture or a mixer that is not known.
@@ -357,7 +357,7 @@ def _with_article(name: str) -> str:
 
 
 def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interface) -> ModelSpec:
-    """The whole model, tried without memory; the architecture of `model` is filled in."""
+    """Return the whole model, tried without memory; the architecture of `model` is filled in."""
     name, mixer = str(model.architecture), model.mixer or ""
     takes = load_architecture(name).takes
     knobs, settings = knobs_and_settings(model.knobs, variant, mixer, name)
@@ -407,7 +407,7 @@ def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None
 
 
 def _draws_anew(spec: ModelSpec) -> str:
-    """What of the model does so as it trains; empty where nothing does."""
+    """Return the part of the model that draws random numbers in training; empty if none does."""
     architecture = load_architecture(spec.architecture)
     if architecture.is_stochastic:
         return spec.architecture
@@ -417,14 +417,14 @@ def _draws_anew(spec: ModelSpec) -> str:
 
 
 def _position(name: str, architecture: str) -> str:
-    """The position encoding; of a mixer alone only what acts inside it."""
+    """Return the position encoding; of a mixer alone only one that acts inside it."""
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
     return name if architecture != MIXER_ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:
-    """The runtime, if the mixer can be run by it at that scale."""
+    """Return the runtime, if the mixer can be run by it at that scale."""
     name = model.runtime
     runtime = next((each for each in RUNTIMES if each == name), None)
     if runtime is None:
@@ -467,7 +467,7 @@ def _why_unbuildable(
 
 
 def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[str, Any]:
-    """Fields of `Training`; what has no effect keeps its default, and so does the id.
+    """Return the fields of `Training`; one without effect keeps its default, and so does the id.
 
     Args:
         scale: With the variant's changes.
@@ -492,7 +492,7 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
 
 
 def checked_precision(scale: Scale) -> Precision:
-    """The scale's.
+    """Return the scale's precision.
 
     Raises:
         Impossible: it is one of GPUs, and there is none.
@@ -521,7 +521,7 @@ _SEARCH_SHARE = 3  # of the steps, the trainings of a search take one in so many
 
 
 def first_rate(scale: Scale, is_fine_tuned: bool) -> float:
-    """The learning rate that the search tries first, and the one of a scale that has no search.
+    """Return the learning rate that the search tries first, and that of a scale without a search.
 
     A model that is trained already is changed at lower rates than a new one learns at (Devlin et
     al. 2019, arXiv:1810.04805: 1e-4, then 2e-5 to 5e-5). From the rates of a new one the search can
@@ -531,7 +531,7 @@ def first_rate(scale: Scale, is_fine_tuned: bool) -> float:
 
 
 def searching(scale: Scale, training: Training, usual_steps: int) -> Training:
-    """How each training of the search for the learning rate of `training` goes.
+    """Return the training that the search for the learning rate of `training` runs.
 
     Args:
         scale: With the variant's changes.
@@ -561,7 +561,7 @@ def pretraining_of(
     knobs: Collection[str],
     instead: Model | None,
 ) -> tuple[Baseline, Variant]:
-    """What the training on the task `scale.start` is planned from.
+    """Return what the training on the task `scale.start` is planned from.
 
     The model is the variant's; its training is the baseline's. So variants that differ only in
     their own training share it.
@@ -591,7 +591,7 @@ def pretraining_of(
 def teaching_of(
     baseline: Baseline, variant: Variant, scale: Scale, teacher: Model
 ) -> tuple[Baseline, Variant]:
-    """What the training of the teacher is planned from.
+    """Return what the training of the teacher is planned from.
 
     Its data are the variant's; its training, and the sizes that the scale does not give it, are the
     baseline's. So variants on the same data share it.
@@ -619,7 +619,7 @@ def teaching_of(
 def _before_others(
     before: Scale, steps: int | None, learning_rate: float | str | None, **changes: Any
 ) -> Scale:
-    """The scale of a training that others start or learn from, and that does neither itself."""
+    """Return the scale of a training that others start or learn from; it does neither itself."""
     steps = steps or before.steps
     asked: dict[str, Any] = {
         "steps": steps,

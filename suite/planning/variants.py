@@ -40,7 +40,7 @@ class Variant:
 
     @property
     def settings(self) -> dict[str, Knob]:
-        """What it sets beside a whole model."""
+        """Return what it sets beside a whole model."""
         return {n: value for n, value in self.changes.items() if not isinstance(value, Model)}
 
 
@@ -61,7 +61,7 @@ class Baseline:
     own: Mapping[str, tuple[Knob | Model, ...]] = field(default_factory=dict)
 
     def model(self, variant: Variant) -> Model:
-        """The variant's model; knobs that its axes set are not yet in it."""
+        """Return the variant's model; knobs that its axes set are not yet in it."""
         whole = variant.changes.get(WHOLE_MODEL)
         model = whole if isinstance(whole, Model) else self.ablation.baseline
         changed = {
@@ -72,12 +72,12 @@ class Baseline:
         return model.model_copy(update=changed) if changed else model
 
     def teacher(self, variant: Variant) -> Model | None:
-        """The model that the variant learns from."""
+        """Return the model that the variant learns from."""
         varied = variant.changes.get(TEACHER)
         return varied if isinstance(varied, Model) else self.ablation.teacher
 
     def value(self, axis: str) -> Knob | Model:
-        """What the baseline has where the axis varies."""
+        """Return the baseline's value of an axis."""
         if axis == WHOLE_MODEL:
             return self.ablation.baseline
         if axis == TEACHER:
@@ -92,12 +92,12 @@ class Baseline:
         return self.knobs.get(axis)
 
     def label(self, axis: str) -> str:
-        """As ``heads=8``: how the baseline's value on that axis reads, as the axis writes it."""
+        """Return the label of the baseline's value of an axis, as ``heads=8``."""
         value = next(iter(self.own.get(axis, ())), self.value(axis))
         return label_of({axis: value})
 
     def has(self, axis: Axis) -> bool:
-        """Whether the baseline's value is one that the axis takes."""
+        """Return True if the axis takes the baseline's value."""
         return any(self.is_own(axis.name, value) for value in axis.values)
 
     def is_own(self, axis: str, value: Knob | Model) -> bool:
@@ -107,7 +107,7 @@ class Baseline:
 
 
 def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
-    """The baseline's variant, and all variants in the order of the table, the baseline included.
+    """Return the baseline's variant, and all variants in the order of the table.
 
     Raises:
         SpecError: if axes or their values cannot be told apart, or there are more than
@@ -122,7 +122,7 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 
 def _refuse_shared_labels(variants: Iterable[Variant]) -> None:
-    """Two texts that hold commas and equals signs may make one label."""
+    """Refuse labels that are alike, as texts with commas and equals signs may make them."""
     values: dict[str, Mapping[str, Knob | Model]] = {}
     for variant in variants:
         if values.setdefault(variant.label, variant.values) != variant.values:
@@ -163,7 +163,7 @@ def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 
 def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
-    """Each value of the first axis alone, then with each value of each other axis."""
+    """Combine each value of the first axis with the baseline and with each value of each other."""
     first, *others = baseline.ablation.axes
     each = [{}, *({axis.name: value} for axis in others for value in axis.values)]
     found: list[Variant] = []
@@ -177,7 +177,7 @@ def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 
 def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant, ...]]:
-    """The variant that changes nothing, put in front where there is none."""
+    """Return the variant that changes nothing, and all variants; add it in front if missing."""
     found = tuple(variants)
     reference = next((variant for variant in found if not variant.changes), None)
     if reference is not None:
@@ -187,9 +187,9 @@ def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant
 
 
 def _combination(baseline: Baseline, values: Mapping[str, Knob | Model]) -> Variant:
-    """What differs from the baseline; of another whole model also what is as in the baseline's.
+    """Return the variant with these values; it changes the fields that differ from the baseline.
 
-    For that model's own value may be another one.
+    If it is another whole model, it changes all fields: that model's own values may differ.
     """
     changed = {name: value for name, value in values.items() if not baseline.is_own(name, value)}
     if WHOLE_MODEL in changed:
@@ -236,7 +236,7 @@ def value_text(value: Knob | Model) -> str:
 
 
 def described(value: Model) -> str:
-    """As ``gated_delta (heads 2)``: all that it sets."""
+    """Return all that the model sets, as ``gated_delta (heads 2)``."""
     is_named = value.mixer is not None and value.preset is None
     said: dict[str, Knob] = {}
     if is_named and value.architecture is not None:
@@ -261,12 +261,12 @@ class Coordinate:
 
     @property
     def is_load(self) -> bool:
-        """Whether it differs in how the mixer is run, and in nothing of the mixer."""
+        """Return True if it changes how the mixer is run, and nothing of the mixer."""
         return not self.changes.keys().isdisjoint(("batch", "threads"))
 
 
 def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
-    """Every length at the scale's width, then every width, batch and thread count at one length.
+    """Return every length at the scale's width, then each other sweep at one length.
 
     Raises:
         SpecError: where the scale names no length.

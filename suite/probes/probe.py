@@ -51,7 +51,7 @@ Grain = Literal["seed", "variant", "comparison", "task"]
 
 
 def at_length(length: int, **others: int) -> str:
-    """A coordinate, as ``length=64, beam=4``; what else is 1 is left out."""
+    """Return a coordinate, as ``length=64, beam=4``; others that are 1 are left out."""
     named = {"length": length} | {name: value for name, value in others.items() if value != 1}
     return ", ".join(f"{name}={value}" for name, value in named.items())
 
@@ -84,16 +84,16 @@ class Probe(ABC):
 
     @property
     def is_timing(self) -> bool:
-        """Whether the number depends on the machine: then trials run alone, in a later phase."""
+        """Return True if the number depends on the machine: then trials run alone, and later."""
         return self.name in TIMING_PROBES
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """What will be measured, known before anything runs; `task` is None in a sweep."""
+        """Return the metrics, known before anything runs; `task` is None in a sweep."""
         at = at_length(length) if self.is_at_length else ""
         return tuple(replace(spec, at=at) for spec in self.specs)
 
     def further_coordinates(self, trial: Trial) -> tuple[str, ...]:
-        """Where each whole metric stands besides: one of no coordinate, or of the length alone."""
+        """Return additional coordinates for metrics without one, or with the length alone."""
         lengths = trial.test_lengths if "test_lengths" in self.depends_on else ()
         searches = trial.decoding if "decoding" in self.depends_on else ()
         return (
@@ -102,23 +102,23 @@ class Probe(ABC):
         )
 
     def labels(self, task: type[Task]) -> tuple[str, ...]:
-        """What stands in place of variants, where the grain is the task."""
+        """Return the labels of rows, if the grain is the task."""
         return ()
 
     def definitions(self, task: type[Task]) -> dict[str, int]:
-        """Further definitions that the number depends on, with their versions."""
+        """Return further definitions that the number depends on, with their versions."""
         return {}
 
     def measures_at(self, length: int, *, is_along_lengths: bool) -> bool:
-        """Whether a sweep has a cell there, along lengths or along widths."""
+        """Return True if a sweep has a cell there, along lengths or along widths."""
         return True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Why the probe cannot measure this, known before it runs; empty where it can."""
+        """Return why the probe cannot measure this, known before it runs; empty if it can."""
         return self.why_no_workers if parallel else ""
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Why the probe cannot measure any model on that task; empty where it can."""
+        """Return why the probe cannot measure any model on that task; empty if it can."""
         return ""
 
     @abstractmethod
@@ -132,12 +132,12 @@ class Probe(ABC):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """As `measure`, from the newest checkpoint on; a probe that keeps none begins anew."""
+        """Run the trial from the newest checkpoint on; a probe that keeps none begins anew."""
         return self.measure(trial, device)
 
 
 def task_metric(task: type[Task], at: str = "") -> MetricSpec:
-    """The task's own metric, at a coordinate; one that is aimed at knows no better direction."""
+    """Return the task's own metric at a coordinate; one that is aimed at has no direction."""
     metric = task.metric
     is_aimed_at = bool(task.aimed_at) and at.startswith(f"{task.aimed_at}=")
     better = "none" if is_aimed_at else metric.better
@@ -145,7 +145,7 @@ def task_metric(task: type[Task], at: str = "") -> MetricSpec:
 
 
 def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measurement:
-    """A number of the metric, or none.
+    """Return a measurement of the metric, with or without a number.
 
     Args:
         spec: Gives the name, the unit and the coordinate.
@@ -162,7 +162,7 @@ def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measure
 
 
 def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
-    """What is done in a second where `amount` takes as long as was timed; as noisy, as missing."""
+    """Convert a duration to a rate; it keeps its noise and the reason why it is missing."""
     rate, high, low = (
         None if each is None else amount / each
         for each in (timed.value, timed.spread_low, timed.spread_high)
@@ -180,7 +180,7 @@ def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
 
 
 def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
-    """Percent of a peak that is used where `amount` takes as long as was timed."""
+    """Return the percentage of a peak that is used if `amount` takes as long as was timed."""
     return rate_of(spec, 100.0 * amount / peak, timed)
 
 
@@ -191,7 +191,7 @@ class SpreadProbe(Probe):
     def measure_on_workers(
         self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Said]:
-        """As `measure`, on every worker of the trial at once; all of them say the same.
+        """Run the trial on every worker at once; all of them return the same.
 
         Raises:
             suite.training.loop.Diverged: where the training loss is not finite, on all alike.
@@ -223,7 +223,7 @@ TRAINING_OVER_FORWARD = 3.0
 
 
 def endless(precision: Precision) -> Training:
-    """Of single steps that are measured: so many that the rate does not fall to nothing."""
+    """Return the training of steps that are timed: so long that the rate never falls to zero."""
     return Training(
         steps=1_000_000,
         learning_rate=1e-3,
@@ -235,7 +235,7 @@ def endless(precision: Precision) -> Training:
 
 
 def initial_model(trial: Trial) -> Architecture:
-    """The trial's one model, untrained, on the CPU; the same whenever it is asked for."""
+    """Return the trial's one model, untrained, on the CPU; it is the same at each call."""
     torch.manual_seed(trial.seed)
     return build_model(trial.subjects[0])
 
@@ -243,7 +243,7 @@ def initial_model(trial: Trial) -> Architecture:
 def started_model(
     trial: Trial, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, Architecture]:
-    """The trial's one model as its training begins: drawn, then with the weights of its start.
+    """Return the trial's one model as its training begins, with the weights of its start.
 
     Raises:
         CheckpointError: the weights cannot be had here.
@@ -259,7 +259,7 @@ def started_model(
 def teacher_model(
     trial: Trial, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, Architecture | None]:
-    """The model that the trial learns from; to be made first, since it draws random numbers.
+    """Return the model that the trial learns from; make it first, since it draws random numbers.
 
     Raises:
         CheckpointError: its weights cannot be had here.
@@ -273,7 +273,7 @@ def teacher_model(
 
 
 def trained_model(trial: Trial, checkpointer: Checkpointer | None, device: str) -> Architecture:
-    """The model that `quality` has trained with the trial's seed.
+    """Return the model that `quality` has trained with the trial's seed.
 
     Raises:
         CheckpointError: its weights cannot be had here.
@@ -288,7 +288,7 @@ def trained_model(trial: Trial, checkpointer: Checkpointer | None, device: str) 
 def started(
     trial: Trial, device: str, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, tuple[Architecture, LocalEngine, Exercise]]:
-    """A training of one process as it begins: the model, its engine, and what to train it on.
+    """Begin a training of one process; return the model, its engine, and what to train it on.
 
     Raises:
         CheckpointError: the weights of its start or of its teacher cannot be had here.
@@ -308,12 +308,12 @@ def started(
 
 
 def task_of(trial: Trial) -> Task:
-    """The trial's task, with the examples that it trains on."""
+    """Return the trial's task, with the examples that it trains on."""
     return build_task(trial.task, trial.length, trial.num_training_examples)
 
 
 def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = None) -> Exercise:
-    """What the trial says to train on; the trial must have training settings."""
+    """Return what the trial trains on; the trial must have training settings."""
     return Exercise(
         task=task_of(trial),
         training=trial.settled_training,
@@ -324,7 +324,7 @@ def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = N
 
 
 def lengths_of(trial: Trial) -> dict[str, int]:
-    """What `Architecture.flops` is told of the inputs: ``length``, and ``context_length``."""
+    """Return the arguments of `Architecture.flops`: ``length``, and ``context_length``."""
     if trial.task == MIXER_ALONE:
         return {"length": trial.length}
     inputs = task_class(trial.task).interface(trial.length).inputs
@@ -333,7 +333,7 @@ def lengths_of(trial: Trial) -> dict[str, int]:
 
 
 def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> float | None:
-    """Of a pass of that model, by formula; None where a user's gives none."""
+    """Return the FLOPs of a pass of that model by formula; None if a user's has none."""
     try:
         return float(build_shapes(spec).flops(batch=batch, **lengths))
     except ModelError:
@@ -343,7 +343,7 @@ def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> fl
 def _flops_per_step(
     trial: Trial, model: Architecture, teacher: Architecture | None
 ) -> float | None:
-    """By formula, the mean over a training, with the forward passes of a teacher and of sampling.
+    """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
     None where a user's mixer gives no formula.
     """
@@ -387,7 +387,7 @@ PROBES: dict[str, str] = {
 
 @cache
 def probe(name: str) -> Probe:
-    """The probe of that name.
+    """Return the probe of that name.
 
     Raises:
         SpecError: if there is none; the message holds the nearest names.

@@ -1,4 +1,4 @@
-"""What the machine writes: trials, measurements, results, plans; columns and units.
+"""The records of a sweep: trials, measurements, results, plans.
 
 Frozen values, so that reports and workers can both read them.
 """
@@ -74,7 +74,7 @@ MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is 
 
 
 def rests_on(metric: str, score: str) -> bool:
-    """Whether a metric is a task's score, or is of the same trained model's answers.
+    """Return True if a metric is a task's score, or is of the same trained model's answers.
 
     That score on other data or at some positions, or another one of what the model writes.
     """
@@ -83,7 +83,7 @@ def rests_on(metric: str, score: str) -> bool:
 
 
 class Status(StrEnum):
-    """How a trial, or one measurement of it, ended."""
+    """The way in which a trial, or one measurement of it, ended."""
 
     OK = "ok"
     SKIPPED = "skipped"  # an impossible cell; the reason says why
@@ -95,14 +95,14 @@ class Status(StrEnum):
     ERROR = "error"  # the trial raised
 
 
-# The trial failed to say anything: it runs again with the next `bakeoff run`, and exit is 5.
+# The trial produced no result: it runs again with the next `bakeoff run`, and exit is 5.
 # The other statuses are findings about the variant.
 FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One number of one subject of a trial; None where the status is neither ok nor noisy.
+    """A number of one subject of a trial; None if the status is neither ok nor noisy.
 
     `subject` is the index into the trial's `subjects`; of a trial without any, which of its rows.
     `at` is the coordinate, as ``length=1024``, or empty. The spread is that of the samples.
@@ -122,7 +122,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A point of a learning curve; its FLOPs are the formula's, None where there is none."""
+    """A point of a learning curve; its FLOPs are the formula's, None without a formula."""
 
     metric: str
     step: int
@@ -134,7 +134,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where a result was made. `environment_id` names what timings depend on.
+    """The place where a result was made; `environment_id` names what timings depend on.
 
     `conditions` are what else of the machine moves them: the clock's governor, boost, SMT, the
     cores that may be used. They are shown, and tell no environments apart.
@@ -150,13 +150,13 @@ class Provenance:
 
     @cached_property
     def environment_id(self) -> str:
-        """Hash of device model, threads and torch version, 12 hexadecimal digits."""
+        """Return the hash of device model, threads and torch version, 12 hexadecimal digits."""
         return content_hash([self.device, self.num_threads, self.versions.get("torch")])[:12]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a trial leaves; it took so many seconds of wall time in its worker.
+    """The outcome of a trial; `seconds` is its wall time in its worker.
 
     Attributes:
         reason: One sentence where the status is not ok.
@@ -183,7 +183,7 @@ class Result:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything that it has: where it is the same, the result is the same."""
+        """Return the hash of all its content: if it is the same, the result is the same."""
         content = without_idle(
             self._content, specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
         )
@@ -192,7 +192,7 @@ class Result:
 
     @cached_property
     def finding_sha256(self) -> str:
-        """Hash of what was found: of no timing, the same whenever it runs in one environment."""
+        """Return the hash of what was found; without timings it is the same in one environment."""
         content = self._content
         found = ("trial_id", "status", "measurements", "points", "specimens", "state_sha256")
         return content_hash({name: content[name] for name in found})
@@ -206,7 +206,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One entry of an ablation's table, and the trial that fills it.
+    """An entry of an ablation's table, and the trial that fills it.
 
     A failure leaves a row under the name of each metric. `subject` and `at` are those of
     `Measurement`; `reason` says why it cannot run, empty where it can.
@@ -245,7 +245,7 @@ class ClaimSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """When a claim was stated: before the results that it is judged by, or after.
+    """The time when a claim was stated: before the results that it is judged by, or after.
 
     The hash is of all that fixes the test: claim, seeds, settings. `num_pairs_before` counts the
     seeds of which a side had a result then; `changes` are what is not as it was first stated.
@@ -257,13 +257,13 @@ class Registration:
 
     @property
     def is_confirmatory(self) -> bool:
-        """Whether nobody could have known the answer."""
+        """Return True if the test was registered before any result existed."""
         return self.num_pairs_before == 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edition:
-    """One version of an ablation's plan at one scale.
+    """A version of an ablation's plan at one scale.
 
     Attributes:
         number: In the order in which they were first planned, from 1.
@@ -301,7 +301,7 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class MixerFacts:
-    """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it.
+    """The theoretical cost of a variant's mixer: its row of Table 1, as in `models.mixer.Cost`.
 
     It is proven where it has a reference that it is held against before it is timed. The mixer is
     empty where the architecture has no hole for one.
@@ -316,7 +316,7 @@ class MixerFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a report must say besides its numbers; travels inside `results.parquet`.
+    """The text of a report besides its numbers; it is stored inside `results.parquet`.
 
     Attributes:
         variants: All labels, in the order of the table; `note` is the ablation's docstring.
@@ -383,17 +383,17 @@ class About:
 
     @property
     def edition(self) -> int:
-        """The number of the shown edition; 1 where none is known."""
+        """Return the number of the shown edition; 1 if none is known."""
         return next((each.number for each in self.editions if each.is_shown), 1)
 
     @property
     def editions_with_results(self) -> tuple[Edition, ...]:
-        """Newest first."""
+        """Return the editions that have results, the newest first."""
         return tuple(each for each in self.editions if each.num_done)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All that a row may be about: the variants, then the floors, each once."""
+        """Return all that a row may be about: the variants, then the floors, each once."""
         floors = (label for of_task in self.floors.values() for label in of_task)
         return tuple(dict.fromkeys((*self.variants, *floors)))
 
@@ -404,7 +404,7 @@ BYTES_OF_A_CONTEXT = 2**30
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one worker of a trial may use; recorded with its result, never part of its id.
+    """The resources of one worker of a trial; recorded with its result, never part of its id.
 
     Below 1 it shares a GPU, of whose memory it may take that share. The model of the GPU is as Ray
     names it (``A100``, ``L4``); empty takes any. `memory_bytes` is the room that a node must have
@@ -419,21 +419,21 @@ class Resources:
 
     @property
     def is_shared(self) -> bool:
-        """Whether others may compute on its GPU meanwhile."""
+        """Return True if others may compute on its GPU meanwhile."""
         return 0 < self.num_gpus < 1
 
     @property
     def share(self) -> float:
-        """Of the GPU that it shares, or 1."""
+        """Return its share of a GPU, or 1."""
         return self.num_gpus if self.is_shared else 1.0
 
     @property
     def alone(self) -> Resources:
-        """The same, with the whole of a GPU that it would share."""
+        """Return the same, with the whole of a GPU that it would share."""
         return replace(self, num_gpus=1.0) if self.is_shared else self
 
     def for_trial(self, trial: Trial) -> Resources:
-        """The same; alone where others on its GPU would move the number."""
+        """Return the same, but alone on its GPU if others would move the number."""
         is_moved = trial.is_timing or trial.probe in MEMORY_PROBES
         return self.alone if is_moved else self
 
@@ -450,5 +450,5 @@ class Plan:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(ablation, scale): what one parent run in the store holds."""
+        """Return (ablation, scale), which names a parent run in the store."""
         return self.about.ablation, self.about.scale

@@ -1,4 +1,4 @@
-"""What trials took, and the price that a user states for it."""
+"""The resources that trials took, and the price that a user states for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Expense:
-    """What some trials of a sweep took.
+    """The resources that some trials of a sweep took.
 
     Attributes:
         name: Their variant; of those that belong to no single one, what they are.
@@ -27,7 +27,7 @@ class Expense:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """Of one hour of a GPU; where no trial takes one, of a CPU."""
+    """The price of one hour of a GPU; if no trial takes a GPU, of a CPU."""
 
     amount: float
     currency: str = ""

@@ -1,4 +1,4 @@
-"""Describes each metric once: title, unit, direction, bounds, and a sentence.
+"""Describe each metric once: title, unit, direction, bounds, and a sentence.
 
 Probes, pages and tables read it from here. A metric of a user's own task is described by its class.
 """

@@ -1,4 +1,4 @@
-"""How a trial trains its model: its recipe, with the sizes of its scale filled in."""
+"""The training of a trial: its recipe, with the sizes of its scale filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Distillation = Literal["none", "soft", "hard"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained, as a trial records it; everything here moves the number.
+    """The training of a model, as a trial records it; everything here moves the number.
 
     A field with the name of one of `suite.Recipe` means the same; a field that has no effect keeps
     its default, and one at its default is left out of a trial's id. `learning_rate` is a number:
@@ -57,7 +57,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """How a training step is spread over workers by DeepSpeed; all of it moves the number a little.
+    """The way DeepSpeed spreads a training step over workers; all of it moves the number a little.
 
     `workers` are processes with a share of the batch each, which they cut into `accumulation`
     parts. ZeRO stage (Rajbhandari et al. 2020): 0 every worker holds everything; 1 optimiser

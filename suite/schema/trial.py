@@ -1,9 +1,9 @@
-"""The trial: what is hashed, scheduled, retried, recorded."""
+"""The trial, which is the unit that is hashed, scheduled, retried and recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 
 from models.model_spec import ModelSpec, content_hash
@@ -20,6 +20,9 @@ SEARCH = "search for the learning rate"
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """The unit that is hashed, scheduled, retried, recorded.
+
+    Fields with a default are left out of the id where they have it, so that ids survive new fields.
+    Which of them a probe's trials have is declared by `Probe.depends_on`.
 
     Attributes:
         task: `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of its data.
@@ -72,7 +75,7 @@ class Trial:
 
     @cached_property
     def trial_id(self) -> str:
-        """Hash of the content, without what it does not have. Never time, host, commit or order."""
+        """Return the hash of its content: never of time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
         del content["found_rate"]
         content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
@@ -82,36 +85,23 @@ class Trial:
             content["parallel"] = asdict(self.parallel)
         before = ("start", "teacher", "trained", "search")
         content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
-        idle = {
-            "parallel": None,
-            "test_lengths": (),
-            "start": None,
-            "teacher": None,
-            "decoding": (),
-            "threads": None,
-            "trained": None,
-            "search": None,
-            "precision": "float32",
-            "beam": GREEDY,
-            "length_penalty": USUAL_PENALTY,
-            "num_training_examples": None,
-        }
+        idle = {each.name: each.default for each in fields(self) if each.default is not MISSING}
         return content_hash(without_idle(content, **idle))
 
     @property
     def parents(self) -> Mapping[str, Trial]:
-        """The trials that must have run before it, since it uses what they left, by their part."""
+        """Return the trials that must have run before it, since it uses their results, by part."""
         return self.givers_of_weights | ({SEARCH: self.search} if self.search else {})
 
     @property
     def givers_of_weights(self) -> dict[str, Trial]:
-        """Those of its parents whose final weights it uses."""
+        """Return those of its parents whose final weights it uses."""
         found = {PRETRAINING: self.start, TEACHER: self.teacher, TRAINED: self.trained}
         return {part: trial for part, trial in found.items() if trial is not None}
 
     @property
     def settled_training(self) -> Training:
-        """Its training at the rate that was found; the trial must have one, and know its rate."""
+        """Return its training at the rate that was found; the trial must have both."""
         assert self.training is not None, "a trial that trains is planned with training settings"
         if self.search is None:
             return self.training
@@ -120,15 +110,15 @@ class Trial:
 
     @property
     def settled_precision(self) -> Precision:
-        """Of the products in this process: that of its training, where it has one."""
+        """Return the precision of this process: that of its training, if it has one."""
         return self.training.precision if self.training else self.precision
 
     @property
     def num_workers(self) -> int:
-        """Processes that it takes."""
+        """Return the number of processes that it takes."""
         return self.parallel.workers if self.parallel else 1
 
     @property
     def is_timing(self) -> bool:
-        """Whether it runs alone, and is done only with a result from this environment."""
+        """Return True if it runs alone, and is done only with a result from this environment."""
         return self.probe in TIMING_PROBES

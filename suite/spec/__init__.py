@@ -1,4 +1,4 @@
-"""What a person writes: an ablation, its baseline, axes, claim and scales.
+"""The specification that a person writes: an ablation, its baseline, axes, claim and scales.
 
 Frozen, keyword-only, strictly typed: a number in quotes, a NaN, a misspelt field are refused
 where they stand, in one sentence. No torch here; whether a model can be built is for planning.
@@ -13,7 +13,7 @@ import reprlib
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -60,12 +60,12 @@ _FIRST = (  # of a scale's settings, as a report shows them
 
 
 def default_warmup_steps(steps: int) -> int:
-    """So many that also a short training reaches its learning rate."""
+    """Return a number of steps with which a short training reaches its learning rate too."""
     return max(0, min(50, steps // 6))
 
 
 class RepeatedValue(UserWarning):
-    """An axis names a value twice: it counts once, and a warning says so at its place."""
+    """A warning that an axis names a value twice, which then counts once."""
 
 
 AxisValue = Knob | Model
@@ -88,7 +88,7 @@ class Axis(FrozenSpec):
 def vary(
     name: str, values: Sequence[AxisValue], *, quick: Sequence[AxisValue] | None = None
 ) -> Axis:
-    """An axis of an ablation.
+    """Return an axis of an ablation.
 
     Args:
         name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
@@ -137,22 +137,8 @@ def _axis_value(name: str, value: object) -> AxisValue:
     return value
 
 
-class _ClaimFields(TypedDict):
-    """The fields of a claim that keywords set, for type checkers."""
-
-    metric: str
-    a: str
-    b: str
-    by: float
-    source: NotRequired[str]
-    task: NotRequired[str | None]
-    at: NotRequired[str]
-    published: NotRequired[str]
-    is_check: NotRequired[bool]
-
-
 class Claim(FrozenSpec):
-    """What the ablation tests: on `metric`, variant `a` is better than variant `b`.
+    """The claim that an ablation tests: on `metric`, variant `a` is better than variant `b`.
 
     Attributes:
         statement: The claim in words.
@@ -180,17 +166,12 @@ class Claim(FrozenSpec):
     published: Note = ""
     is_check: bool = False
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, statement: str, **fields: Any) -> None:
-            super().__init__(statement=statement, **fields)
-    else:
-
-        def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None: ...
+    def __init__(self, statement: str, **fields: Any) -> None:
+        super().__init__(**{"statement": statement, **fields})
 
 
 class Scale(Recipe):
-    """How large: the model, its training, and what one trial may use.
+    """The sizes of the model and of its training, and the resources of one trial.
 
     It has all fields of a `Recipe`; what it does not set, the ablation's recipe says.
 
@@ -259,7 +240,7 @@ class Scale(Recipe):
 
     @model_validator(mode="after")
     def _with_warm_up(self) -> Scale:
-        """Its default is not among the fields that are set: other steps have another one."""
+        """Fill in the default, which is not marked as set, because it depends on `steps`."""
         if "warmup_steps" not in self.model_fields_set:
             vars(self)["warmup_steps"] = default_warmup_steps(self.steps)
         return self
@@ -280,7 +261,7 @@ class Scale(Recipe):
         return self
 
     def settings(self) -> dict[str, Knob]:
-        """What a report says of it; what is rarely asked for only where it is."""
+        """Return the settings that a report shows; rare ones only if they are set."""
         sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
         search = {"beam", "length_penalty", "num_training_examples"}
         rare = sizes | machine | search | Recipe.model_fields.keys() - set(_FIRST)
@@ -295,7 +276,7 @@ class Scale(Recipe):
 
 
 class ScalingLaw(FrozenSpec):
-    """That a law is fitted to the losses of an ablation, and predicts larger trainings.
+    """A law that is fitted to the losses of an ablation, and predicts larger trainings.
 
     Attributes:
         held_out: Axis -> its value in the trainings that the fit does not see, one for each
@@ -309,7 +290,7 @@ class ScalingLaw(FrozenSpec):
     quick: Annotated[dict[Name, Count], Field(min_length=1)] | None = None
 
     def at_scale(self, scale: str, before: Sequence[Axis], after: Sequence[Axis]) -> ScalingLaw:
-        """What is held out there, as much smaller as smoke makes the values of an axis.
+        """Return the law at that scale; at smoke its values shrink as those of the axes do.
 
         Args:
             scale: Its name.
@@ -338,7 +319,7 @@ _LENGTHS_AT_SMOKE = 2  # of each list of a scale
 
 
 def _smaller(scale: Scale, recipe: Recipe, axes: Sequence[Axis]) -> Scale:
-    """What smoke is where an ablation does not say: the same models, hardly trained."""
+    """Return the scale smoke of an ablation that has none: the same models, hardly trained."""
     own = scale.model_dump(exclude_unset=True, exclude={"seeds"})
     lists = {name: own[name][:_LENGTHS_AT_SMOKE] for name in SWEEPS & own.keys() - {"dims_length"}}
     small = {name: min(most, getattr(scale, name)) for name, most in _AT_SMOKE.items()}
@@ -358,7 +339,7 @@ def _at_quick(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 def _hardly_trained(axis: Axis) -> Axis:
-    """Of numbers of steps so few that the most are those of smoke; any other axis as it is."""
+    """Scale an axis of steps down to those of smoke; return any other axis unchanged."""
     if axis.name not in ("steps", *_OF_PARENTS):
         return axis
     most = max((value for value in axis.values if isinstance(value, int)), default=1)
@@ -425,7 +406,7 @@ class Ablation(FrozenSpec):
         return f"{words if words[:1].isalpha() else f'question_{words}'.rstrip('_')}_{sha256}"
 
     def at_scale(self, scale: str) -> Ablation:
-        """The same question with the values that its axes take there; at smoke without a claim.
+        """Return the ablation with the values of its axes at that scale; at smoke without a claim.
 
         Raises:
             SpecError: no axis has values there.
@@ -449,7 +430,7 @@ class Ablation(FrozenSpec):
         return self.model_copy(update=update) if update else self
 
     def scale(self, name: str) -> Scale:
-        """The settings of a scale that it has, the recipe's filled in."""
+        """Return a scale of the ablation, with the fields of the recipe filled in."""
         own = self.scales[name]  # type: ignore[index]
         asked = self.recipe.model_dump(exclude_unset=True)
         return Scale(**{**asked, **own.model_dump(exclude_unset=True)}) if asked else own

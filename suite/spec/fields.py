@@ -33,14 +33,14 @@ TUNED = "tuned"  # a learning rate that a search in the plan finds
 
 
 class SpecError(UsageError):
-    """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
+    """An invalid specification: one sentence that names key, value, and what is allowed."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(message(sentence))
 
 
 class FrozenSpec(BaseModel):
-    """Frozen, strictly typed, and refused in one sentence.
+    """The base class of specifications: frozen, strictly typed, refused in one sentence.
 
     Raises:
         SpecError: for an unknown field, a missing one, or a value that is not allowed.
@@ -60,7 +60,7 @@ class FrozenSpec(BaseModel):
 
 
 def _explain(spec: type[BaseModel], error: ValidationError) -> str:
-    """The first thing wrong, in one sentence; a misspelt field before the one it leaves missing."""
+    """Explain the first error in one sentence; a misspelt field precedes a missing one."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in first["loc"])
@@ -98,7 +98,7 @@ def _in_our_words(error: Mapping[str, Any], spec: type[BaseModel]) -> str:
 
 
 def printed(text: str) -> str:
-    """In one spelling: letters that look alike are alike, and nothing hides or breaks a line."""
+    """Return the text in one spelling (NFC); refuse what is not printable on one line."""
     if not text.isprintable():
         raise ValueError("it must be printable, on one line")
     return unicodedata.normalize("NFC", text)

@@ -1,4 +1,4 @@
-"""The part of a specification that says which model is meant."""
+"""The part of a specification that names the model."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ class Model(FrozenSpec):
 
     @property
     def sizes(self) -> dict[str, Knob]:
-        """Those of its own."""
+        """Return the sizes that are set on the model itself."""
         every = {name: getattr(self, name) for name in SIZES}
         return {name: size for name, size in every.items() if size is not None}
 
     def own_values(self) -> dict[str, Knob]:
-        """What it sets that neither its preset nor a default does; of no preset not the mixer."""
+        """Return the fields that differ from the preset or, without one, from the defaults."""
         mine = {"position": self.position, "runtime": self.runtime, **self.sizes, **self.knobs}
         usual = {name: type(self).model_fields[name].default for name in ("position", "runtime")}
         if self.preset is not None:
@@ -100,12 +100,12 @@ class Model(FrozenSpec):
 
 
 def is_alike(value: object, other: object) -> bool:
-    """Equal in type and value: True is not 1, and 8.0 is not 8."""
+    """Return True if both are equal in type and value: True is not 1, and 8.0 is not 8."""
     return type(value) is type(other) and value == other
 
 
 def _of_preset(name: object, architecture: object) -> tuple[dict[str, object], dict[str, Knob]]:
-    """The parts of a model that a preset fills in, and the knobs.
+    """Return the parts of a model that a preset fills in, and the knobs.
 
     Raises:
         SpecError: there is none of that name, or it is of another architecture.
@@ -133,7 +133,7 @@ _SCALAR = (
 
 
 def scalar(said: str, value: object) -> Knob:
-    """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
+    """Return the value in a plain type: a NumPy float64 becomes a float, a StrEnum a string.
 
     Raises SpecError for what is none; `said` begins the sentence, as ``Model: heads=``.
     """

@@ -21,7 +21,7 @@ def _not_one(steps: int) -> int:
 
 
 class Recipe(FrozenSpec):
-    """How models are trained, at every scale that does not say otherwise.
+    """The training of models, at every scale that sets nothing else.
 
     Each field is a field of `Scale` too, and may be an axis.
 

@@ -136,7 +136,7 @@ def test_all_names_every_shipped_ablation_once() -> None:
 def test_two_files_of_one_name_are_refused(write_ablation: WriteAblation, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [write_ablation(), write_ablation(name="other/mine.py")]
-    with pytest.raises(SpecError, match="bear one name; rename"):
+    with pytest.raises(SpecError, match="have the same name; rename"):
         find_all(list(map(str, paths)))
 
 
