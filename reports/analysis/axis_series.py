@@ -13,6 +13,7 @@ from typing import Any
 
 from reports.analysis.cost import setting
 from reports.results.axis_values import belongs, number
+from reports.results.reading import coordinates
 from reports.results.series import Series, left_out_of_comparison, num_expected
 from reports.results.variant_labels import (
     MAX_LETTERS,
@@ -23,7 +24,6 @@ from reports.results.variant_labels import (
 )
 from reports.stats.intervals import Estimate
 from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
-from suite.schema.old_labels import named_values
 
 LENGTH = "length"
 ASKED = "asked"  # a coordinate that says what the number there should be
@@ -206,7 +206,7 @@ def _runs_along_labels(metric: str) -> bool:
 
 def coordinate(at: str) -> tuple[str, float | None]:
     """A coordinate's name and its number; no number where it is none, or holds no number."""
-    named = named_values(at)
+    named = coordinates(at)
     if len(named) != 1:
         return "", None
     ((name, value),) = named.items()

@@ -20,6 +20,7 @@ from reports.results.reading import Reading, first_of_seeds, reading_of, resolut
 from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
 from suite.schema import (
     BASELINE_AGAIN,
+    CONTROLS,
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
@@ -338,3 +339,8 @@ def beside_scores(measured: Iterable[Series]) -> tuple[Series, ...]:
         for s in every
         if s.probe != FLOORS
     )
+
+
+def without_controls(measured: Iterable[Series]) -> tuple[Series, ...]:
+    """Return the series of variants, with floors beside scores; none that control an instrument."""
+    return beside_scores(series for series in measured if series.metric not in CONTROLS)

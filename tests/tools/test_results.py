@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reports.results.frame import read_sweep
+from reports.view import read_sweep
 from suite.journal.journal import Journal
 from suite.schema import LEARNING_RATE, Result, Status
 from tests.suite.finished_sweep import FinishedSweep

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mistakes import Mutant
 
-_DATA = "analysis/test_scaling_data.py"
 _FIT = "analysis/test_scaling_law.py"
-_PAGE = "pages/test_scaling_law.py"
+_SECTION = "sections/test_scaling_law.py"
 _PLAN = "planning/test_scaling_laws.py"
 
 MUTANTS_OF_SCALING_LAWS: tuple[Mutant, ...] = (
@@ -21,11 +20,11 @@ MUTANTS_OF_SCALING_LAWS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "the law is fitted to what is held out, too",
-        "analysis/scaling_data.py",
+        "sections/scaling_law.py",
         "seen=tuple(one for one in here if not _is_held_out(about, one.variant)),",
         "seen=tuple(here),",
         "held_out",
-        battery=_DATA,
+        battery=_SECTION,
         room="reports",
     ),
     Mutant(
@@ -66,29 +65,29 @@ MUTANTS_OF_SCALING_LAWS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "tokens are counted without the batch",
-        "analysis/scaling_data.py",
+        "sections/scaling_law.py",
         "num_tokens = steps * batch * _length",
         "num_tokens = steps * _length",
         "parameters_are_of",
-        battery=_DATA,
+        battery=_SECTION,
         room="reports",
     ),
     Mutant(
         "a budget buys as many tokens as their cost",
-        "analysis/iso_flops.py",
+        "sections/scaling_law.py",
         "fitted = law.best.log_losses(sizes, flops / costs)[0]",
         "fitted = law.best.log_losses(sizes, flops * costs)[0]",
         "best_size",
-        battery=_DATA,
+        battery=_SECTION,
         room="reports",
     ),
     Mutant(
         "a worse training is called better",
-        "tables/scaling_law.py",
+        "sections/scaling_law.py",
         'side = "worse" if one.miss > 0 else "better"',
         'side = "better" if one.miss > 0 else "worse"',
         "miss_is_said",
-        battery=_PAGE,
+        battery=_SECTION,
         room="reports",
     ),
     Mutant(

@@ -12,9 +12,10 @@ import pytest
 from reports.analysis.axis_series import AxisSeries, coordinate_series, label_series
 from reports.analysis.verdict import verdict
 from reports.pages.ablation import page
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
 from reports.results.series import Series, all_series, compared
 from reports.tables.comparison import comparison_table, whole_coverage
+from reports.view import Sweep
 from suite.reporting.build import findings_of
 from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic

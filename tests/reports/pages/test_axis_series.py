@@ -16,7 +16,8 @@ from reports.pages.ablation import page
 from reports.pages.axis_series import axis_exhibits
 from reports.plots.style import MAX_LINES
 from reports.render import render
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports import made_along
 from tests.reports.conftest import series_of
