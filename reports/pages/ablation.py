@@ -13,7 +13,6 @@ from reports.document import Drawing, Exhibit, Row, Section, Table, capitalized,
 from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.answer import Answer, answer
-from reports.pages.axis_series import axis_exhibits
 from reports.pages.captions import captions_section
 from reports.pages.costs import costs_section
 from reports.pages.drawings import drawings_section
@@ -30,6 +29,7 @@ from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError
 from reports.results.reading import Coverage
 from reports.results.series import Series
+from reports.sections.axis_series import axis_exhibits
 from reports.sections.scaling_law import law_section
 from reports.tables.beside_published import beside_published_exhibit
 from reports.tables.comparison import TRAINING_SPEED, comparison_table, primary, whole_coverage

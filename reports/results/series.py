@@ -206,7 +206,7 @@ def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Ser
 def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
     """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
 
-    What is left out has a picture of its own (`reports.analysis.axis_series`), and still counts as
+    What is left out has a picture of its own (`reports.sections.axis_series`), and still counts as
     coverage; numbers of sentences stand there beside their parts. A task of which nothing would be
     left keeps each metric at its last coordinate.
     """
