@@ -42,7 +42,7 @@ from reports.export.printers import frame_to_csv
 from reports.export.templating import html_templates, markdown_templates
 from reports.render import write_whole
 from reports.results.reading import Reading, reading_of
-from reports.results.series import QUALITY, all_series, is_bound, is_share
+from reports.results.series import QUALITY, all_series, is_bound, is_share, without_controls
 from reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
@@ -56,7 +56,6 @@ from reports.stats.intervals import (
     smallest_level,
 )
 from reports.stats.significance import SmallestLevels, holm
-from reports.tables.comparison import without_controls
 from reports.tables.controls import KERNELS
 from suite.schema import CONTROLS, MIXER_ALONE, About
 
@@ -240,7 +239,7 @@ def compare_selections(a: Selection, b: Selection) -> list[Change]:
     """
     merged = _merge(_one_row_a_seed(a, b), _one_row_a_seed(b, a))
     groups = merged.groupby([*KEY, "place"], sort=False)
-    changes = [_change(dict(zip(KEY, key, strict=False)), rows) for key, rows in groups]
+    changes = [_change(rows) for _, rows in groups]
     tasks = {name: i for i, name in enumerate(dict.fromkeys((*a.about.tasks, *b.about.tasks)))}
     labels = {name: i for i, name in enumerate(dict.fromkeys((*a.about.labels, *b.about.labels)))}
 
@@ -263,10 +262,11 @@ def _one_row_a_seed(selection: Selection, other: Selection) -> pd.DataFrame:
     the first counts that is ok, and of an environment that the other selection has, too.
     """
     rows = selection.results[~selection.results["metric"].isin(list(CONTROLS))].copy()
-    pairs = zip(rows["unit"], rows["metric"], strict=True)
-    rows["place"] = rows["environment_id"].where([is_bound(*pair) for pair in pairs], "")
-    rows["reading"] = [reading_of(row) for row in rows.to_dict("records")]
-    rows["is_not_ok"] = [not reading.is_ok for reading in rows["reading"]]
+    keys = zip(rows["unit"], rows["metric"], rows["environment_id"], strict=True)
+    readings = [reading_of(row) for row in rows.to_dict("records")]
+    rows["place"] = [place if is_bound(unit, metric) else "" for unit, metric, place in keys]
+    rows["reading"] = pd.Series(readings, index=rows.index, dtype=object)
+    rows["is_not_ok"] = [not reading.is_ok for reading in readings]
     rows["is_elsewhere"] = ~rows["environment_id"].isin(set(other.results["environment_id"]) - {""})
     order = ["seed", "is_not_ok", "is_elsewhere", "environment_id", "trial_id"]
     kept = [*KEY, "place", "seed", "reading", "trial_id", "commit", "environment_id", "device"]
@@ -318,33 +318,31 @@ def _number(reading: Any) -> float:
 # The judgement
 
 
-def _change(key: Mapping[str, str], rows: pd.DataFrame) -> Change:
+def _change(rows: pd.DataFrame) -> Change:
     """Return the change of one metric, judged as if it were the only one."""
     rows = rows.sort_values("seed")
+    key = {name: str(rows[name].iloc[0]) for name in KEY}
     common = rows[rows["_merge"] == "both"]
     a, b = ([r for r in rows[f"reading_{x}"] if isinstance(r, Reading)] for x in "ab")
-    columns = {"trial": "trial_id", "commit": "commit", "environment": "environment_id"}
-    differs = [
-        name
-        for name, column in columns.items()
-        if (
-            any(common["trial_id_a"] != common["trial_id_b"])
-            if name == "trial"
-            else _distinct(rows[f"{column}_a"]) != _distinct(rows[f"{column}_b"])
-        )
-    ]
+    devices, environments, commits = (
+        (_distinct(rows[f"{name}_a"]), _distinct(rows[f"{name}_b"]))
+        for name in ("device", "environment_id", "commit")
+    )
+    differs = {
+        "trial": any(common["trial_id_a"] != common["trial_id_b"]),
+        "commit": commits[0] != commits[1],
+        "environment": environments[0] != environments[1],
+    }
     found = Change(key=key, kind=_kind(key, [*a, *b]), readings=(tuple(a), tuple(b)))
     if is_bound(key["unit"], key["metric"]):
         found = replace(
             found,
-            devices=tuple(min(_distinct(rows[f"device_{x}"]), default="") for x in "ab"),
-            environments=tuple(
-                min(_distinct(rows[f"environment_id_{x}"]), default="") for x in "ab"
-            ),
+            devices=(min(devices[0], default=""), min(devices[1], default="")),
+            environments=(min(environments[0], default=""), min(environments[1], default="")),
         )
     if not a or not b:
         return replace(found, outcome=ONLY["right_only" if not a else "left_only"])
-    found = replace(found, differs=tuple(differs))
+    found = replace(found, differs=tuple(name for name in differs if differs[name]))
     if not any(found.values):
         return replace(found, outcome="no number", reason=", ".join({r.fate: 0 for r in b}))
     judge = {"score": _judge_score, "time": _judge_time, "count": _judge_count}[found.kind]
@@ -790,10 +788,12 @@ def machine_drift(a: Selection, b: Selection) -> tuple[float, int] | None:
     """
     key = ["metric", "task", "probe", "variant", "at", "environment_id", "seed"]
     kernels = [
-        one.results[one.results["metric"].isin(KERNELS) & (one.results["value"] > 0)]
+        one.results[
+            one.results["metric"].isin(KERNELS)
+            & one.results["value"].between(0, math.inf, inclusive="neither")
+        ]
         for one in (a, b)
     ]
     both = kernels[0].merge(kernels[1], on=key)
-    logs = np.log(both["value_y"] / both["value_x"])
-    logs = logs[np.isfinite(logs)]
-    return (math.exp(logs.median()), len(logs)) if len(logs) else None
+    logs = [math.log(b / a) for a, b in zip(both["value_x"], both["value_y"], strict=True)]
+    return (math.exp(statistics.median(logs)), len(logs)) if logs else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +19,8 @@ from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import ordered, page, shown_sweep
 from reports.pages.overview import overview
 from reports.results.axis_values import with_axes
-from reports.results.frame import RESULT_COLUMNS, FrameError, Sweep, to_parquet_bytes
+from reports.results.frame import RESULT_COLUMNS, FrameError, to_parquet_bytes
+from reports.view import Sweep
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:
@@ -116,10 +116,11 @@ def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:
 
 def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     """File name -> bytes, the page last."""
-    in_order = replace(shown, results=_sorted(shown), curves=_sorted_curves(shown))
-    made = page(in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
+    made = page(shown.in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
     # Every scale's rows, in an order of their own: that of the store does not matter.
-    frames = [with_axes(sweep.about, _sorted(sweep)) for sweep in sweeps if len(sweep.results)]
+    frames = [
+        with_axes(sweep.about, sweep.in_order.results) for sweep in sweeps if len(sweep.results)
+    ]
     rows = pd.concat(frames or [sweeps[0].results], ignore_index=True)
     # Frames of versions that did not store values of axes stay as they are.
     has_values = any(sweep.about.axis_values for sweep in sweeps)
@@ -133,23 +134,10 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     about = shown.about if len(frames) == 1 else None
     content = {
         "results.parquet": to_parquet_bytes(results, about),
-        "curves.parquet": to_parquet_bytes(in_order.curves),
+        "curves.parquet": to_parquet_bytes(shown.in_order.curves),
     }
     content |= {name: text.encode() for name, text in texts.items()}
     return content | {
         "report.md": markdown_templates().get_template("report.md").render(page=made).encode(),
         "index.html": html_templates().get_template("report.html").render(page=made).encode(),
     }
-
-
-def _sorted(sweep: Sweep) -> pd.DataFrame:
-    about = sweep.about
-    rank = {name: index for index, name in enumerate(about.labels)}
-    keys = sweep.results.assign(_rank=sweep.results["variant"].map(rank))
-    order = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
-    return keys.sort_values(order, kind="stable").drop(columns="_rank")
-
-
-def _sorted_curves(sweep: Sweep) -> pd.DataFrame:
-    order = ["task", "metric", "variant", "seed", "environment_id", "trial_id", "step"]
-    return sweep.curves.sort_values(order, kind="stable", ignore_index=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.render import render, render_overview, write_whole
-from reports.results.frame import Sweep, read_sweep
+from reports.view import Sweep, read_sweep
 from suite.journal.journal import Journal
 from suite.reporting.frames import (
     CURVES_FILE,

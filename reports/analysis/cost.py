@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from reports.document import NO_ENTRY, Column, Entry
 from reports.results.axis_values import values_of
+from reports.results.reading import coordinates
 from reports.results.series import STATE_BYTES, Series
 from reports.stats.intervals import Estimate, Notation
 from suite.schema import About
@@ -178,8 +179,8 @@ def _without_start(about: About) -> str:
 
 def _after(series: Series) -> str:
     """As `` after 512 tokens``; empty where the variants differ in it."""
-    named, _, tokens = series.at.partition("=")
-    return f" after {int(tokens):,} tokens" if named == "length" and tokens.isdigit() else ""
+    tokens = coordinates(series.at).get("length")
+    return f" after {tokens:,} tokens" if isinstance(tokens, int) else ""
 
 
 def _training_flops(about: About, counted: Series) -> dict[str, float]:

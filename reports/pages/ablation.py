@@ -9,34 +9,29 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.analysis.verdict import verdict
 from reports.document import Drawing, Exhibit, Row, Section, Table, capitalized, readable
 from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.answer import Answer, answer
-from reports.pages.axis_series import axis_exhibits
 from reports.pages.costs import costs_section
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.pictures import opening_picture
 from reports.pages.samples import sample_sections
-from reports.pages.scaling_law import law_section
 from reports.pages.summary import SummaryPoint, certainty, facts, folded
 from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.scores import figure_name, score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
-from reports.results.frame import FrameError, Sweep
+from reports.results.frame import FrameError
 from reports.results.reading import Coverage
-from reports.results.series import Series, all_series, compared
+from reports.results.series import Series
+from reports.sections.axis_series import axis_exhibits
+from reports.sections.scaling_law import law_section
 from reports.tables.beside_published import beside_published_exhibit
-from reports.tables.comparison import (
-    comparison_table,
-    primary,
-    whole_coverage,
-    without_controls,
-)
+from reports.tables.comparison import comparison_table, primary, whole_coverage
 from reports.tables.pooled import pooled_exhibit
+from reports.view import Sweep
 from suite.schema import (
     BASELINE_AGAIN,
     MIXER_ALONE,
@@ -170,19 +165,18 @@ def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
 def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     """The page of one sweep; `scales` are all those of the ablation that have results."""
     about = sweep.about
-    measured = without_controls(all_series(about, sweep.results))
+    measured, judged = sweep.measured, sweep.verdict
     mixers = mixers_section(about, sweep.results) if MIXER_ALONE in about.tasks else None
     is_controlled = mixers is None and (sweep.results["metric"] == BASELINE_AGAIN).any()
-    judged = verdict(about, measured) if about.claim else None
     cover = whole_coverage(about, measured)
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     first = replace(answer(about, measured, judged), picture=opening_picture(about))
-    on_tasks = [each for task in tasks for each in _on_task(sweep, measured, task, first)]
+    on_tasks = [each for task in tasks for each in _on_task(sweep, task, first)]
     alone = [mixers] if mixers else []
     is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
     parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's comes first
-    findings = folded((*parts, *_others(sweep, compared(measured), first.picture)))
+    findings = folded((*parts, *_others(sweep, first.picture)))
     return Page(
         about=about,
         scales=tuple(scales),
@@ -218,20 +212,18 @@ def metric_in_words(metric: str, unit: str, better: str) -> str:
     return f"{said}." if better == "none" else f"{said}; {better} is better."
 
 
-def _on_task(
-    sweep: Sweep, measured: Sequence[Series], task: str, first: Answer
-) -> Iterator[Section]:
+def _on_task(sweep: Sweep, task: str, first: Answer) -> Iterator[Section]:
     """Its law, where one is asked for, then the comparison."""
-    law = law_section(sweep.about, measured, task) if sweep.about.held_out else None
+    law = law_section(sweep.about, sweep.measured, task) if sweep.about.held_out else None
     if law is not None:
         exhibits = tuple(_without(first.drawing, one) for one in law.exhibits)
         yield replace(law, exhibits=exhibits)
-    yield _task(sweep, measured, task, first)
+    yield _task(sweep, task, first)
 
 
-def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) -> Section:
+def _task(sweep: Sweep, task: str, first: Answer) -> Section:
     """The comparison on a task, and the same numbers to look at."""
-    beside = compared(measured)
+    measured, beside = sweep.measured, sweep.compared
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
     has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
@@ -254,7 +246,7 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) ->
     return Section(
         title=table.title,
         sentences=tuple(_what_is_judged(sweep.about, judged)) if judged else (),
-        exhibits=(comparison, *along, *_looks(sweep, beside, judged, first.drawing)),
+        exhibits=(comparison, *along, *_looks(sweep, judged, first.drawing)),
     )
 
 
@@ -292,15 +284,15 @@ def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]
     )
 
 
-def _looks(
-    sweep: Sweep, measured: Sequence[Series], judged: Series | None, above: Drawing | None
-) -> Iterator[Exhibit]:
+def _looks(sweep: Sweep, judged: Series | None, above: Drawing | None) -> Iterator[Exhibit]:
     """How the score was reached, and what it costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
     name = above.name if above else ""
-    of_costs = tradeoff_exhibit(about, measured, judged, name) if len(about.variants) > 1 else None
+    of_costs = (
+        tradeoff_exhibit(about, sweep.compared, judged, name) if len(about.variants) > 1 else None
+    )
     yield from filter(None, (_learning_curves(sweep, judged), of_costs))
 
 
@@ -312,9 +304,9 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
     return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
-def _others(sweep: Sweep, measured: Sequence[Series], picture: Drawing | None) -> Iterator[Section]:
+def _others(sweep: Sweep, picture: Drawing | None) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
-    about = sweep.about
+    about, measured = sweep.about, sweep.compared
     is_known = has_counterpart(about.ablation)
     is_pooled = len(about.tasks) > 1
     together = beside_published_exhibit(about, measured) if is_known and is_pooled else None

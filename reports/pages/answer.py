@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.analysis.axis_series import label_series
 from reports.analysis.claim_data import evidence
-from reports.analysis.scaling_data import law_groups
 from reports.analysis.verdict import ClaimOutcome, Verdict
 from reports.document import Drawing, capitalized, listed, readable
-from reports.pages.scaling_law import law_in_words
 from reports.pages.summary import SMOKE, why_no_verdict
-from reports.plots.axis_series import axis_figure
-from reports.plots.scaling_law import law_figure
 from reports.plots.scores import score_figure
 from reports.plots.style import MAX_LINES
 from reports.plots.tradeoff import state_figure
 from reports.results.axis_values import belongs
 from reports.results.series import Series
 from reports.results.variant_labels import shown_name, shown_variants
+from reports.sections.axis_series import axis_figure, label_series
+from reports.sections.scaling_law import law_figure, law_groups, law_in_words
 from reports.stats.intervals import as_interval, for_estimates, mean_interval, paired_differences
 from reports.tables.comparison import primary
 from suite.schema import MIXER_ALONE, About

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from reports.analysis.editions import date, in_words, own_values
 from reports.document import Column, Entry, Exhibit, Row, Section, Table, readable
-from reports.results.frame import Sweep
-from reports.results.series import Series, all_series, compared
-from reports.tables.comparison import columns, primary, without_controls
+from reports.results.series import Series
+from reports.tables.comparison import columns, primary
+from reports.view import Sweep
 from suite.schema import About, Edition
 
 _TITLES = ("edition", "first planned", "settings", "trials", "baseline", "best", "verdict")
@@ -92,13 +92,12 @@ def _scores(sweep: Sweep) -> tuple[str, str]:
 
 def _judged(sweep: Sweep) -> Series | None:
     """What the claim is about, else what the first task is judged by."""
-    about, measured = sweep.about, without_controls(all_series(sweep.about, sweep.results))
-    claim = about.claim
+    claim = sweep.about.claim
     of_claim = [
         series
-        for series in measured
+        for series in sweep.measured
         if claim and (series.task, series.metric, series.at) == (claim.task, claim.metric, claim.at)
     ]
     if of_claim:
         return max(of_claim, key=lambda series: series.num_seen)
-    return primary(compared(measured), about.tasks[0])
+    return primary(sweep.compared, sweep.about.tasks[0])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.analysis.verdict import Verdict, judged_together, verdict
+from reports.analysis.verdict import Verdict, judged_together
 from reports.escape import slug
 from reports.pages.answer import answer_in_words, best_in_words
 from reports.pages.summary import (
@@ -16,10 +16,8 @@ from reports.pages.summary import (
     stated_in_words,
     why_no_verdict,
 )
-from reports.results.frame import Sweep
-from reports.results.series import Series, all_series
-from reports.tables.comparison import primary, whole_coverage, without_controls
-from suite.schema import About
+from reports.tables.comparison import primary, whole_coverage
+from reports.view import Sweep
 
 _ALONE = "There is no other to be judged with, so nothing is corrected."
 _CHECKS = "A check holds by construction: it is judged alone, and no claim must be clearer for it."
@@ -97,24 +95,16 @@ class Overview:
 
 def overview(shown: Mapping[str, Sweep]) -> Overview:
     """The overview over the sweep that each ablation's page shows."""
-    cases = {
-        name: (sweep.about, without_controls(all_series(sweep.about, sweep.results)))
-        for name, sweep in sorted(shown.items())
-    }
-    claimed = {name: case for name, case in cases.items() if case[0].claim is not None}
+    sweeps = dict(sorted((name, sweep.in_order) for name, sweep in shown.items()))
+    claimed = {n: (s.about, s.measured) for n, s in sweeps.items() if s.about.claim is not None}
     together = judged_together(claimed) if claimed else {}
     return Overview(
-        entries=tuple(
-            _entry(about, measured, together.get(name), shown[name].num_trials)
-            for name, (about, measured) in cases.items()
-        )
+        entries=tuple(_entry(sweep, together.get(name)) for name, sweep in sweeps.items())
     )
 
 
-def _entry(
-    about: About, measured: Sequence[Series], together: Verdict | None, num_trials: int
-) -> OverviewEntry:
-    alone = verdict(about, measured) if about.claim else None
+def _entry(sweep: Sweep, together: Verdict | None) -> OverviewEntry:
+    about, measured, alone = sweep.about, sweep.measured, sweep.verdict
     best = best_in_words(about, primary(measured, about.tasks[0]))
     return OverviewEntry(
         ablation=about.ablation,
@@ -122,7 +112,7 @@ def _entry(
         question=about.question,
         answer=answer_in_words(together) if together else best or why_no_verdict(about),
         scale=about.scale,
-        measured=coverage_in_words(whole_coverage(about, measured), num_trials),
+        measured=coverage_in_words(whole_coverage(about, measured), sweep.num_trials),
         alone=alone,
         together=together,
         published=published_in_words(about),

@@ -10,7 +10,6 @@ import difflib
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from reports.escape import without_passwords
 from reports.results.axis_values import arrow_array, columns_of
-from suite.schema import LATE_IN_SAMPLES, About, Better, Status, in_present_words
+from suite.schema import LATE_IN_SAMPLES, About, Better, in_present_words
 from suite.schema.training import without_idle
 
 RESULT_COLUMNS = (
@@ -94,38 +93,6 @@ class FrameError(ValueError):
     exit_code = 2  # of the command line: wrong usage
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """What is known of one ablation at one scale.
-
-    Attributes:
-        results: One row a measurement; columns `RESULT_COLUMNS`, key `RESULT_KEY`.
-        curves: One row a point; columns `CURVE_COLUMNS`, key `CURVE_KEY`.
-
-    Raises:
-        FrameError: if a column, key, unit, status or name is not as the schema says.
-    """
-
-    about: About
-    results: pd.DataFrame
-    curves: pd.DataFrame
-
-    @property
-    def num_trials(self) -> int:
-        """Trials that ran; one may have left the rows of several variants."""
-        return self.results.loc[self.results["status"] != Status.SKIPPED, "trial_id"].nunique()
-
-    def __post_init__(self) -> None:
-        _check("results", self.results, RESULT_COLUMNS, RESULT_KEY)
-        _check("curves", self.curves, CURVE_COLUMNS, CURVE_KEY)
-        _check_values("results", self.results["status"], [str(status) for status in Status])
-        for kind, frame in (("results", self.results), ("curves", self.curves)):
-            _check_values(kind, frame["ablation"], [self.about.ablation])
-            _check_values(kind, frame["scale"], [self.about.scale])
-            _check_values(kind, frame["variant"], self.about.labels)
-            _check_values(kind, frame["task"], self.about.tasks)
-
-
 def results_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A typed frame of measurements; right also where there are none.
 
@@ -168,26 +135,6 @@ def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
-    """The sweep that two files hold.
-
-    Raises:
-        FrameError: if a file is missing, damaged, or not as the schema says.
-    """
-    results = _read_table(results_path)
-    about = (results.schema.metadata or {}).get(METADATA_KEY)
-    if about is None:
-        raise FrameError(f"{results_path} says nothing about its ablation (no 'bakeoff' metadata).")
-    content = results.to_pydict()
-    for name in columns_of([*content]):
-        del content[name]  # they follow from what is said of the sweep
-    return Sweep(
-        about=about_from_json(about.decode()),
-        results=_typed("results", content, RESULT_COLUMNS),
-        curves=_typed("curves", _read_table(curves_path).to_pydict(), CURVE_COLUMNS),
-    )
-
-
 def about_to_json(about: About) -> str:
     """The one spelling of an `About`; mappings keep their order, which is that of the page."""
     return _to_json(about, str)
@@ -228,7 +175,12 @@ def about_from_json(text: str) -> About:
         raise FrameError(f"About: {key}: {first['msg']}.") from None
 
 
-def _read_table(path: Path) -> pa.Table:
+def read_table(path: Path) -> pa.Table:
+    """Return the table of a Parquet file.
+
+    Raises:
+        FrameError: if the file is missing or damaged.
+    """
     try:
         return pq.ParquetFile(path).read()
     except FileNotFoundError:
@@ -247,10 +199,17 @@ def _frame(kind: str, rows: Iterable[Mapping[str, Any]], columns: Sequence[str])
     kept = list(rows)
     for row in kept:
         _check_names(kind, row, columns)
-    return _typed(kind, {name: [row[name] for row in kept] for name in columns}, columns)
+    return typed_frame(kind, {name: [row[name] for row in kept] for name in columns}, columns)
 
 
-def _typed(kind: str, content: Mapping[str, list[Any]], columns: Sequence[str]) -> pd.DataFrame:
+def typed_frame(
+    kind: str, content: Mapping[str, list[Any]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a frame of these columns, each with its type.
+
+    Raises:
+        FrameError: if a column is missing, unknown, or holds something that is not a number.
+    """
     _check_names(kind, content, columns)
     return pd.DataFrame({name: _series(kind, name, content[name]) for name in columns})
 
@@ -268,7 +227,8 @@ def _series(kind: str, column: str, values: list[Any]) -> pd.Series[Any]:
         raise FrameError(f"{kind}: column {column!r} holds something that is no number.") from None
 
 
-def _check(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence[str]) -> None:
+def check_frame(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence[str]) -> None:
+    """Raise `FrameError` if columns, types, units or the key are not as the schema says."""
     _check_names(kind, frame.columns, columns)
     for name in set(columns) & set(_NUMBERS):
         if str(frame[name].dtype) != _dtype(name):
@@ -276,7 +236,7 @@ def _check(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence
     if (frame["unit"] == "").any():
         metric = frame.loc[frame["unit"] == "", "metric"].iloc[0]
         raise FrameError(f"{kind}: metric {metric!r} has no unit; a pure number has the unit '1'.")
-    _check_values(kind, frame["better"], get_args(Better))
+    check_values(kind, frame["better"], get_args(Better))
     repeated = frame[frame.duplicated(list(key))]
     if len(repeated):
         first = ", ".join(f"{name}={repeated.iloc[0][name]!r}" for name in key)
@@ -293,7 +253,8 @@ def _check_names(kind: str, names: Iterable[str], columns: Sequence[str]) -> Non
         raise FrameError(f"{kind}: unknown column {unknown!r}; allowed: {', '.join(columns)}.")
 
 
-def _check_values(kind: str, values: pd.Series[Any], allowed: Sequence[str]) -> None:
+def check_values(kind: str, values: pd.Series[Any], allowed: Sequence[str]) -> None:
+    """Raise `FrameError` if a column holds a value that is not allowed."""
     for value in sorted(set(values.unique()) - set(allowed), key=repr):
         near = difflib.get_close_matches(str(value), list(allowed), n=3) or list(allowed)[:8]
         raise FrameError(

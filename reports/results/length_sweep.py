@@ -6,7 +6,6 @@ Times, rates and memory are split by environment, and so are the controls of an 
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,14 @@ from typing import Literal
 import pandas as pd
 
 from reports.results.axis_values import values_of
-from reports.results.reading import Reading, first_of_seeds, is_noisy, reading_of, resolution_of
+from reports.results.reading import (
+    Reading,
+    coordinates,
+    first_of_seeds,
+    is_noisy,
+    reading_of,
+    resolution_of,
+)
 from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
@@ -27,7 +33,6 @@ _AXES: Mapping[str, Axis] = {
     "batch": "batch",
     "threads": "threads",
 }
-_COORDINATE = re.compile(rf"({'|'.join(_AXES)})=([0-9]+)")
 
 
 def is_written_out(about: About, variant: str) -> bool:
@@ -104,11 +109,11 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
     """
     found: dict[_Key, dict[str, dict[int, list[Reading]]]] = {}
     for row in results[results["task"] == MIXER_ALONE].to_dict("records"):
-        where = _COORDINATE.fullmatch(str(row["at"]))
-        if where:
-            by_variant = found.setdefault((row["metric"], row["unit"], where[1]), {})
-            by_place = by_variant.setdefault(row["variant"], {})
-            by_place.setdefault(int(where[2]), []).append(reading_of(row))
+        match list(coordinates(row["at"]).items()):
+            case [(axis, int(place))] if axis in _AXES:
+                by_variant = found.setdefault((row["metric"], row["unit"], axis), {})
+                by_place = by_variant.setdefault(row["variant"], {})
+                by_place.setdefault(place, []).append(reading_of(row))
     every = [growth for key, some in found.items() for growth in _split(about, key, some)]
     return tuple(_with_resolutions(growth, every) for growth in every)
 

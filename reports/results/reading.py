@@ -5,6 +5,7 @@ A failure is a reading too: it stays in the denominator, and is named.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from reports.stats.intervals import Estimate, mean_interval, median_range
 from suite.schema import Status
+from suite.schema.old_labels import Value, values_in
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 NOISY_MEANING = (
@@ -40,6 +42,11 @@ class Reading:
     reason: str
 
     @property
+    def coordinates(self) -> Mapping[str, Value]:
+        """Return the values of the coordinate by name, as ``{"length": 1024}``."""
+        return coordinates(self.at)
+
+    @property
     def has_number(self) -> bool:
         """Whether the value can be computed with."""
         return math.isfinite(self.value) and abs(self.value) < _LARGEST
@@ -60,6 +67,12 @@ class Reading:
         if self.status is Status.OK and not self.has_number:
             return "not a number"
         return str(self.status).replace("_", " ")
+
+
+@functools.cache
+def coordinates(at: str) -> Mapping[str, Value]:
+    """Return the values that a coordinate names; nothing if it is not a list of ``name=value``."""
+    return values_in(at)
 
 
 def reading_of(row: Mapping[Any, Any]) -> Reading:

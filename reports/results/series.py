@@ -19,6 +19,7 @@ from reports.results.reading import Reading, first_of_seeds, reading_of, resolut
 from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
 from suite.schema import (
     BASELINE_AGAIN,
+    CONTROLS,
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
@@ -200,7 +201,7 @@ def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Ser
 def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
     """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
 
-    What is left out has a picture of its own (`reports.analysis.axis_series`), and still counts as
+    What is left out has a picture of its own (`reports.sections.axis_series`), and still counts as
     coverage; numbers of sentences stand there beside their parts. A task of which nothing would be
     left keeps each metric at its last coordinate.
     """
@@ -333,3 +334,8 @@ def beside_scores(measured: Iterable[Series]) -> tuple[Series, ...]:
         for s in every
         if s.probe != FLOORS
     )
+
+
+def without_controls(measured: Iterable[Series]) -> tuple[Series, ...]:
+    """Return the series of variants, with floors beside scores; none that control an instrument."""
+    return beside_scores(series for series in measured if series.metric not in CONTROLS)

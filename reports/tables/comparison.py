@@ -20,7 +20,6 @@ from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
     Series,
-    beside_scores,
     floors_of,
     never_searched,
     num_expected,
@@ -36,7 +35,7 @@ from reports.stats.intervals import (
     paired_differences,
     paired_ratio,
 )
-from suite.schema import CONTROLS, About, Better, Status, metric_title
+from suite.schema import About, Better, Status, metric_title
 
 PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
@@ -51,7 +50,7 @@ UNTOLD = Mark(
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
     """The table of one task: every variant of the ablation that meets it, then its floors."""
     variants = [variant for variant in about.variants if belongs(about, variant, task)]
-    here = [series for series in without_controls(measured) if series.task == task]
+    here = [series for series in measured if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
     judged = primary(here, task)
     if judged and judged.is_score and any(series.metric == TRAINING_STEP for series in here):
@@ -121,14 +120,6 @@ def _variant_rows(
     return column_rows(filled, variants, notes, about.baseline)
 
 
-def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:
-    """What was measured of the variants, and of floors beside them.
-
-    Not what an instrument says of itself.
-    """
-    return beside_scores(series for series in measured if series.metric not in CONTROLS)
-
-
 def primary(measured: Sequence[Series], task: str) -> Series | None:
     """What a task is judged by: its first score, else how fast it trains, else what comes first."""
     here = [series for series in measured if series.task == task]
@@ -149,7 +140,7 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
     readings: list[Reading] = []
     timings: list[Reading] = []
     total, unsearched = 0, never_searched(measured)
-    for series in without_controls(measured):
+    for series in measured:
         for variant in about.variants:
             if (series.task, series.probe, variant) in unsearched:
                 continue

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from reports.document import NO_ENTRY, Column, Entry, Table, readable
-from reports.results.reading import Reading, reading_of
+from reports.results.reading import Reading, coordinates, reading_of
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, as_quantity, median_range
 from reports.tables.comparison import table_of_variants
@@ -102,11 +102,11 @@ def _by_place(about: About, rows: pd.DataFrame, axis: str) -> dict[str, _Places]
     """Where else than along that axis a reading stands, it is left out; but for the length."""
     found: dict[str, dict[int, list[Reading]]] = {}
     for row in rows.to_dict("records"):
-        at = dict(part.partition("=")[::2] for part in str(row["at"]).split(", "))
-        at = {"batch": "1", **at} if axis == "batch" else at
+        at = coordinates(row["at"])
+        at = {"batch": 1, **at} if axis == "batch" else at
         if axis in at and at.keys() <= {axis, "length"}:
             by_place = found.setdefault(row["variant"], {})
-            by_place.setdefault(int(at[axis]), []).append(reading_of(row))
+            by_place.setdefault(int(str(at[axis])), []).append(reading_of(row))
     return {v: dict(sorted(found[v].items())) for v in about.variants if v in found}
 
 

@@ -17,22 +17,16 @@ import pandas as pd
 from models.errors import did_you_mean
 from reports.analysis.cost import TRAINING_STEP
 from reports.analysis.crossover import Crossover, CrossoverKind, crossover
-from reports.analysis.verdict import verdict
 from reports.document import NO_ENTRY, Column, Row, Table
 from reports.pages.mixers import main_environment
 from reports.plots.learning_curves import learning_curves, mean_curve
 from reports.render import render, render_overview
 from reports.results.axis_values import all_values_of, as_text
-from reports.results.frame import Sweep, read_sweep
-from reports.results.length_sweep import find, growths
-from reports.results.series import FLOORS_FOOTNOTE, Series, all_series, compared
+from reports.results.length_sweep import find
+from reports.results.series import FLOORS_FOOTNOTE, Series
 from reports.stats.intervals import Estimate
-from reports.tables.comparison import (
-    comparison_table,
-    primary,
-    variant_coverage,
-    without_controls,
-)
+from reports.tables.comparison import comparison_table, primary, variant_coverage
+from reports.view import Sweep, read_sweep
 from suite.errors import one_line
 from suite.journal.journal import Journal
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of, with_history
@@ -151,13 +145,11 @@ def refuse_missing(
 
 def findings_of(sweep: Sweep) -> Findings:
     """The summary, by the rules of the report."""
-    about = sweep.about
-    measured = all_series(about, sweep.results)
-    judged = verdict(about, measured) if about.claim else None
+    judged = sweep.in_order.verdict
     return Findings(
         verdict=str(judged.outcome) if judged else "",
         sentence=judged.sentence if judged else "",
-        variants=tuple(variants_of(sweep, compared(without_controls(measured)))),
+        variants=tuple(variants_of(sweep, sweep.in_order.compared)),
     )
 
 
@@ -209,13 +201,12 @@ def summary_lines(sweep: Sweep) -> Iterator[str]:
     Nothing where there is no result.
     """
     about = sweep.about
-    measured = without_controls(all_series(about, sweep.results))
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     num_rows = max(_FEWEST_ROWS, MOST_ROWS // max(1, len(tasks)))
-    found = [s for s in compared(measured) if any(map(s.values, about.variants))]
+    found = [s for s in sweep.in_order.compared if any(map(s.values, about.variants))]
     for task in tasks:
         yield from _table(about, found, task, num_rows)
-    judged = verdict(about, measured) if about.claim and len(sweep.results) else None
+    judged = sweep.in_order.verdict if len(sweep.results) else None
     yield from _crossovers(sweep)
     if judged is not None:
         yield f"verdict:   {one_line(judged.sentence)}"
@@ -224,7 +215,7 @@ def summary_lines(sweep: Sweep) -> Iterator[str]:
 def _crossovers(sweep: Sweep) -> Iterator[str]:
     """Yield a line for each mixer that was timed along lengths: where it beats the baseline."""
     about, environment_id = sweep.about, main_environment(sweep.results)
-    every = growths(about, sweep.results) if environment_id else ()
+    every = sweep.in_order.growths if environment_id else ()
     timed = {kind: find(every, metric, "length", environment_id) for kind, metric in _PASSES}
     found: dict[str, list[str]] = {}
     for kind, growth in timed.items():

@@ -20,7 +20,7 @@ import pandas as pd
 
 from reports.compare import Selection, render_comparison
 from reports.pages.ablation import shown_sweep
-from reports.results.frame import Sweep
+from reports.view import Sweep
 from suite.journal.editions import Source
 from suite.reporting.build import refuse_missing, sweeps_in
 from suite.reporting.stored_editions import StoredEditions, stored_editions

@@ -29,9 +29,7 @@ from suite.schema import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from reports.results.frame import Sweep
+    from reports.view import Sweep
 
 RESULTS_FILE = "results.parquet"
 CURVES_FILE = "curves.parquet"
@@ -49,17 +47,14 @@ _JUDGED: dict[tuple[object, ...], tuple[str, str]] = {}
 def sweep_of(plan: Plan, results: Results) -> Sweep:
     """What is known of the plan, as frames."""
     # Here, since it needs pyarrow, which a machine without a store may lack.
-    from reports.results.frame import Sweep, curves_frame, results_frame
+    from reports.results.frame import curves_frame, results_frame
+    from reports.view import Sweep
 
     found = results_frame(result_rows(plan, results))
     about = about_with_provenance(plan, results)
     if any(made.num_gpus for made in about.provenances.values()):
         about = replace(about, costs=costs_of(plan, results))  # else the same whenever it is made
-    return Sweep(
-        about=_judged(about, found),
-        results=found,
-        curves=curves_frame(curve_rows(plan, results)),
-    )
+    return _judged(Sweep(about, found, curves_frame(curve_rows(plan, results))))
 
 
 def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
@@ -123,22 +118,19 @@ def about_with_provenance(plan: Plan, results: Results) -> About:
     )
 
 
-def _judged(about: About, found: pd.DataFrame) -> About:
-    """With the verdict of the edition that it shows, if that has results."""
-    from reports.analysis.verdict import verdict
-    from reports.results.series import all_series
-    from reports.tables.comparison import without_controls
-
-    if about.claim is None or not any(each.is_shown and each.num_done for each in about.editions):
-        return about
-    judged = verdict(about, without_controls(all_series(about, found)))
-    assert judged is not None, "there is a claim"
+def _judged(sweep: Sweep) -> Sweep:
+    """Return the sweep with the verdict of the edition that it shows, if that has results."""
+    about, judged = sweep.about, None
+    if any(each.is_shown and each.num_done for each in about.editions):
+        judged = sweep.verdict
+    if judged is None:
+        return sweep
     word, sentence = str(judged.outcome), judged.sentence
     editions = tuple(
         replace(each, verdict=word, sentence=sentence) if each.is_shown else each
         for each in about.editions
     )
-    return replace(about, editions=editions)
+    return replace(sweep, about=replace(about, editions=editions))
 
 
 def _samples(plan: Plan, results: Results) -> dict[str, _ByVariant]:

@@ -17,13 +17,10 @@ def power_of(plan: Plan, journal: Journal) -> str:
 
 def _by(edition: Plan, plan: Plan, journal: Journal) -> str:
     from reports.analysis.power import power_in_words  # with scipy, which takes a while
-    from reports.results.series import all_series
 
     trial_ids = dict.fromkeys(cell.trial_id for cell in claim_cells(edition))
     results = by_trial(journal.results(trial_ids))
     if not results:
         return ""
     sweep = sweep_of(edition, results)
-    return power_in_words(
-        edition.about, all_series(edition.about, sweep.results), plan.about.num_seeds
-    )
+    return power_in_words(edition.about, sweep.measured, plan.about.num_seeds)

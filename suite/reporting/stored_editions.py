@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reports.pages.ablation import shown_sweep
 from reports.pages.editions import editions_in_lines
-from reports.results.frame import Sweep
+from reports.view import Sweep
 from suite.journal.editions import Source
 from suite.journal.journal import Journal
 from suite.reporting.build import refuse_missing

@@ -35,7 +35,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from reports.render import render
-from reports.results.frame import RESULT_COLUMNS, read_sweep, results_frame, to_parquet_bytes
+from reports.results.frame import RESULT_COLUMNS, results_frame, to_parquet_bytes
+from reports.view import read_sweep
 from suite.commands.status import status_of
 from suite.journal.journal import Journal
 from suite.planning.plan import plan

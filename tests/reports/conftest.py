@@ -11,10 +11,11 @@ import pytest
 from scipy import stats
 
 from reports.document import Entry, Table
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
 from reports.results.series import Series, all_series
 from reports.stats.intervals import Estimate
 from reports.tables.comparison import primary
+from reports.view import Sweep
 from suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
 
 PLACE = Provenance(

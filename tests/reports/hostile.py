@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Sample
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone

@@ -6,7 +6,8 @@ import math
 import random
 from typing import Any
 
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from suite.schema import ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 

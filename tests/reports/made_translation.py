@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from suite.schema import About, MetricSpec, Sample
 from tests.reports import conftest as synthetic
 

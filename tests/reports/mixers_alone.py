@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,

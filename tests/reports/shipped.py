@@ -6,7 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from reports.results.frame import RESULT_COLUMNS, Sweep, curves_frame, results_frame
+from reports.results.frame import RESULT_COLUMNS, curves_frame, results_frame
+from reports.view import Sweep
 from suite.schema import FLOORS, About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
 

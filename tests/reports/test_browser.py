@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reports.render import render, render_overview
-from reports.results.frame import Sweep
+from reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports import hostile, mixers_alone
 

@@ -20,11 +20,11 @@ from reports.render import render, render_overview, write_whole
 from reports.results.frame import (
     RESULT_KEY,
     FrameError,
-    Sweep,
     curves_frame,
     results_frame,
     to_parquet_bytes,
 )
+from reports.view import Sweep
 from suite.schema import Registration
 from tests.reports import conftest as synthetic
 from tests.reports.read_page import ReadPage
@@ -127,7 +127,7 @@ _FRESH = """
 import sys, warnings
 from pathlib import Path
 warnings.simplefilter("error")
-from reports.results.frame import read_sweep
+from reports.view import read_sweep
 from reports.render import render, render_overview, write_whole
 here = Path(sys.argv[1])
 sweep = read_sweep(here / "results.parquet", here / "curves.parquet")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reports.results.frame import read_sweep
+from reports.view import read_sweep
 from suite.journal.journal import Journal
 from suite.schema import LEARNING_RATE, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
@@ -30,6 +30,9 @@ from tools.results import (
 
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
+# Together these pages have most kinds of exhibits; `make slow-test` makes all of them again.
+BY_DEFAULT = ("complexity", "heads", "recall", "scaling_laws", "translation", "vision")
+PAGES = [pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.slow) for name in KEPT]
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -41,7 +44,7 @@ def test_every_committed_report_holds_its_frames() -> None:
     assert {path.name for path in RESULTS.iterdir() if path.is_dir()} == {*KEPT}
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_committed_report_is_made_again_from_its_frames(name: str, tmp_path: Path) -> None:
     home = RESULTS / name
     sweep = read_sweep(home / "results.parquet", home / "curves.parquet")

@@ -10,8 +10,8 @@ import pytest
 
 from reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
 from reports.results.frame import results_frame
-from reports.results.series import Series, all_series, compared
-from reports.tables.comparison import comparison_table, without_controls
+from reports.results.series import Series, all_series, compared, without_controls
+from reports.tables.comparison import comparison_table
 from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 

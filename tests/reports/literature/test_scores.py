@@ -13,8 +13,9 @@ import pytest
 import reports
 from reports.document import Exhibit
 from reports.literature.scores import Counterpart, counterparts, published_exhibit
-from reports.results.frame import Sweep, results_frame
+from reports.results.frame import results_frame
 from reports.results.series import all_series
+from reports.view import Sweep
 from suite.planning.knobs import with_defaults
 from suite.planning.loader import find, shipped
 from suite.planning.variants import Baseline, variants_of

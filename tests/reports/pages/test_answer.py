@@ -11,10 +11,11 @@ from reports.analysis.verdict import verdict
 from reports.pages.ablation import page
 from reports.pages.answer import MOST_DRAWN, Answer, answer, best_in_words
 from reports.plots import scores
-from reports.results.frame import Sweep, curves_frame, read_sweep, results_frame
-from reports.results.series import all_series
+from reports.results.frame import curves_frame, results_frame
+from reports.results.series import all_series, without_controls
 from reports.stats.intervals import mean_interval, paired_differences
-from reports.tables.comparison import primary, without_controls
+from reports.tables.comparison import primary
+from reports.view import Sweep, read_sweep
 from suite.schema import MIXER_ALONE, ClaimSpec
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone, shipped

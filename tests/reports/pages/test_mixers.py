@@ -15,7 +15,8 @@ from reports.document import Section
 from reports.pages.ablation import Page, page
 from reports.pages.mixers import controls_section, main_environment, mixers_section
 from reports.render import render
-from reports.results.frame import Sweep, curves_frame
+from reports.results.frame import curves_frame
+from reports.view import Sweep
 from suite.schema import CONTROLS, MIXER_ALONE, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone

@@ -17,7 +17,8 @@ from reports.pages import ablation as ablation_page
 from reports.pages import answer as answer_page
 from reports.pages.ablation import page
 from reports.pages.overview import overview
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from suite.schema import ClaimSpec
 from tests.reports import conftest as synthetic
 

@@ -11,11 +11,11 @@ import pytest
 
 from reports.document import Section
 from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.pages.axis_series import axis_exhibits
 from reports.pages.samples import sample_sections
 from reports.plots.alignments import readable_words
 from reports.render import render
 from reports.results.frame import about_from_json, about_to_json
+from reports.sections.axis_series import axis_exhibits
 from suite.schema import About, Sample
 from tests.reports import made_translation as made
 from tests.reports.conftest import known, series_of

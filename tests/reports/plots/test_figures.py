@@ -17,7 +17,8 @@ from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.line_chart import spread
 from reports.plots.scores import score_figure
 from reports.plots.style import GREY, MAX_LINES, label, line_look, marker
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports import hostile
 from tests.reports.conftest import judged, known

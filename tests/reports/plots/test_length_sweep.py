@@ -13,9 +13,9 @@ from reports.analysis.crossover import crossover
 from reports.analysis.time_comparison import compare
 from reports.document import Drawing
 from reports.plots.length_sweep import crossover_figure, growth_figure
-from reports.results.frame import Sweep
 from reports.results.length_sweep import Growth, find, growths
 from reports.stats.intervals import as_ratio
+from reports.view import Sweep
 from suite.schema import Status
 from tests.reports import mixers_alone
 from tests.reports.conftest import known

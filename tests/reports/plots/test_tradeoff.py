@@ -13,9 +13,10 @@ import pytest
 from reports.document import Drawing, Exhibit, View
 from reports.pages.ablation import page
 from reports.plots.tradeoff import pareto_front, state_figure, tradeoff_exhibit
-from reports.results.frame import Sweep, results_frame
+from reports.results.frame import results_frame
 from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
+from reports.view import Sweep
 from suite.schema import About, MetricSpec, MixerFacts
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone

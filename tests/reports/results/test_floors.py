@@ -23,9 +23,10 @@ from reports.plots import scores
 from reports.plots.scores import score_figure
 from reports.plots.style import drawing_style
 from reports.render import render
-from reports.results.frame import FrameError, Sweep, about_from_json, about_to_json, results_frame
-from reports.results.series import Series
-from reports.tables.comparison import comparison_table, primary, without_controls
+from reports.results.frame import FrameError, about_from_json, about_to_json, results_frame
+from reports.results.series import Series, without_controls
+from reports.tables.comparison import comparison_table, primary
+from reports.view import Sweep
 from suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known, series_of

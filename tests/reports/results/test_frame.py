@@ -15,14 +15,13 @@ from reports.results.frame import (
     CURVE_COLUMNS,
     RESULT_COLUMNS,
     FrameError,
-    Sweep,
     about_from_json,
     about_to_json,
     curves_frame,
-    read_sweep,
     results_frame,
     to_parquet_bytes,
 )
+from reports.view import Sweep, read_sweep
 from suite.schema import Status
 from tests.reports import conftest as synthetic
 

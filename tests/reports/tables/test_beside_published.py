@@ -13,9 +13,10 @@ import pytest
 
 from reports.document import Entry, Table
 from reports.pages.ablation import page
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
 from reports.results.series import Series
 from reports.tables.beside_published import beside_published_exhibit
+from reports.view import Sweep
 from suite.schema import MIXER_ALONE, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, known, series_of, t_interval

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from models.model_spec import Knob
-from reports.results.frame import read_sweep
 from reports.stats.intervals import CONFIDENCE
+from reports.view import read_sweep
 from suite.journal.editions import edition_sha256
 from suite.journal.journal import Journal
 from suite.journal.plans import (

@@ -10,8 +10,9 @@ import pytest
 
 from reports.render import render
 from reports.results.axis_values import values_of
-from reports.results.frame import Sweep, about_from_json, about_to_json, read_sweep
+from reports.results.frame import about_from_json, about_to_json
 from reports.results.variant_labels import label_axis
+from reports.view import Sweep, read_sweep
 from suite.planning.overrides import parsed
 from suite.planning.plan import plan, plans_of
 from suite.reporting.build import findings_of

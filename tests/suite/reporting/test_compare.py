@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import curves_frame, results_frame
+from reports.view import Sweep
 from suite.reporting.compare import select_for_comparison
 from suite.spec import SpecError
 from tests.reports.made_selections import ABOUT, HERE, THERE, rows

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reports.render import render
-from reports.results.frame import read_sweep
+from reports.view import read_sweep
 from suite.planning.plan import plan
 from suite.reporting.build import at_price
 from suite.reporting.costs import SEVERAL, costs_of

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from reports.render import render
-from reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY, read_sweep
+from reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY
+from reports.view import read_sweep
 from suite.planning.plan import plan
 from suite.reporting.frames import (
     CURVES_FILE,

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.results.series import all_series
-from reports.tables.comparison import PARTIAL, comparison_table, without_controls
+from reports.results.series import all_series, without_controls
+from reports.tables.comparison import PARTIAL, comparison_table
 from suite.planning.plan import plan
 from suite.reporting import build
 from suite.reporting.build import findings_of, summary_lines

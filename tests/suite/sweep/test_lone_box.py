@@ -20,7 +20,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import suite
-from reports.results.frame import read_sweep
+from reports.view import read_sweep
 from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError

@@ -1,0 +1,728 @@
+"""Show metrics that run along a number: data, a figure each, and a table folded below it.
+
+The number is a coordinate, or a value on an axis of the variants: a score at other lengths or of
+parts of the task, a metric of a probe by distance, a score by width for each mixer. There is a line
+for each variant, or for each group of variants; its points are means over seeds, with 95 %
+intervals. An axis is logarithmic if its numbers span much. Kinds in no order are not joined: their
+points are drawn side by side.
+
+Measurements before and after training are two views of one exhibit, and so are a score and those of
+its parts. The exhibit is exploratory: it has intervals and no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from matplotlib.ticker import LogLocator
+
+from reports.analysis.cost import setting
+from reports.document import (
+    Column,
+    Drawing,
+    Entry,
+    Exhibit,
+    Row,
+    Table,
+    View,
+    capitalized,
+    listed,
+    readable,
+)
+from reports.escape import slug
+from reports.plots.line_chart import (
+    ChartLine,
+    LineChart,
+    LineStyle,
+    PlotAxis,
+    Stroke,
+    draw,
+    evenly_spaced,
+)
+from reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
+from reports.results.axis_values import belongs, number, value_of_baseline
+from reports.results.reading import coordinates
+from reports.results.series import Series, left_out_of_comparison, num_expected
+from reports.results.variant_labels import (
+    MAX_LETTERS,
+    LabelAxis,
+    label_axis,
+    shown_name,
+    what_baseline_is,
+)
+from reports.stats.intervals import Estimate, as_interval, for_estimates
+from reports.tables.comparison import ARROWS, PARTIAL
+from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
+
+LENGTH = "length"
+ASKED = "asked"  # a coordinate that says what the number there should be
+_TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
+_OF_WRITING = frozenset({"written_bleu", "length_ratio", "unfinished", "exposure_gap"})
+_MAX_PARTS = 6
+_SAME = 1e-6  # as large as differences may be between the same numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisPoint:
+    """The number of a line at one place.
+
+    Attributes:
+        estimate: Mean over the seeds that ended well, with its 95 % interval.
+        is_partial: Whether a seed is missing from it.
+        fate: What became of it, where there is no number.
+        spread: Means over seeds of the ends of what each seed says of itself; None where one says
+            nothing.
+    """
+
+    estimate: Estimate
+    is_partial: bool = False
+    fate: str = ""
+    spread: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisLine:
+    """A line of a figure: one variant, or a group of variants.
+
+    Attributes:
+        name: As a figure names it.
+        variants: All that are on it.
+        index: Which look it has.
+        note: What the name does not say.
+        is_baseline: Whether the baseline is on it.
+        at: Place -> what stands there; places ascending.
+    """
+
+    name: str
+    variants: tuple[str, ...]
+    index: int
+    note: str = ""
+    is_baseline: bool
+    at: Mapping[float, AxisPoint]
+
+    @property
+    def points(self) -> dict[float, float]:
+        """Return place -> mean, where there is one."""
+        found = {place: there.estimate.point for place, there in self.at.items()}
+        return {place: point for place, point in found.items() if point is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisSeries:
+    """One metric along one number, with a line for each variant or group.
+
+    Attributes:
+        of: The part of the task that it is the score of, as ``pairs=8``; empty of the whole.
+        axis: Of the coordinates, or in the labels.
+        row_title: What a line is: ``variant``, or what groups have in common.
+        trained_at: The length that all were trained at; None where it is no axis of lengths.
+        titles: How the axis and its places are named, see `About.part_titles`.
+        counts: Place -> how many sentences the number there is of, where all lines have as many.
+    """
+
+    task: str
+    probe: str
+    metric: str
+    unit: str
+    better: Better
+    of: str = ""
+    axis: str
+    row_title: str = "variant"
+    trained_at: float | None = None
+    titles: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[float, int] = field(default_factory=dict)
+    lines: tuple[AxisLine, ...]
+
+    def title_of(self, place: float) -> str:
+        """Return the name that the task gives a place, as ``11 to 20``; empty without one."""
+        return self.titles.get(f"{self.axis}={place:g}", "")
+
+    @property
+    def is_aimed_at(self) -> bool:
+        """Return True if each place is what the number there should be."""
+        return self.axis == ASKED
+
+    @property
+    def has_named_places(self) -> bool:
+        """Return True if the task names every place."""
+        return all(map(self.title_of, self.places))
+
+    @property
+    def has_kinds(self) -> bool:
+        """Return True if places are kinds in no order: all have names, and no name has a number."""
+        names = "".join(map(self.title_of, self.places))
+        return self.has_named_places and not any(map(str.isdigit, names))
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Return True if a line is a group of variants."""
+        return self.row_title != "variant"
+
+    @property
+    def places(self) -> tuple[float, ...]:
+        """Return the places at which any line has a number or a failure, ascending."""
+        return tuple(sorted({place for line in self.lines for place in line.at}))
+
+
+def coordinate_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
+    """Yield metrics at many coordinates, which a comparison leaves out; a line a variant."""
+    found: dict[tuple[str, str, str], dict[float, Series]] = {}
+    for series in left_out_of_comparison(_of_task(measured, task)):
+        name, place = coordinate(series.at)
+        if place is not None and series.metric != NUM_SENTENCES:
+            found.setdefault((series.probe, series.metric, name), {})[place] = series
+    made = [
+        replace(
+            _of_variants(about, measured, name, dict(sorted(placed.items()))),
+            titles=about.part_titles.get(task, {}),
+            counts=_counts(measured, task, probe, name),
+        )
+        for (probe, _, name), placed in found.items()
+    ]
+    yield from (each for each in made if not any(_says_more(other, each) for other in made))
+
+
+def _counts(measured: Sequence[Series], task: str, probe: str, axis: str) -> dict[float, int]:
+    """Return the number of sentences by place, where all readings agree."""
+    found = {}
+    for series in measured:
+        name, place = coordinate(series.at)
+        if (series.task, series.probe, series.metric) != (task, probe, NUM_SENTENCES):
+            continue
+        values = {value for v in series.readings for value in series.values(v).values()}
+        if name == axis and place is not None and len(values) == 1:
+            found[place] = int(values.pop())
+    return found
+
+
+def _says_more(a: AxisSeries, b: AxisSeries) -> bool:
+    """Return True if `a` has the numbers of `b`, and the number of sentences besides.
+
+    This happens if two probes judge the same outputs of the same models.
+    """
+    if (a.axis, a.unit, a.better) != (b.axis, b.unit, b.better) or not a.counts or b.counts:
+        return False
+    pairs = zip(a.lines, b.lines, strict=True)
+    return all(
+        mine.points.keys() == theirs.points.keys()
+        and all(
+            math.isclose(mine.points[place], theirs.points[place], rel_tol=_SAME)
+            for place in mine.points
+        )
+        for mine, theirs in pairs
+    )
+
+
+def label_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
+    """Yield each score, its parts, and metrics of a trained model; a line a group."""
+    axis = label_axis(about, task)
+    if axis is None or max(len(group.variants) for group in axis.groups) < 2:
+        return
+    every = [
+        series
+        for series in _of_task(measured, task)
+        if series.is_score or (not series.at and _runs_along_labels(series.metric))
+    ]
+    parts = [series for series in every if series.at]
+    for series in every:
+        if not series.at or len(parts) <= _MAX_PARTS:
+            yield _of_groups(about, series, axis)
+
+
+def _runs_along_labels(metric: str) -> bool:
+    return metric in _OF_WRITING or metric.startswith(_TRAINED)
+
+
+def coordinate(at: str) -> tuple[str, float | None]:
+    """Return the name and the number of a coordinate; None if it is not one number."""
+    named = coordinates(at)
+    if len(named) != 1:
+        return "", None
+    ((name, value),) = named.items()
+    return name, number(value)
+
+
+def _of_task(measured: Sequence[Series], task: str) -> list[Series]:
+    """Return the series of a task that do not depend on the machine, without controls."""
+    return [
+        series
+        for series in measured
+        if series.task == task != MIXER_ALONE
+        and not series.is_bound_to_environment
+        and series.metric not in CONTROLS
+    ]
+
+
+def _of_variants(
+    about: About, measured: Sequence[Series], name: str, placed: Mapping[float, Series]
+) -> AxisSeries:
+    first = next(iter(placed.values()))
+    met = [variant for variant in about.variants if belongs(about, variant, first.task)]
+    is_tested = first.is_score and name == LENGTH  # at other lengths than that of the training
+    lengths = {v: float(setting(about, v, LENGTH)) for v in met} if is_tested else {}
+    whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)
+    lines = []
+    for variant in met:
+        at = {place: _point(about, series, variant) for place, series in placed.items()}
+        if whole is not None and lengths.get(variant):
+            at[lengths[variant]] = _point(about, whole, variant)
+        is_baseline = variant == about.baseline
+        lines.append(
+            AxisLine(
+                name=_name(about, variant),
+                variants=(variant,),
+                index=about.variants.index(variant),
+                is_baseline=is_baseline,
+                note=what_baseline_is(about) if is_baseline else "",
+                at=dict(sorted(at.items())),
+            )
+        )
+    trained = set(lengths.values()) - {0.0}
+    return _series(first, name, lines, trained_at=trained.pop() if len(trained) == 1 else None)
+
+
+def _name(about: About, variant: str) -> str:
+    """Return the label, for the baseline with its values, or these alone if both do not fit."""
+    name = shown_name(about, variant)
+    what = what_baseline_is(about) if variant == about.baseline else ""
+    return what if what and len(name) > MAX_LETTERS else name
+
+
+def _is_same(a: Series, b: Series) -> bool:
+    return (a.task, a.probe, a.metric, a.unit) == (b.task, b.probe, b.metric, b.unit)
+
+
+def _of_groups(about: About, series: Series, axis: LabelAxis) -> AxisSeries:
+    lines = [
+        AxisLine(
+            name=group.name,
+            variants=tuple(group.variants.values()),
+            index=index,
+            note=group.note,
+            is_baseline=about.baseline in group.variants.values(),
+            at={place: _point(about, series, v) for place, v in group.variants.items()},
+        )
+        for index, group in enumerate(axis.groups)
+    ]
+    return _series(series, axis.name, lines, of=series.at, row_title=", ".join(axis.others))
+
+
+def _series(series: Series, axis: str, lines: Sequence[AxisLine], **fields: Any) -> AxisSeries:
+    return AxisSeries(
+        task=series.task,
+        probe=series.probe,
+        metric=series.metric,
+        unit=series.unit,
+        better=series.better,
+        axis=axis,
+        lines=tuple(lines),
+        **fields,
+    )
+
+
+def _point(about: About, series: Series, variant: str) -> AxisPoint:
+    """Return the number of a variant; a rate that a search did not try is not a failure."""
+    absent = "not tried" if series.probe == LEARNING_RATE else "no result"
+    values = tuple(series.values(variant).values())
+    fates = dict.fromkeys(reading.fate for reading in series.of(variant))
+    return AxisPoint(
+        estimate=series.mean(variant),
+        is_partial=0 < len(values) < num_expected(series, about),
+        fate="" if values else ", ".join(fates) or absent,
+        spread=_spread(series, variant),
+    )
+
+
+def _spread(series: Series, variant: str) -> tuple[float, float] | None:
+    ends = [(reading.spread_low, reading.spread_high) for reading in series.usable(variant)]
+    if not ends or not all(low <= high for low, high in ends):  # so too where they are NaN
+        return None
+    lows, highs = zip(*ends, strict=True)
+    return sum(lows) / len(lows), sum(highs) / len(highs)
+
+
+_LOG = "_log10"
+_LOG_OF_ZERO = -37.9  # the smallest normal number of float32, which stands for 0
+_WIDE, _TALL = 4.0, 1000.0  # times between least and most, from where on an axis is logarithmic
+_MAX_SPOKEN = 4  # places of a line that are read aloud; of more, the ends
+_ROOM = 0.08  # of the range of the means, beyond them
+_MOST_ROOM = 0.5  # the same, for bands
+_STYLE = LineStyle(
+    line={"linewidth": 1.6, "zorder": 3},
+    baseline={"linewidth": 2.8, "zorder": 4},
+    has_markers=True,
+    band={"alpha": 0.12, "zorder": 1.5},
+)
+_DASHED = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (5, 4)), "zorder": 1}
+_STYLE_OF_KINDS = LineStyle(
+    line={"linestyle": "none", "zorder": 3},
+    baseline={"linestyle": "none", "zorder": 4, "markersize": 7},
+    has_markers=True,
+    bars={"zorder": 2},
+)
+_SIDE_BY_SIDE = 0.6  # of the distance between two kinds, what all points of one take at most
+_APART = 0.14  # of that distance, between two points
+_AXIS_NAMES = {
+    LENGTH: "length (tokens)",
+    "distance": "distance (tokens)",
+    "dim": "width",
+    "key_dim": "d_k (width of queries and keys)",
+    "pairs": "pairs to recall",
+}
+
+
+def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None:
+    """Return a figure of at most `MAX_LINES` lines; None if no line has two points.
+
+    Args:
+        series: The metric.
+        shown: The lines to draw.
+    """
+    lines = [
+        ChartLine(
+            name=line.name,
+            index=line.index,
+            is_baseline=line.is_baseline,
+            estimates={place: line.at[place].estimate for place in line.points},
+        )
+        for line in shown
+        if line.points
+    ][:MAX_LINES]
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    title = capitalized(
+        f"{readable_metric(series.metric, series.axis)} against {readable_axis(series)}"
+    )
+    part = f", {readable(series.of).replace('=', ' ')}" if series.of else ""
+    return draw(
+        LineChart(
+            name=figure_name(series),
+            title=f"{title.partition(' (tokens)')[0]} on {series.task}{part}",
+            caption=_caption(series, lines),
+            description=_describe(series, lines),
+            height=4.2,
+            x=_x_axis(series, lines),
+            y=_y_axis(series, lines),
+            style=_STYLE_OF_KINDS if series.has_kinds else _STYLE,
+            lines=_side_by_side(lines) if series.has_kinds else lines,
+            strokes=(_wanted(series),) if series.is_aimed_at else (),
+        )
+    )
+
+
+def _wanted(series: AxisSeries) -> Stroke:
+    """Return the line on which each number is the one that was asked for."""
+    ends = (min(series.places), max(series.places))
+    return Stroke(x=ends, y=ends, look=_DASHED, name="as asked")
+
+
+def _side_by_side(lines: Sequence[ChartLine]) -> list[ChartLine]:
+    """Move points apart a little, so that none hides another."""
+    apart = min(_APART, _SIDE_BY_SIDE / len(lines))
+    moved = [apart * (index - (len(lines) - 1) / 2) for index in range(len(lines))]
+    return [
+        replace(line, estimates={place + by: e for place, e in line.estimates.items()})
+        for line, by in zip(lines, moved, strict=True)
+    ]
+
+
+def readable_metric(metric: str, axis: str) -> str:
+    """Return the metric without the words that its unit or axis repeats: ``attention entropy``."""
+    return readable(metric.removesuffix(_LOG).removesuffix(f"_by_{axis}"))
+
+
+def readable_axis(series: AxisSeries) -> str:
+    """Return the title of the axis: ``width``, ``distance (tokens)``."""
+    tested = "test " if series.trained_at is not None else ""
+    named = series.titles.get(series.axis) or _AXIS_NAMES.get(series.axis, readable(series.axis))
+    return tested + named
+
+
+def place_name(series: AxisSeries, place: float) -> str:
+    """Return the name that the task gives a place, as ``11 to 20``; else the number."""
+    return series.title_of(place) or readable_place(place)
+
+
+def readable_place(place: float) -> str:
+    """Return a place as ``1,024`` or ``0.003``."""
+    return f"{place:,.0f}" if place.is_integer() and abs(place) < 1e9 else f"{place:g}"
+
+
+def figure_name(series: AxisSeries) -> str:
+    """Return the name of its file and ids, distinct within a report."""
+    how = "by" if series.is_of_groups else "along"
+    of = f"-of-{series.of.replace('=', '-')}" if series.of else ""
+    return slug(f"{series.task}-{series.metric}-{how}-{series.axis}{of}")
+
+
+def needs_log(values: Sequence[float]) -> bool:
+    """Return True if numbers span so much that only a logarithmic axis shows them all."""
+    return min(values) > 0 and max(values) > _TALL * min(values)
+
+
+def is_log_of_zero(series: AxisSeries, value: float) -> bool:
+    """Return True if the value stands for the logarithm of 0, which would hide all differences."""
+    return series.metric.endswith(_LOG) and value <= _LOG_OF_ZERO
+
+
+def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
+    places = [place for line in lines for place in line.points]
+    is_wide = min(places) > 0 and max(places) >= _WIDE * min(places) and not series.is_aimed_at
+    return PlotAxis(
+        title=readable_axis(series),
+        is_log=is_wide and not series.has_named_places,
+        ticks=evenly_spaced(series.places),
+        write=lambda place: place_name(series, place),
+        rule=None if series.trained_at is None else (series.trained_at, _DASHED),
+        rule_name="trained at this length",
+    )
+
+
+def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
+    """Return an axis with room for means and most bands; logarithmic if that shows more."""
+    values = [v for line in lines for v in line.points.values() if not is_log_of_zero(series, v)]
+    bands = [end for line in lines for ends in line.intervals.values() for end in ends]
+    ends = [end for end in bands if not is_log_of_zero(series, end)]
+    values = [*values, *(series.places if series.is_aimed_at else ())] or [_LOG_OF_ZERO]
+    named = axis_title(readable_metric(series.metric, series.axis), series.unit, series.better)
+    title = label(named, width=60)
+    if series.is_aimed_at or not needs_log(values):
+        return PlotAxis(title=title, limits=_limits(values, ends))
+    low, high = _limits([*map(math.log, values)], [math.log(end) for end in ends if end > 0])
+    return PlotAxis(
+        title=title,
+        is_log=True,
+        limits=(math.exp(low), math.exp(high)),
+        ticks=LogLocator(base=10, numticks=9),
+        write=lambda y: f"{y:g}",
+    )
+
+
+def _limits(values: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """Return limits below the least and above the most, bands included if they leave room."""
+    low, high = min(values), max(values)
+    size = high - low or abs(high) or 1.0
+    bottom = max(min([low, *ends]), low - _MOST_ROOM * size) - _ROOM * size
+    top = min(max([high, *ends]), high + _MOST_ROOM * size) + _ROOM * size
+    return bottom, top
+
+
+def _describe(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
+    """Return a description of each line in words."""
+    unit = "" if series.unit == "1" else f" {series.unit}"
+    parts = []
+    for line in lines:
+        points = list(line.points.items())
+        chosen = points if len(points) <= _MAX_SPOKEN else line.ends
+        values = [f"{value:.4g}{unit} at {place_name(series, place)}" for place, value in chosen]
+        parts.append(f"{line.name}: {', '.join(values)}")
+    return f"By {readable_axis(series)}. {'; '.join(parts)}."
+
+
+def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
+    has_intervals, are_kinds = any(line.intervals for line in lines), series.has_kinds
+    has_baseline = any(line.is_baseline for line in lines)
+    num_all, num_drawable = len(series.lines), sum(bool(line.points) for line in series.lines)
+    return caption(
+        {
+            "Points are means over seeds.": not has_intervals,
+            "Points are means over seeds, bars their 95 % intervals.": has_intervals and are_kinds,
+            "Points are means over seeds, bands their 95 % intervals, cut where they are wide.": (
+                has_intervals and not are_kinds
+            ),
+            "The large points are of the baseline.": has_baseline and are_kinds,
+            "The baseline is on the thick line.": has_baseline
+            and series.is_of_groups
+            and not are_kinds,
+            "The thick line is the baseline.": has_baseline
+            and not series.is_of_groups
+            and not are_kinds,
+            "On the dashed line the number is what was asked for.": series.is_aimed_at,
+            "A line that leaves at the bottom has come to nothing that float32 can hold.": any(
+                is_log_of_zero(series, y) for line in lines for y in line.points.values()
+            ),
+            f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.": len(lines)
+            < num_drawable,
+            f"{num_all - num_drawable} of {num_all} have no number.": num_all > num_drawable,
+        }
+    )
+
+
+_STAGES = {"initial_": "before training", "trained_": "after training"}
+_WHOLE = "all together"
+_SEARCH = (
+    "Each variant is trained at its own best rate, found on the validation split by the mean of "
+    "two seeds: rates go on until the best one lies between two that are worse. Trainings of the "
+    "search may be shorter; see the settings."
+)
+_EXPLORATORY = "This is exploratory: the verdict rests on the one claim alone."
+
+
+def axis_exhibits(about: About, measured: Sequence[Series], task: str) -> Iterator[Exhibit]:
+    """Yield an exhibit for each metric of a task and each number that it runs along.
+
+    Args:
+        about: Gives names, order and the baseline.
+        measured: All series of the sweep.
+        task: Its name.
+    """
+    found = [*label_series(about, measured, task), *coordinate_series(about, measured, task)]
+    together: dict[tuple[str, ...], list[AxisSeries]] = {}
+    for series in {figure_name(series): series for series in found}.values():
+        key = (series.probe, _without_stage(series.metric), series.axis, series.row_title)
+        together.setdefault(key, []).append(series)
+    for some in together.values():
+        yield _exhibit(about, some)
+
+
+def _exhibit(about: About, some: Sequence[AxisSeries]) -> Exhibit:
+    first = some[0]
+    axis = readable_axis(first).partition(" (")[0]
+    title = f"{readable_metric(_without_stage(first.metric), first.axis)} by {axis}"
+    if first.is_of_groups:
+        title += f", for each {listed(readable(first.row_title).split(', '))}"
+    drawn = [(s, one) for s in some if (one := axis_figure(s, _drawn_lines(about, s)))]
+    is_split, is_search = len(drawn) > 1, first.probe == LEARNING_RATE
+    return Exhibit(
+        title=capitalized(title),
+        sentences=(_SEARCH if is_search else _EXPLORATORY,),
+        is_folded=is_search,
+        drawings=() if is_split else tuple(drawing for _, drawing in drawn),
+        views=tuple(View(title=_view(s), drawings=(one,)) for s, one in drawn if is_split),
+        folded=tuple(map(axis_table, some)),
+    )
+
+
+def _drawn_lines(about: About, series: AxisSeries) -> Sequence[AxisLine]:
+    """Return all lines or, if there are too many, those that share the baseline's number."""
+    axis = label_axis(about, series.task)
+    if len(series.lines) <= MAX_LINES or series.is_of_groups or axis is None:
+        return series.lines
+    wanted = number(value_of_baseline(about, axis.name))
+    alike = {group.variants.get(wanted, "") for group in axis.groups} if wanted is not None else ()
+    return [line for line in series.lines if line.variants[0] in alike] or series.lines
+
+
+def _without_stage(metric: str) -> str:
+    """Return the metric without the word for when it was measured."""
+    stage = next((word for word in _STAGES if metric.startswith(word)), "")
+    return metric.removeprefix(stage)
+
+
+def _view(series: AxisSeries) -> str:
+    """Return the title of a view."""
+    stage = next((text for word, text in _STAGES.items() if series.metric.startswith(word)), "")
+    part = readable(series.of.replace("=", " ")) or ("" if stage else _WHOLE)
+    return ", ".join(filter(None, [stage, part]))
+
+
+MAX_PLACES = 24
+_MINUS = "−"
+_Write = Callable[[float], str]
+_OVER_SENTENCES = (
+    "After “sentences” stand the ends of the 95 % bootstrap interval over the sentences of the "
+    "part, each the mean over seeds: what other sentences would change, and not another seed."
+)
+_MEANS = "Means over seeds with their 95 % intervals; exploratory."
+
+
+def axis_table(series: AxisSeries) -> Table:
+    """Return a table of every line; if there are very many places, of evenly spaced ones."""
+    places = _shown_places(series.places)
+    unit, write = _notation(series)
+    columns = tuple(_column(series, place, unit, write) for place in places)
+    of = f" ({series.of.replace('=', ' ')})" if series.of else ""
+    return Table(
+        name=figure_name(series),
+        task=series.task,
+        row_title=series.row_title,
+        title=f"{readable_metric(series.metric, series.axis)}{of} by {readable_axis(series)}",
+        columns=columns,
+        rows=tuple(_row(line, columns) for line in series.lines),
+        footnotes=tuple(_footnotes(series, places)),
+    )
+
+
+def _shown_places(places: Sequence[float]) -> list[float]:
+    if len(places) <= MAX_PLACES:
+        return list(places)
+    last = len(places) - 1
+    return [places[round(i * last / (MAX_PLACES - 1))] for i in range(MAX_PLACES)]
+
+
+def _notation(series: AxisSeries) -> tuple[str, _Write]:
+    """Return a unit and a notation for all columns, so that the numbers of a row compare."""
+    points = [point for line in series.lines for point in line.points.values()]
+    every = (there.estimate for line in series.lines for there in line.at.values())
+    written = for_estimates(series.unit, every)
+    return written.unit, _three_digits if points and needs_log(points) else written.write
+
+
+def _three_digits(value: float) -> str:
+    """Return three digits, as ``1.14e-06``: numbers that span much have no common last place."""
+    return f"{value:.3g}".replace("-", _MINUS, 1) if value < 0 else f"{value:.3g}"
+
+
+def _column(series: AxisSeries, place: float, unit: str, write: _Write) -> Column:
+    return Column(
+        key=f"{series.metric}_{series.axis}={place:g}",
+        title=f"{readable_axis(series).partition(' (')[0]} {place_name(series, place)}",
+        measured_unit=series.unit,
+        unit=unit,
+        arrow=ARROWS[series.better],
+        note=_column_note(series, place),
+        entries={
+            line.name: _entry(line.at.get(place), write, has_sentences=place in series.counts)
+            for line in series.lines
+        },
+    )
+
+
+def _column_note(series: AxisSeries, place: float) -> str:
+    trained = "as trained" if place == series.trained_at else ""
+    count = series.counts.get(place)
+    return "; ".join(filter(None, [trained, f"{count:,} sentences" if count else ""]))
+
+
+def _entry(point: AxisPoint | None, write: _Write, *, has_sentences: bool) -> Entry:
+    if point is None or point.estimate.point is None:
+        return Entry(text=point.fate if point else "–", tone="none")
+    within = ""
+    if has_sentences and point.spread:
+        low, high = point.spread
+        within = f"sentences [{write(low)}, {write(high)}]"
+    return Entry(
+        estimate=point.estimate,
+        text=write(point.estimate.point),
+        note=within,
+        interval=as_interval(point.estimate, write),
+        marks=(PARTIAL,) if point.is_partial else (),
+    )
+
+
+def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
+    is_group = len(line.variants) > 1
+    holds = ["holds the baseline"] if line.is_baseline and is_group else []
+    return Row(
+        name=line.name if is_group else line.variants[0],
+        note="; ".join(filter(None, [line.note, *holds])),
+        is_baseline=line.is_baseline,
+        entries=tuple(column.entries[line.name] for column in columns),
+    )
+
+
+def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
+    found = [_MEANS]
+    has_spreads = any(there.spread for line in series.lines for there in line.at.values())
+    if series.counts and has_spreads:
+        found.append(_OVER_SENTENCES)
+    if any(is_log_of_zero(series, y) for line in series.lines for y in line.points.values()):
+        found.append("−37.93 stands for a gradient of 0, or less than float32 can tell from it.")
+    if len(places) < len(series.places):
+        found.append(
+            f"Shown are {len(places)} of {len(series.places):,} places; results.csv has all."
+        )
+    return found

@@ -1,0 +1,120 @@
+"""One sweep as reports read it: the frames, and everything that is parsed from them, once.
+
+All sections of a page, the overview, the summary of a run and MLflow's summary read this object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from reports.analysis.verdict import Verdict, verdict
+from reports.results.axis_values import columns_of
+from reports.results.frame import (
+    CURVE_COLUMNS,
+    CURVE_KEY,
+    METADATA_KEY,
+    RESULT_COLUMNS,
+    RESULT_KEY,
+    FrameError,
+    about_from_json,
+    check_frame,
+    check_values,
+    read_table,
+    typed_frame,
+)
+from reports.results.length_sweep import Growth, growths
+from reports.results.series import Series, all_series, compared, without_controls
+from suite.schema import About, Status
+
+_RESULTS_ORDER = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
+_CURVES_ORDER = ["task", "metric", "variant", "seed", "environment_id", "trial_id", "step"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """What is known of one ablation at one scale.
+
+    Attributes:
+        results: One row a measurement; columns `RESULT_COLUMNS`, key `RESULT_KEY`.
+        curves: One row a point; columns `CURVE_COLUMNS`, key `CURVE_KEY`.
+
+    Raises:
+        FrameError: if a column, key, unit, status or name is not as the schema says.
+    """
+
+    about: About
+    results: pd.DataFrame
+    curves: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        check_frame("results", self.results, RESULT_COLUMNS, RESULT_KEY)
+        check_frame("curves", self.curves, CURVE_COLUMNS, CURVE_KEY)
+        check_values("results", self.results["status"], [str(status) for status in Status])
+        for kind, frame in (("results", self.results), ("curves", self.curves)):
+            check_values(kind, frame["ablation"], [self.about.ablation])
+            check_values(kind, frame["scale"], [self.about.scale])
+            check_values(kind, frame["variant"], self.about.labels)
+            check_values(kind, frame["task"], self.about.tasks)
+
+    @property
+    def num_trials(self) -> int:
+        """Return the number of trials that ran; one may have left the rows of several variants."""
+        return self.results.loc[self.results["status"] != Status.SKIPPED, "trial_id"].nunique()
+
+    @cached_property
+    def in_order(self) -> Sweep:
+        """Return the sweep with rows in an order of their own, whatever that of the store is."""
+        rank = {name: index for index, name in enumerate(self.about.labels)}
+        ranked = self.results.assign(_rank=self.results["variant"].map(rank))
+        results = ranked.sort_values(_RESULTS_ORDER, kind="stable").drop(columns="_rank")
+        curves = self.curves.sort_values(_CURVES_ORDER, kind="stable", ignore_index=True)
+        return replace(self, results=results, curves=curves)
+
+    @cached_property
+    def series(self) -> tuple[Series, ...]:
+        """Return every series of measurements, controls of the instrument included."""
+        return all_series(self.about, self.results)
+
+    @cached_property
+    def measured(self) -> tuple[Series, ...]:
+        """Return the series of variants, with floors beside the scores and without controls."""
+        return without_controls(self.series)
+
+    @cached_property
+    def compared(self) -> tuple[Series, ...]:
+        """Return the series of `measured` that stand in a comparison of variants."""
+        return compared(self.measured)
+
+    @cached_property
+    def growths(self) -> tuple[Growth, ...]:
+        """Return the metrics of the mixers alone along lengths, widths, batches and threads."""
+        return growths(self.about, self.results)
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """Return the verdict on the claim; None if the ablation makes none."""
+        return verdict(self.about, self.measured) if self.about.claim else None
+
+
+def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
+    """Return the sweep that two files hold.
+
+    Raises:
+        FrameError: if a file is missing, damaged, or not as the schema says.
+    """
+    results = read_table(results_path)
+    about = (results.schema.metadata or {}).get(METADATA_KEY)
+    if about is None:
+        raise FrameError(f"{results_path} says nothing about its ablation (no 'bakeoff' metadata).")
+    content = results.to_pydict()
+    for name in columns_of([*content]):
+        del content[name]  # they follow from what is said of the sweep
+    return Sweep(
+        about=about_from_json(about.decode()),
+        results=typed_frame("results", content, RESULT_COLUMNS),
+        curves=typed_frame("curves", read_table(curves_path).to_pydict(), CURVE_COLUMNS),
+    )
