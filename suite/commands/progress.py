@@ -335,7 +335,8 @@ def _is_search(result: Result) -> bool:
 def _values(first: Measurement, found: Sequence[Measurement], variants: Mapping[int, str]) -> str:
     """Return the value, or the least and the greatest with their variants."""
     alike = [m for m in found if m.metric == first.metric and m.at == first.at]
-    pairs = [(m.value, variants[m.subject]) for m in alike if m.value is not None and variants]
+    known = [m for m in alike if m.value is not None and m.subject in variants]
+    pairs = [(m.value or 0.0, variants[m.subject]) for m in known]
     if len(pairs) < 2:
         return _number(first.value or 0.0, first.unit)
     return " to ".join(
