@@ -25,6 +25,7 @@ from suite.sweep.verify import differences, repaired
 from suite.text import number_of
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import store_of, try_rebase
+from suite.tracking.read import StoreReader
 from suite.tracking.write import RunWriter
 from tests.suite.sweep.planted import (
     ALTERED,
@@ -103,6 +104,28 @@ def test_a_store_of_an_older_version_without_editions_and_variants_agrees(folder
         folder.store(DELETE.replace("CHILD", VARIANT))
     folder.store("DELETE FROM tags WHERE key LIKE 'bakeoff.edition%'")
     assert differences(folder.out, None).differences == ()
+
+
+def test_a_store_of_an_older_version_is_continued_without_duplicates(folder: Folder) -> None:
+    """It has no hashes of contents: its trials stay as they are, its variants are written anew."""
+    old, new = "bakeoff.variant_sha256", "bakeoff.content_sha256"
+    folder.store(
+        f"UPDATE tags SET key = '{old}' WHERE key = '{new}' AND run_uuid IN (SELECT run_uuid FROM "
+        "tags WHERE key = 'bakeoff.role' AND value = 'variant')",
+        f"DELETE FROM tags WHERE key = '{new}'",
+    )
+    assert differences(folder.out, None).differences == ()
+
+    def runs(role: str) -> list[str]:
+        sweep = StoreReader(store_of(folder.out, None).uri).sweep(SWEEP.plan.key)
+        assert len(sweep.parents) == 1
+        return [run.run_id for run in getattr(sweep, role)]
+
+    trials = runs("trials")
+    shutil.rmtree(folder.out / "reports")  # something to do
+    assert repaired(folder.out, None).differences == ()
+    assert runs("trials") == trials
+    assert len(runs("variants")) == 3
 
 
 def changes_nothing(folder: Folder, left: tuple[str, ...] = ()) -> bool:
