@@ -1,9 +1,9 @@
 """Count the parameters, the floating-point operations and the state of a whole model.
 
 Parameters are counted on the built model, shared weights once and complex numbers as two. FLOPs
-come from the formulas of the models, since torch's counter is silently zero on a CPU for attention,
-LSTM and FFT. So do the bytes of the state, which the tests of every mixer hold against the tensors
-of its steps: they cost nothing to evaluate, at lengths that would take minutes to decode.
+come from the formulas of the models; where a user's own model has none, they are counted. The bytes
+of the state come from formulas too, which the tests of every mixer compare with the tensors of its
+steps: they cost nothing to evaluate, at lengths that would take minutes to decode.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from models import ModelSpec, architecture_class, build_model, build_shapes, mixer_class
-from suite.probes.probe import Probe, lengths_of, measurement
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial, metric_spec
+from models.flop_count import UncountedOperationError
+from suite.probes.probe import Probe, forward_flops, lengths_of, measurement
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
 from suite.training.engines.engine import num_trained
 
 
@@ -39,19 +40,13 @@ class ForwardFlops(Probe):
     is_at_length = True
     specs: ClassVar[tuple[MetricSpec, ...]] = (metric_spec("forward_flops"),)
 
-    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """A user's mixer or architecture may come without a formula."""
-        if not architecture_class(model.architecture).has_flops_formula():
-            return f"{model.architecture} defines no flops(length, batch)"
-        for mixer in architecture_class(model.architecture).mixers_of(model):
-            if not mixer_class(mixer).has_flops_formula():
-                return f"{mixer} defines no flops(length, batch)"
-        return ""
-
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Evaluate the formula of the whole model, at the lengths of all its inputs."""
-        count = build_model(trial.subjects[0]).flops(batch=1, **lengths_of(trial))
-        yield measurement(self.metrics(None, trial.length)[0], count)
+        """Evaluate the formula of the whole model, or count where there is none."""
+        metric = self.metrics(None, trial.length)[0]
+        try:
+            yield measurement(metric, forward_flops(trial.subjects[0], 1, lengths_of(trial)))
+        except UncountedOperationError as error:  # of a user's own model
+            yield measurement(metric, None, status=Status.SKIPPED, reason=str(error))
 
 
 class StateBytes(Probe):

@@ -15,7 +15,14 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from models import Architecture, ModelError, build_model, build_shapes
+from models import (
+    Architecture,
+    architecture_class,
+    build_model,
+    build_shapes,
+    mixer_class,
+)
+from models.flop_count import UncountedOperationError, counted_forward_flops
 from models.interface import CONTEXT
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
@@ -332,12 +339,22 @@ def lengths_of(trial: Trial) -> dict[str, int]:
     return {"length": trial.length, **context}
 
 
-def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> float | None:
-    """Return the FLOPs of a pass of that model by formula; None if a user's has none."""
-    try:
+def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> float:
+    """Return the FLOPs of a forward pass, by formula; counted where a user's own model has none.
+
+    Raises:
+        UncountedOperationError: a user's own model runs an operation of unknown cost.
+    """
+    if has_formula(spec):
         return float(build_shapes(spec).flops(batch=batch, **lengths))
-    except ModelError:
-        return None
+    return counted_forward_flops(spec, batch)
+
+
+def has_formula(spec: ModelSpec) -> bool:
+    """Return True if the architecture and all mixers of a model define `flops`."""
+    kind = architecture_class(spec.architecture)
+    mixers = map(mixer_class, kind.mixers_of(spec))
+    return kind.has_flops_formula() and all(mixer.has_flops_formula() for mixer in mixers)
 
 
 def _flops_per_step(
@@ -345,7 +362,7 @@ def _flops_per_step(
 ) -> float | None:
     """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
-    None where a user's mixer gives no formula.
+    None where a user's own model runs an operation of unknown cost.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
     per_step = passes_per_step(trial.training)
@@ -353,8 +370,8 @@ def _flops_per_step(
     passes += [(teacher, per_step)] if teacher else []
     lengths = lengths_of(trial)
     try:
-        return sum(n * float(each.flops(batch=trial.batch, **lengths)) for each, n in passes)
-    except ModelError:
+        return sum(n * forward_flops(each.spec, trial.batch, lengths) for each, n in passes)
+    except UncountedOperationError:
         return None
 
 

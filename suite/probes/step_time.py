@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor, nn
 
 from models import ModelSpec
+from models.flop_count import UncountedOperationError
 from suite.probes.probe import (
     TRAINING_OVER_FORWARD,
     Probe,
@@ -118,9 +119,10 @@ def _of_one_sequence(trial: Trial, device: str, clock: Clock, bench: _StepBench)
 
 def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:
     """Of the matrix peak that a training step uses."""
-    flops = forward_flops(trial.subjects[step.subject], trial.batch, lengths_of(trial))
-    if flops is None:
-        why = {"status": Status.SKIPPED, "reason": "the model gives no formula of its FLOPs"}
+    try:
+        flops = forward_flops(trial.subjects[step.subject], trial.batch, lengths_of(trial))
+    except UncountedOperationError as error:  # of a user's own model
+        why = {"status": Status.SKIPPED, "reason": str(error)}
         return measurement(_SHARE, None, subject=step.subject, at=step.at, **why)
     return share_of(found_peaks.matrix, _SHARE, TRAINING_OVER_FORWARD * flops, step)
 

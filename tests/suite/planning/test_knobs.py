@@ -140,14 +140,11 @@ def test_a_mixer_without_reference_is_planned_under_its_files_hash(
 ) -> None:
     found = planned()
     assert found.source_paths == (str(tmp_path),)
-    assert {cell.reason for cell in found.cells} == {
-        "",
-        "own.average:Average defines no flops(length, batch)",
-    }
+    assert {cell.reason for cell in found.cells} == {""}
     (said,) = (point.text for point in facts(found.about) if point.title == "Unproven")
     assert said.startswith("own.average:Average has no reference")
     version = mixer_version("own.average:Average")
-    assert len(found.trials) == 2
+    assert len(found.trials) == 4
     for trial in found.trials:
         assert trial.versions["mixer own.average:Average"] == version
         assert dict(trial.subjects[0].knobs) == {"strength": 1.0}

@@ -77,14 +77,16 @@ def test_it_has_its_knobs_and_the_hash_of_its_file_and_no_mixer(planned: Planned
     found = planned(model='"own_net:Net", width=16')
     assert found.about.variants == ("baseline", "width=4", "width=8")
     subjects = [trial.subjects[0] for trial in found.trials]
-    assert [dict(subject.settings) for subject in subjects] == [{"width": n} for n in (16, 4, 8)]
+    assert [dict(subject.settings) for subject in subjects] == 2 * [
+        {"width": n} for n in (16, 4, 8)
+    ]
     assert {(s.mixer, s.position, s.dim, s.depth) for s in subjects} == {("", "", 0, 0)}
     assert set(found.about.model) == {"architecture", "width"}
     versions = found.trials[0].versions
     assert len(str(versions["skeleton own_net:Net"])) == 16
     assert not any(name.startswith(("mixer", "position")) for name in versions)
     reasons = {cell.probe: cell.reason for cell in found.cells}
-    assert reasons == {"quality": "", "flops": "own_net:Net defines no flops(length, batch)"}
+    assert reasons == {"quality": "", "flops": ""}
 
 
 FORWARD = "x = nn.functional.pad(self.embed(inputs).mT, (2, 0))"
@@ -181,12 +183,13 @@ TWO_INPUTS = (
 )
 
 
-def test_one_with_two_inputs_and_no_formula_is_planned_and_estimated(planned: Planned) -> None:
+def test_one_with_two_inputs_and_no_formula_is_planned_and_counted(planned: Planned) -> None:
     found = planned(*TWO_INPUTS, tasks='["reversal"]', probes='["quality"]')
     trial = found.trials[0]
     assert {name: each.length for name, each in trial.subjects[0].others.items()} == {"context": 7}
     assert seconds_of(trial, found.resources) > 0
-    assert exercise(trial, initial_model(trial)).flops_per_step is None
+    of_conv = 2 * 4 * 13 * 3 * trial.length
+    assert exercise(trial, initial_model(trial)).flops_per_step == 3 * trial.batch * of_conv
 
 
 @pytest.mark.parametrize(

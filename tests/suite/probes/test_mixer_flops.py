@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, library, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from models import MIXERS, build_mixer, mixer_class
+from models import MIXERS, Mixer, build_mixer, flop_count, mixer_class
+from models.flop_count import UncountedOperationError, counted_flops, is_free
 from models.mixers.conv import Convolution
-from suite.probes import mixer_flops
-from suite.probes.mixer_flops import (
-    DisagreeingFlopsError,
-    MixerFlops,
-    UncountedOperationError,
-    counted_flops,
-    is_free,
-)
+from suite.probes.mixer_flops import DisagreeingFlopsError, MixerFlops
 from suite.schema import Measurement
 from tests.suite.probes.conftest import measured as numbers
 from tests.suite.timing.subjects import alone, trial_of
@@ -29,6 +24,18 @@ class Boasting(Convolution):
 
     def flops(self, length: int, batch: int = 1) -> float:
         return super().flops(length, batch) / 2
+
+
+class Formless(Mixer):
+    """A linear map, without a formula."""
+
+    def __init__(self, *, dim: int, **sizes: Any) -> None:
+        super().__init__(dim=dim, **sizes)
+        self.map = nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
+        mapped: Tensor = self.map(x)
+        return mapped
 
 
 class WithoutTheory(Convolution):
@@ -66,10 +73,9 @@ def test_without_a_theory_there_is_no_row_of_it() -> None:
     assert list(found) == ["forward_flops", "counted_flops"]
 
 
-def test_a_mixer_without_a_formula_is_not_planned() -> None:
-    spec = alone("tests.suite.probes.no_formula:Silent")
-    assert MixerFlops().why_not(spec, None) == f"{spec.mixer} defines no flops(length, batch)"
-    assert MixerFlops().why_not(alone("conv"), None) == ""
+def test_a_mixer_without_a_formula_is_counted() -> None:
+    found = measured(f"{__name__}:Formless", 100, dim=16)
+    assert found["forward_flops"].value == found["counted_flops"].value == 2 * 100 * 16**2
 
 
 N, D = 40, 16
@@ -126,7 +132,7 @@ def test_tensors_without_data_are_counted_like_those_with(name: str, is_causal: 
     """And a recurrence's first token, times their number, like all of them one by one."""
     mixer = build_mixer(name, dim=D, max_length=N, is_causal=is_causal, heads=2).eval()
     counter = torch.utils.flop_counter.FlopCounterMode(
-        display=False, custom_mapping=dict(mixer_flops._FORMULAS)
+        display=False, custom_mapping=dict(flop_count._FORMULAS)
     )
     with torch.no_grad(), counter:
         mixer(torch.randn(3, N, D))
@@ -181,7 +187,7 @@ def test_operations_that_ask_for_the_data_get_data() -> None:
 
 def test_no_product_is_taken_for_free() -> None:
     """Whatever torch tags: none of the operations with a formula is free."""
-    registered = torch.utils.flop_counter.flop_registry.keys() | mixer_flops._FORMULAS.keys()
+    registered = torch.utils.flop_counter.flop_registry.keys() | flop_count._FORMULAS.keys()
     x = torch.ones(1)
     for packet in registered:
         overloads = [getattr(packet, name) for name in getattr(packet, "overloads", list)()]

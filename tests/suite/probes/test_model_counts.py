@@ -10,12 +10,21 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import MIXERS, Architecture, Input, ModelError, build_model, mixer_class
+from models import (
+    MIXERS,
+    Architecture,
+    Input,
+    Mixer,
+    ModelError,
+    build_model,
+    flop_count,
+    mixer_class,
+)
 from suite.planning.cost_model import seconds_of
 from suite.planning.plan import plan
 from suite.probes.decode import Decoding, TokenStep, next_token
 from suite.probes.probe import exercise, probe
-from suite.schema import Measurement, Resources, Trial
+from suite.schema import Measurement, Resources, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tasks.registry import task_class
 from suite.tasks.sequence_to_sequence.digits import Reversal
@@ -137,27 +146,27 @@ def test_a_source_counts_at_its_own_length(monkeypatch: pytest.MonkeyPatch) -> N
     assert seconds_of(trained, Resources()) < with_longer
 
 
-def test_a_mixer_without_a_formula_is_no_zero() -> None:
+def test_a_mixer_without_a_formula_is_counted() -> None:
+    """A mean is elementwise work, as of a mixer whose formula says 0."""
     shipped = trial("fashion_mnist_patches", "flops")
-    without = replace(shipped.subjects[0], mixer=SILENT, knobs={})
-    with pytest.raises(ModelError, match="no FLOPs formula"):
-        measured(replace(shipped, subjects=(without,)))
-
-
-def test_a_mixer_without_a_formula_is_a_skipped_row_that_says_so() -> None:
-    ablation = Ablation(
-        question="?",
-        baseline=Model(mixer="conv"),
-        axes=[vary("mixer", ["conv", SILENT])],
-        tasks=["fashion_mnist_patches"],
-        probes=["flops", "parameters"],
-        scales={"quick": Scale(dim=DIM, depth=1, length=49, steps=1, batch=7)},
+    spec = shipped.subjects[0]
+    without = replace(spec, mixer=SILENT, knobs={})
+    mixers = sum(
+        each.flops(spec.length) for each in build_model(spec).modules() if isinstance(each, Mixer)
     )
-    reasons = {(cell.probe, cell.variant): cell.reason for cell in plan(ablation).cells}
-    assert reasons["flops", f"mixer={SILENT}"] == f"{SILENT} defines no flops(length, batch)"
-    assert [reason for reason in reasons.values() if reason] == [
-        reasons["flops", f"mixer={SILENT}"]
-    ]
+    found = measured(replace(shipped, subjects=(without,))).value
+    assert found == (measured(shipped).value or 0) - mixers
+
+
+def test_an_operation_of_unknown_cost_is_a_skipped_row_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shipped = trial("fashion_mnist_patches", "flops")
+    without = replace(shipped.subjects[0], mixer=SILENT, knobs={}, output_size=7)
+    monkeypatch.setattr(flop_count, "_FREE", flop_count._FREE - {"mean"})
+    found = measured(replace(shipped, subjects=(without,)))
+    assert (found.value, found.status) == (None, Status.SKIPPED)
+    assert "aten.mean.dim has no FLOPs formula" in found.reason
 
 
 STEPPING = [name for name in MIXERS if mixer_class(name).supports_step]

@@ -117,9 +117,8 @@ def test_on_a_gpu_each_step_has_its_share_of_the_matrix_peak(
     silent = {"mixer": "tests.suite.probes.no_formula:Silent", "knobs": {}}
     reading_both_ways = replace(trial.subjects[0], architecture="masked_language_model", **silent)
     other = replace(trial, subjects=(reading_both_ways,))
-    missing = step_time._share(other, step_time.Peaks(5e9, 7e9), found[TRAINING, 0])
-    assert (missing.value, missing.status) == (None, Status.SKIPPED)
-    assert missing.reason == "the model gives no formula of its FLOPs"
+    counted = step_time._share(other, step_time.Peaks(5e9, 7e9), found[TRAINING, 0])
+    assert (counted.value or 0) > 0
 
 
 def test_every_subject_has_its_times_and_the_first_one_the_controls(trial: Trial) -> None:
