@@ -77,7 +77,9 @@ def test_it_has_its_knobs_and_the_hash_of_its_file_and_no_mixer(planned: Planned
     found = planned(model='"own_net:Net", width=16')
     assert found.about.variants == ("baseline", "width=4", "width=8")
     subjects = [trial.subjects[0] for trial in found.trials]
-    assert [dict(subject.settings) for subject in subjects] == 2 * [{"width": n} for n in (16, 4, 8)]
+    assert [dict(subject.settings) for subject in subjects] == 2 * [
+        {"width": n} for n in (16, 4, 8)
+    ]
     assert {(s.mixer, s.position, s.dim, s.depth) for s in subjects} == {("", "", 0, 0)}
     assert set(found.about.model) == {"architecture", "width"}
     versions = found.trials[0].versions
