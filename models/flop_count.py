@@ -182,20 +182,25 @@ def _without_numbers(count: Callable[[], float], *errors: type[Exception]) -> fl
         FakeTensorMode,
     )
 
-    by_numbers = (DataDependentOutputException, DynamicOutputShapeException)
+    refused: tuple[type[BaseException], ...] = (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        *errors,
+    )
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             return count()
     except UncountedOperationError:
         raise
-    except (*by_numbers, *errors):
+    except refused:
         return count()
 
 
 def _inputs(spec: ModelSpec, batch: int) -> dict[str, Tensor]:
     """Return inputs as a batch of its task has them, of zeros."""
     answers = architecture_class(spec.architecture).answers
-    texts = {("pair",): (2,), ("choice",): (1,)}.get(answers, ())
+    axes_of: Mapping[tuple[str, ...], tuple[int, ...]] = {("pair",): (2,), ("choice",): (1,)}
+    texts = axes_of.get(answers, ())
     found = {}
     for name, each in spec.inputs.items():
         axes = (batch, *texts) if name == INPUTS else (batch,)
