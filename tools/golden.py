@@ -24,7 +24,7 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 KEY = ["scale", "variant", "seed", "task", "probe", "metric", "at"]
-# What these measure differs from run to run.
+# These probes measure times and memory, which differ from run to run.
 TIMED = ("step_time", "mixer_time", "decode", "peak_memory", "softmax", "data_parallel")
 
 
@@ -38,7 +38,7 @@ class Sweep:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Those of ``bakeoff run``."""
+        """Return the arguments of ``bakeoff run``."""
         few = ("--seeds", "1") if self.scale == "quick" else ()
         return (self.ablation, "--scale", self.scale, "--executor", self.executor, *few)
 

@@ -17,7 +17,7 @@ from models import ModelSpec, architecture_class, build_shapes, mixer_class
 from models.registry import mixer_pattern
 from suite.planning.gpu_specs import H100
 from suite.planning.loader import tried
-from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
+from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
 from suite.probes.probe import probe as probe_named
 from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
@@ -209,8 +209,7 @@ def _flops_as_built(spec_json: str, lengths: tuple[tuple[str, int], ...]) -> flo
     """Return the FLOPs by formula, or else a product for each parameter and token."""
     spec = ModelSpec.of_spelling(spec_json)
     with tried() if spec.is_own else nullcontext():
-        found = forward_flops(spec, 1, dict(lengths))
-        if found is None:
-            num_parameters = sum(p.numel() for p in build_shapes(spec).parameters())
-            found = 2.0 * dict(lengths)["length"] * num_parameters
-    return found
+        if has_formula(spec):
+            return forward_flops(spec, 1, dict(lengths))
+        num_parameters = sum(p.numel() for p in build_shapes(spec).parameters())
+    return 2.0 * dict(lengths)["length"] * num_parameters
