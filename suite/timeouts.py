@@ -105,12 +105,16 @@ def _set_timer() -> None:
 
 def _call_due_alarms(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
-    due = [one for one in _ALARMS if one.due <= now]
+    due = [one for one in _ALARMS if _is_due(one, now)]
     for one in due:
         one.due = now + one.seconds_between
     _set_timer()  # before a callback may raise
     for one in due:
         one.callback(frame)
+
+
+def _is_due(one: _Alarm, now: float) -> bool:
+    return one.due <= now
 
 
 @dataclass
