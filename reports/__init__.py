@@ -1,1 +1,1 @@
-"""The answers: DataFrame in, document out."""
+"""Reports: make documents from the data frames of results."""

@@ -88,7 +88,7 @@ def table_one(
 
 
 def theory_gaps(row: TableOneRow) -> Iterator[str]:
-    """Yield disagreements of measurement and theory, each a clause with its cause in parentheses."""
+    """Yield disagreements of measurement and theory as clauses with their causes in parentheses."""
     for axis in AXIS_SYMBOLS:
         of_flops = row.exponents[FLOPS, axis]
         if of_flops.disagrees:

@@ -84,7 +84,7 @@ _LATE_IN_ABOUT = (
     "named_axes",
     "num_test_examples",
 )
-_LATE = {k: [] if v == () else v for k, v in LATE_IN_SAMPLES.items()}  # as JSON represents them
+_LATE = {k: [] if v == () else v for k, v in LATE_IN_SAMPLES.items()}  # JSON has lists, not tuples
 
 
 class FrameError(ValueError):
@@ -97,8 +97,8 @@ def results_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return a typed frame of measurements; it is typed even if there are none.
 
     Args:
-        rows: One mapping per measurement, with every key of `RESULT_COLUMNS`; None is a missing
-            number or an empty text. Passwords inside URIs are removed.
+        rows: One mapping per measurement, with every key of `RESULT_COLUMNS`. A missing number or
+            an empty text is None. Passwords inside URIs are removed.
 
     Raises:
         FrameError: if a key is missing or unknown.
@@ -137,7 +137,7 @@ def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
 
 
 def about_to_json(about: About) -> str:
-    """Return the canonical JSON of an `About`; mappings keep their order, which is that of the page."""
+    """Return the canonical JSON of an `About`; mappings keep their order, that of the page."""
     return _to_json(about, str)
 
 

@@ -87,7 +87,7 @@ class Growth:
         return is_noisy(self.of(variant, place))
 
     def resolution(self, place: int) -> float:
-        """Return the log of the smallest ratio that is resolved at a place; 0 if it is not known."""
+        """Return the log of the smallest ratio resolved at a place; 0 if it is not known."""
         return self.resolutions.get(place, 0.0)
 
     def point(self, variant: str, place: int) -> float | None:
@@ -101,7 +101,7 @@ class Growth:
 
 
 def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
-    """Return all growths of the mixers alone, controls included, by metric in the order of the rows.
+    """Return the growths of the mixers alone, with controls; metrics are in the order of the rows.
 
     Args:
         about: The description of the sweep; it gives the order of the variants.

@@ -91,7 +91,7 @@ class Coverage:
         others: Status in words -> number of readings that are not ok.
         skipped_because: The reason if all readings were skipped; else empty.
         num_timings: Times with a number, in the whole sweep; rates derived from them do not count.
-        num_noisy_timings: Those of the timings that did not settle.
+        num_noisy_timings: The number of these times that did not settle.
     """
 
     num_ok: int
@@ -157,7 +157,7 @@ def is_noisy(readings: Sequence[Reading]) -> bool:
 
 
 def resolution_of(again: Iterable[Reading]) -> float:
-    """Return the logarithm of the smallest ratio of times that is resolved, or 0 if it is not known.
+    """Return the logarithm of the smallest ratio of times that is resolved, 0 if it is not known.
 
     It is the ratio that the baseline showed against itself: the largest of any process, or the far
     end of the 95 % interval of their mean if that is nearer to 1, as it is for many processes.
