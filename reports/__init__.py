@@ -1,1 +1,1 @@
-"""Reports: make documents from the data frames of results."""
+"""Build documents from the data frames of results."""

@@ -66,7 +66,7 @@ def paragraphs(text: str) -> tuple[str, ...]:
 
 
 def markdown_text(text: str) -> str:
-    """Return text that Markdown shows unchanged, also in a table: pipes, markup and HTML escaped."""
+    """Return text that Markdown shows unchanged, also in a table: markup and HTML are escaped."""
     safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN.sub(r"\\\1", safe)
 

@@ -62,7 +62,8 @@ class Evidence:
     Attributes:
         claim: The claim.
         why_invalid: Why the claim cannot be judged; empty if it can.
-        why_not_tested: Which model did not learn the task; see `reports.analysis.gate`.
+        why_not_tested: A clause on the model that did not learn the task; see
+            `reports.analysis.gate`.
         beyond_floors: A sentence on the part of the claim that no floor covers; empty if there is
             none.
         series: The series that the claim is judged by, or None if nothing was measured.
@@ -346,7 +347,7 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
 
 
 def what_was_equal(found: Evidence) -> str:
-    """Return a clause on numbers that are equal for every seed, and on how well they show it."""
+    """Return a clause on numbers equal for every seed, and on the difference they may hide."""
     series = found.series
     assert series is not None, "what is equal was measured"
     values = tuple(series.values(found.claim.a).values())

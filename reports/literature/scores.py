@@ -70,7 +70,7 @@ class Counterpart:
         decimals: Digits after the point of the effect.
         unit: The unit of `low` and `high`.
         is_share: Whether the effect is a share of the rival, in percent; else a difference.
-        is_better: Whether the paper found the system better than its rival; None if it found no
+        is_better: Whether the paper found the system better than its rival, or None if it found no
             difference.
         source: The paper, and where in it the figure is printed.
         differs: How the paper's setting differs from ours; empty if it does not.
@@ -103,7 +103,7 @@ class Counterpart:
 
 
 def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
-    """Return the printed figures of this ablation, or None if none belongs to one of its variants."""
+    """Return the printed figures for variants of this ablation, or None if there are none."""
     kept = [
         replace(one, against=about.baseline) if one.against == _BASELINE else one
         for one in counterparts()
@@ -246,7 +246,7 @@ def _theirs(one: Counterpart) -> str:
 
 
 def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[Entry, bool | None]:
-    """Return our effect as an entry, and whether it is better; None if that is open."""
+    """Return our effect as an entry, and whether it is better, or None if that is open."""
     scores = [series for series in measured if series.is_whole_score]
     found = [s for s in scores if (s.task, s.metric) == (one.task, one.metric)]
     if one.variant not in about.variants or one.against not in about.variants or not found:

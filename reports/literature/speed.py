@@ -135,7 +135,7 @@ def _ratios(name: str) -> Iterator[Printed]:
 
 
 def _rivals(about: About) -> dict[str, str]:
-    """Return the denominators of our ratios by name: the written-out attention, and the fused one."""
+    """Return name -> variant of the rivals of our mixers: attention, written out and fused."""
     attention = [
         v for v in about.variants if v in about.subjects and about.subjects[v].mixer == "attention"
     ]
@@ -161,7 +161,7 @@ class _Ours:
         return next((v for v, facts in self.about.subjects.items() if facts.mixer == mixer), "")
 
     def growth(self, one: Printed) -> Growth | None:
-        """Return the growth of the quantity of the paper's ratio, or None if it was not measured."""
+        """Return the growth of the quantity of the paper's ratio, or None if there is none."""
         kind = "forward_backward" if one.is_training else "forward"
         metric = f"{kind}_peak_bytes" if one.is_memory else f"{kind}_seconds"
         return find(self.growths, metric, "length", self.environment_id)
@@ -211,7 +211,7 @@ def _name(one: Printed) -> str:
 def _columns(
     kept: Mapping[str, Sequence[Printed]], rivals: Mapping[str, str], ours: _Ours
 ) -> Iterator[Column]:
-    """Yield columns: speed and memory as printed and against each of our rivals; then differences."""
+    """Yield speed and memory, as printed and against each of our rivals; then the differences."""
     for is_memory, title in ((False, "times as fast"), (True, "times less memory")):
         of_kind = {n: next((p for p in kept[n] if p.is_memory == is_memory), None) for n in kept}
         if not any(of_kind.values()):

@@ -100,5 +100,5 @@ def arrow_array(values: Sequence[Value]) -> pa.Array:
 
 
 def columns_of(names: Iterable[str]) -> list[str]:
-    """Return those of the names that are columns of axes."""
+    """Return the names that are columns of axes."""
     return [name for name in names if name.startswith(PREFIX)]

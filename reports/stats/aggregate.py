@@ -125,7 +125,10 @@ def _resampled(values: _Floats, rng: np.random.Generator) -> _Floats:
 
 
 def _stretch(strata: Sequence[_Floats], tail: float) -> float:
-    """Return Student's quantile over the normal one, by Satterthwaite's degrees of freedom (1946)."""
+    """Return Student's quantile over the normal one, by Satterthwaite's (1946) degrees of freedom.
+
+    Each stratum is an array ``[1, seeds]``; `tail` is the probability beyond each quantile.
+    """
     sizes = [part.shape[1] for part in strata]
     shares = [float(part.var(ddof=1)) / part.shape[1] for part in strata]
     largest = max(shares)

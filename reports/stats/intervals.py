@@ -259,7 +259,7 @@ def as_percent(share: float) -> str:
 
 
 def as_quantity(unit: str, value: float) -> str:
-    """Return a quantity with three significant digits and a prefix: ``1.25 ms``, ``118 GFLOP/s``."""
+    """Return a quantity with three digits and a prefix: ``1.25 ms``, ``118 GFLOP/s``."""
     notation = for_quantities(unit, [value])
     return notation.with_unit(f"{value / notation.factor:.3g}")
 

@@ -57,7 +57,7 @@ class SignFlip:
 
 
 def sign_flip(differences: Sequence[float], alpha: float = 0.05) -> SignFlip:
-    """Test exactly, two-sided, whether paired differences scatter about zero, over all 2^n signs.
+    """Return the exact two-sided sign-flip test of paired differences, over all 2^n signs.
 
     Args:
         differences: One per pair; finite.
