@@ -182,7 +182,7 @@ def _is_same_computation(claim: ClaimSpec, measured: Sequence[Series]) -> bool:
 def _is_unresolved(claim: ClaimSpec, series: Series) -> bool:
     """Return True if a ratio of times does not exceed the baseline's ratio to itself.
 
-    It is always False for metrics other than times, and if the baseline was not timed twice.
+    It is always False for metrics other than times and rates, or if the baseline was timed once.
     """
     logs = log_ratios(series.values(claim.a), series.values(claim.b)).values()
     return bool(series.resolution and logs) and (
