@@ -1,1 +1,1 @@
-"""The answers: DataFrame in, document out."""
+"""Build documents from the data frames of results."""

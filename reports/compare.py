@@ -1,18 +1,18 @@
 """Compare two selections of an ablation's results: one merge, one table, one page.
 
-Both frames are reduced to one row a metric, environment and seed, and merged on these columns.
+Both frames are reduced to one row per metric, environment and seed, and merged on these columns.
 
 - Scores are paired by seed: the mean of B - A, with Student's t interval of the differences.
 - Times are ratios, B over A, by the rule of `reports.analysis.time_comparison`; a rate is judged as
-  the time that it stands for.
+  the inverse of a time.
 - Counts, FLOPs and bytes are compared to the last digit.
 - Times and memory of different environments get no verdict, only Welch's interval of the ratio.
 
 Holm's procedure (Scand. J. Statist. 6, 1979) corrects for the number of comparisons, over all
 scores and over all times that differ. A change that does not survive it is a possible change. The p
-of a score is that of its paired t test; the p of a time is the least level at which its interval
-leaves the 0.5 % about 1. The same rows give the same bytes, and nothing is written before
-everything is made.
+of a score is that of its paired t test; the p of a time is the smallest level at which its interval
+excludes the 0.5 % about 1. Equal rows give equal bytes, and all content is made before anything is
+written.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from suite.schema import CONTROLS, MIXER_ALONE, About
 
 KEY = ["task", "variant", "probe", "metric", "at", "unit", "better"]
 MIN_PAIRS = 3
-MOST_ROWS = 200  # of a table on a page; moved.csv has them all
+MOST_ROWS = 200  # limit for a table on a page; moved.csv has all rows
 KINDS = ("score", "time", "count")
 # Outcomes, in the order of the headline.
 CERTAIN = ("moved", "slower", "faster", "ended differently")
@@ -90,8 +90,8 @@ DEFINITIONS = (
     "“What else differs” names recorded differences: the trial (a definition’s version, the model, "
     "the data or the training), the commit, the environment.",
 )
-_MOST_SEEDS = 12  # that are listed
-_MOST_LINES = 400  # of a file's diff
+_MOST_SEEDS = 12  # limit of listed seeds
+_MOST_LINES = 400  # limit for a file's diff
 _RATE_UNITS = ("/s", "_per_second")
 _MEETING = "without a common environment"
 _NOTHING = "none"
@@ -100,14 +100,14 @@ NO_ESTIMATE = Estimate(n=0)
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Rows of one ablation at one scale: A or B of a comparison.
+    """The rows of one ablation at one scale: A or B of a comparison.
 
     Attributes:
-        name: As in commands and file names: a folder, a commit, an environment's id.
-        title: As on a page: ``commit 423dc0fcabaf``.
-        about: Describes the rows of its store, also those not selected.
+        name: The name in commands and file names: a folder, a commit, an environment's id.
+        title: The title on a page: ``commit 423dc0fcabaf``.
+        about: The description of the store's rows, including those not selected.
         results: The selected rows; columns as `suite.schema.RESULT_COLUMNS`.
-        source: Place -> text of the user's files that they were made from; empty is unknown.
+        source: Place -> text of the user's files that produced them; empty if unknown.
     """
 
     name: str
@@ -124,12 +124,12 @@ class Change:
     Attributes:
         key: The columns `KEY`.
         kind: One of `KINDS`.
+        readings: The measurements of A and of B, one per seed, also those without a number.
         outcome: One of `OUTCOMES`, or of the values of `ONLY`.
-        readings: The measurements of A and of B, one a seed, also those without a number.
-        estimate: B - A of a score, in its unit; B over A of a time or a count.
-        p: The p-value of the test against no change; None if nothing is tested.
+        estimate: For a score, B - A in its unit; for a time or a count, B over A.
+        p: The p-value of the test against no change, or None if there is no test.
         reason: Why the outcome is not certain; empty if it is.
-        differs: What else is recorded and differs.
+        differs: The other recorded properties that differ.
         devices: The devices of A and of B, if the metric depends on the machine.
         environments: The same as environment ids.
     """
@@ -147,13 +147,13 @@ class Change:
 
     @property
     def values(self) -> tuple[dict[int, float], dict[int, float]]:
-        """Return seed -> value of A and of B, where there is a number."""
+        """The values of A and of B by seed, if there is a number."""
         a, b = ({r.seed: r.value for r in some if r.is_usable} for some in self.readings)
         return a, b
 
     @property
     def summaries(self) -> tuple[float | None, float | None]:
-        """Return the number of A and of B: the mean of scores over common seeds, else the median.
+        """The numbers of A and of B: the mean of scores over common seeds, else the median.
 
         Without a common seed the mean is that of all seeds.
         """
@@ -166,12 +166,12 @@ class Change:
 
     @property
     def is_certain(self) -> bool:
-        """Return True if there certainly is a change."""
+        """True if there certainly is a change."""
         return self.outcome in CERTAIN
 
     @property
     def size(self) -> float:
-        """Return the change as a share of the larger number; infinite if a seed lacks one."""
+        """The change as a share of the larger number; infinite if a seed ended differently."""
         if self.outcome == "ended differently":
             return math.inf
         if self.kind != "score" and self.estimate.point:
@@ -182,7 +182,7 @@ class Change:
 
     @property
     def tone(self) -> str:
-        """Return ``better`` or ``worse`` for B, of a certain or possible change; else empty."""
+        """The text ``better`` or ``worse`` for B, of a certain or possible change; else empty."""
         change, better = self.estimate.point, self.key["better"]
         is_directed = self.outcome in ("moved", "slower", "faster", POSSIBLE)
         if not is_directed or better == "none" or change is None:
@@ -192,7 +192,7 @@ class Change:
 
     @property
     def finding(self) -> str:
-        """Return the outcome with its direction: ``worse``, ``perhaps slower``, ``identical``."""
+        """The outcome in words, with a direction: ``worse``, ``perhaps slower``, ``identical``."""
         word = self.tone or "moved"
         if self.kind == "time" and self.tone:
             word = "faster" if self.tone == "better" else "slower"
@@ -206,7 +206,7 @@ def render_comparison(a: Selection, b: Selection, folder: Path) -> tuple[str, Pa
 
     Args:
         a: The baseline of the comparison.
-        b: The other.
+        b: The other selection.
         folder: The reports' folder; the files go to ``NAME/compare-A-B`` inside.
 
     Returns:
@@ -232,7 +232,7 @@ def render_comparison(a: Selection, b: Selection, folder: Path) -> tuple[str, Pa
 
 
 def compare_selections(a: Selection, b: Selection) -> list[Change]:
-    """Return the changes from A to B, of the same rows in any order the same.
+    """Return the changes from A to B; they do not depend on the order of the rows.
 
     Certain changes come first, then possible ones; scores before the others, then the largest.
     Metrics that only one selection has come last.
@@ -256,10 +256,11 @@ def compare_selections(a: Selection, b: Selection) -> list[Change]:
 
 
 def _one_row_a_seed(selection: Selection, other: Selection) -> pd.DataFrame:
-    """Return the rows of a selection, one a seed, with `place` and `reading`.
+    """Return the rows of a selection, one per seed, with `place` and `reading`.
 
-    `place` is the environment of what depends on the machine, else empty. Of several rows of a seed
-    the first counts that is ok, and of an environment that the other selection has, too.
+    `place` is the environment if the metric depends on the machine, else empty. If a seed has
+    several rows, one that is ok is preferred, then one of an environment that the other selection
+    has, too.
     """
     rows = selection.results[~selection.results["metric"].isin(list(CONTROLS))].copy()
     keys = zip(rows["unit"], rows["metric"], rows["environment_id"], strict=True)
@@ -274,7 +275,7 @@ def _one_row_a_seed(selection: Selection, other: Selection) -> pd.DataFrame:
 
 
 def _merge(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Return an outer merge: one row a metric, place and seed."""
+    """Return an outer merge, with one row per metric, place and seed."""
     of_a, of_b = _places(a), _places(b)
     for key in of_a.keys() & of_b.keys():
         if not of_a[key].keys() & of_b[key].keys():
@@ -296,7 +297,7 @@ def _places(rows: pd.DataFrame) -> dict[tuple[str, ...], Counter[str]]:
 
 
 def _without_only_parts(merged: pd.DataFrame) -> pd.DataFrame:
-    """Drop a part of a task that has the numbers of the whole, which would count them twice."""
+    """Drop the only part of a task if it equals the whole, which would count it twice."""
     scores = merged[merged["probe"] == QUALITY]
     sides = ["reading_a", "reading_b"]
     for _, rows in scores.groupby(["task", "metric"], sort=False):
@@ -362,7 +363,7 @@ def _kind(key: Mapping[str, str], readings: Iterable[Reading]) -> str:
         return "score"
     if key["unit"] == "s" or key["unit"].endswith(_RATE_UNITS):
         return "time"
-    # A share of times, as a scaling efficiency, is not a count.
+    # A ratio of times, such as a scaling efficiency, is not a count.
     is_a_share = key["unit"] == "1" and key["better"] != "none"
     is_whole = all(r.value.is_integer() for r in readings if r.is_usable)
     return "score" if is_a_share and not is_whole else "count"
@@ -435,10 +436,10 @@ def _inverse(ratio: Estimate) -> Estimate:
 
 
 def level_beyond_gap(logs: Sequence[float]) -> float:
-    """Return the least level at which the interval of the mean lies beyond 0.5 % of a ratio of 1.
+    """Return the smallest level at which the interval of the mean is more than 0.5 % from ratio 1.
 
     Args:
-        logs: Natural logarithms of ratios, one a process.
+        logs: Natural logarithms of ratios, one per process.
     """
     mean, gap = math.fsum(logs) / len(logs), math.log(CLEAR_GAP)
     return smallest_level(logs, math.copysign(gap, mean)) if abs(mean) > gap else 1.0
@@ -448,12 +449,12 @@ def unpaired_ratio(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """Return the ratio of geometric means, `b` over `a`, with Welch's interval of the logarithms.
 
     Args:
-        a: One positive number a process.
-        b: One positive number a process.
+        a: One positive number per process.
+        b: One positive number per process.
 
     Returns:
-        `n` counts the processes of both. There is no interval if one has a single process, and no
-        ratio if one has none.
+        The estimate; `n` counts the processes of both. It has no interval if `a` or `b` has a
+        single process, and no ratio if one has none.
     """
     logs = [np.log([value for value in values if value > 0]) for values in (b, a)]
     n = sum(map(len, logs))
@@ -470,7 +471,7 @@ def unpaired_ratio(a: Sequence[float], b: Sequence[float]) -> Estimate:
 
 
 def _correct(changes: list[Change]) -> list[Change]:
-    """Apply Holm's procedure to each kind: what does not survive it is only possible."""
+    """Apply Holm's procedure to each kind: changes that do not survive it are only possible."""
     corrected = list(changes)
     for kind in KINDS:
         tested = {str(i): c.p for i, c in enumerate(changes) if c.kind == kind and c.p is not None}
@@ -486,7 +487,7 @@ def _correct(changes: list[Change]) -> list[Change]:
 
 
 def headline(changes: Sequence[Change]) -> str:
-    """Return the comparison as a sentence: what changed which way, and how much did not."""
+    """Return the comparison as a sentence: the number of changes by direction, and of the rest."""
     paired = [c for c in changes if c.outcome not in ONLY.values()]
     if not any(c.estimate.n or c.outcome == "ended differently" for c in paired):
         return NOTHING_IN_COMMON
@@ -515,7 +516,7 @@ def _in_a_line(change: Change) -> str:
 
 
 def _page(a: Selection, b: Selection, changes: Sequence[Change]) -> dict[str, object]:
-    """Return what the templates print."""
+    """Return the values that the templates print."""
     moved = [c for c in changes if c.is_certain or c.outcome in (POSSIBLE, OTHER_DEVICE)]
     shown = moved or [c for c in changes if c.kind == "score" and c.outcome not in ONLY.values()]
     rest = [c for c in changes if c not in shown and c.outcome not in ONLY.values()]
@@ -552,7 +553,7 @@ def _compare_verdicts(a: Verdict | None, b: Verdict | None) -> str:
 
 
 def _sentences(a: Selection, b: Selection, changes: Sequence[Change]) -> Iterator[str]:
-    """Yield how the machine itself changed, and what is in one selection only."""
+    """Yield how the machine itself changed, and which metrics and seeds only one selection has."""
     drift = machine_drift(a, b)
     if drift and any(c.kind == "time" and c.outcome != OTHER_DEVICE for c in changes):
         yield (
@@ -579,7 +580,7 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def change_table(title: str, changes: Iterable[Change]) -> Table:
-    """Return a table with a row a change: both numbers, the change, and what else differs."""
+    """Return a table with one row per change: both numbers, the change, and what else differs."""
     columns = (
         _column("of what"),
         _column("change"),
@@ -615,7 +616,7 @@ def _row(change: Change) -> Row:
     numbers = [_number_entry(change, notation, *side) for side in sides]
     if change.outcome == OTHER_DEVICE:
         numbers = [replace(n, note=d) for n, d in zip(numbers, change.devices, strict=True)]
-    # Long reasons, and those that repeat the interval, are in moved.csv.
+    # Long reasons, and those that repeat the interval, are only in moved.csv.
     is_long = change.outcome in (POSSIBLE, "ambiguous", "noisy")
     return Row(
         name=change.key["variant"],
@@ -658,7 +659,7 @@ def _number_entry(
         interval = f"{n} process{'' if n == 1 else 'es'}"
     elif number.is_integer() and abs(number) < 1e15:
         unit = "" if change.key["unit"] == "1" else f" {change.key['unit']}"
-        text = f"{number:,.0f}{unit}"  # to the last digit, since that is how they are compared
+        text = f"{number:,.0f}{unit}"  # all digits, since counts are compared exactly
     return Entry(estimate=Estimate(n=n, point=number), text=text, interval=interval)
 
 
@@ -711,7 +712,7 @@ def _record(change: Change) -> dict[str, object]:
     }
 
 
-# What else differs
+# Other differences
 
 
 def _differences_table(differences: Mapping[str, tuple[str, str]]) -> Table:
@@ -723,7 +724,7 @@ def _differences_table(differences: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def recorded_differences(a: Selection, b: Selection) -> dict[str, tuple[str, str]]:
-    """Return each thing that is recorded and differs, with the values of A and B."""
+    """Return each recorded property that differs, with the values of A and B."""
     of_a, of_b = _recorded(a), _recorded(b)
     if a.source and b.source:
         of_a["own source"], of_b["own source"] = (_digest(one.source) for one in (a, b))
@@ -767,7 +768,7 @@ def _digest(source: Mapping[str, str]) -> str:
 
 
 def source_diffs(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, str]:
-    """Return file -> unified diff from A to B, of the user's files that differ."""
+    """Return file -> unified diff from A to B, for the user's files that differ."""
     found = {}
     for place in sorted({*a, *b}):
         before, after = (source.get(place, "").splitlines() for source in (a, b))
@@ -783,8 +784,8 @@ def machine_drift(a: Selection, b: Selection) -> tuple[float, int] | None:
     """Return how many times as long the instrument's own kernels took in B.
 
     Returns:
-        The median ratio over kernels, coordinates and processes, and the number of ratios; None if
-        no kernel was timed in an environment of both.
+        The median ratio over kernels, coordinates and processes, and the number of ratios; or None
+        if no kernel was timed in an environment of both.
     """
     key = ["metric", "task", "probe", "variant", "at", "environment_id", "seed"]
     kernels = [

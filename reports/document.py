@@ -1,4 +1,4 @@
-"""The parts of a page as frozen values: sections, exhibits, tables, figures.
+"""Define the parts of a page as frozen values: sections, exhibits, tables, figures.
 
 Pages are built from these values; `reports.export` prints them as HTML, Markdown, CSV and LaTeX.
 """
@@ -15,11 +15,11 @@ _NO_ESTIMATE = Estimate(n=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A sign beside a number; the table says once, below its rows, what it means.
+    """A sign beside a number; its meaning is given once, below the table.
 
     Attributes:
-        sign: As ``†``, distinct within a table.
-        name: The same as a word, for CSV.
+        sign: The sign, as ``†``; distinct within a table.
+        name: The sign as a word, for CSV.
         meaning: A whole sentence.
     """
 
@@ -30,16 +30,17 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One entry: exact numbers, and how they are written.
+    """One entry: exact numbers, and their text.
 
     Attributes:
         text: The number, or why there is none.
-        estimate: In the unit of the measurements, unrounded; files hold its `sure` numbers.
-        interval: As ``[2.40, 2.43]``; empty where there is none.
-        note: What must be said beside it; the page keeps its line breaks.
-        marks: Of what holds for several entries of a table, in the order of their signs.
-        tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
-            number; else empty.
+        estimate: The unrounded estimate in the unit of the measurements; files contain its `sure`
+            numbers.
+        interval: The interval, as ``[2.40, 2.43]``; empty if there is none.
+        note: A remark shown beside the number; the page keeps its line breaks.
+        marks: Signs of remarks on several entries of a table, in the order of their signs.
+        tone: ``better`` or ``worse`` if the interval shows it; ``none`` if there is no number; else
+            empty.
     """
 
     text: str
@@ -55,7 +56,7 @@ class Entry:
         return self.text + "".join(mark.sign for mark in self.marks)
 
 
-NO_ENTRY = Entry(text="–", tone="none")  # where there is no number and nothing to say of it
+NO_ENTRY = Entry(text="–", tone="none")  # for a missing number without a remark
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +64,13 @@ class Column:
     """A column of numbers, by variant.
 
     Attributes:
-        key: As in CSV, as ``bits_per_character``.
-        title: As on a page.
-        measured_unit: Of the estimates; ``1`` for pure numbers, empty where entries are words.
-        unit: Of the displayed numbers, as ``ms``; empty for pure numbers.
-        arrow: Which direction is good.
+        key: The name in CSV, as ``bits_per_character``.
+        title: The title on a page.
+        entries: Row name -> entry.
+        measured_unit: The unit of the estimates; ``1`` for pure numbers, empty if entries are
+            words.
+        unit: The unit of the displayed numbers, as ``ms``; empty for pure numbers.
+        arrow: An arrow in the direction that is better.
         note: Coordinate, machine, kind of interval.
     """
 
@@ -81,19 +84,22 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether its entries are words."""
+        """True if its entries are words."""
         return not self.measured_unit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a table; one entry a column.
+    """One line of a table, with one entry per column.
 
     Attributes:
-        name: What it is about, mostly a variant.
-        is_floor: Whether it is no variant, but what needs no architecture; such rows come last.
-        note: What must be said of the name, as what a baseline is.
-        coverage: Empty in a table without that column.
+        name: The subject of the row, usually a variant.
+        entries: The entries, in the order of the columns.
+        is_baseline: Whether the row is the baseline.
+        is_floor: Whether the row is a floor, which needs no architecture, instead of a variant;
+            such rows come last.
+        note: A remark on the name, such as a description of the baseline.
+        coverage: The coverage of the row; empty in a table without that column.
     """
 
     name: str
@@ -109,13 +115,16 @@ class Table:
     """A table, ready to be printed.
 
     Attributes:
-        name: Of its files, distinct within a report.
-        title: As it is announced.
-        task: What it was measured on; `suite.schema.MIXER_ALONE` where that is no task.
-        introduction: What a reader must know before reading it; empty where nothing.
-        row_title: What its rows are.
-        footnotes: Whole sentences; what the marks of its entries mean is added in `notes`.
-        is_stacked: Whether, on a narrow screen, the entries of a row stand below its name.
+        name: The name of its files, distinct within a report.
+        title: The title on a page.
+        task: The task of the measurements; `suite.schema.MIXER_ALONE` for mixers without a task.
+        introduction: The explanation before the table; empty if there is none.
+        row_title: The kind of its rows.
+        columns: The columns.
+        rows: The rows.
+        footnotes: Whole sentences; `notes` adds the meaning of the marks in use.
+        has_coverage: Whether a column shows the coverage of the rows.
+        is_stacked: Whether a narrow screen shows the entries of a row below its name.
     """
 
     name: str
@@ -131,14 +140,14 @@ class Table:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What stands below: the meaning of each mark in use, once, and the footnotes."""
+        """The notes below the table: the meaning of each mark in use, once, and the footnotes."""
         used = (mark for row in self.rows for entry in row.entries for mark in entry.marks)
         legend = (f"{mark.sign} {mark.meaning}" for mark in dict.fromkeys(used))
         return (*legend, *self.footnotes)
 
     @property
     def texts(self) -> Iterator[str]:
-        """All that is written in it."""
+        """An iterator over all texts of the table."""
         yield from (text for c in self.columns for text in (c.title, c.unit, c.arrow, c.note))
         for row in self.rows:
             yield from (row.name, row.note, row.coverage)
@@ -147,13 +156,13 @@ class Table:
 
     @property
     def is_of_variants(self) -> bool:
-        """Whether a row is a variant, so that one may be the baseline."""
+        """True if the rows are variants, so that one may be the baseline."""
         return self.row_title == "variant"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure as a document holds it."""
+    """A figure as a document contains it."""
 
     name: str
     title: str
@@ -171,10 +180,13 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One of several ways to look at the same thing, as before and after training.
+    """One of several views of the same thing, as before and after training.
 
     Attributes:
-        title: On its button, as ``after training``; distinct within the exhibit.
+        title: The text of its button, as ``after training``; distinct within the exhibit.
+        sentences: The sentences before its tables.
+        tables: The tables.
+        drawings: The figures.
     """
 
     title: str
@@ -185,16 +197,19 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Exhibit:
-    """One thing that is shown.
+    """A group of sentences, tables and figures on one subject.
 
     Attributes:
-        title: Its heading; empty under the heading before.
-        sentences: What stands before the tables.
-        views: Of which a reader sees one at a time, the first one first; on paper, in Markdown
-            and without scripts all of them.
-        remarks: What stands after them, a list under `remarks_title`.
+        title: Its heading; empty if it continues the heading before.
+        sentences: The sentences before the tables.
+        tables: The tables.
+        drawings: The figures.
+        views: Views, of which one is shown at a time, initially the first; in print, in Markdown
+            and without scripts all are shown.
+        remarks_title: The title of the remarks.
+        remarks: A list after the tables and figures.
         folded: Tables that are shown on request.
-        is_folded: Whether all of it is shown on request only, under its title.
+        is_folded: Whether the whole exhibit is shown on request only, under its title.
     """
 
     title: str
@@ -209,12 +224,12 @@ class Exhibit:
 
     @property
     def heading(self) -> str:
-        """What it is folded under."""
+        """The text that stays visible when the exhibit is folded."""
         return self.title or (self.tables[0].title if self.tables else "More")
 
     @property
     def num_words(self) -> int:
-        """About as many as a reader sees unfolded."""
+        """The approximate number of words that are shown unfolded."""
         texts = [self.title, *self.sentences]
         texts += [text for table in self.tables for text in table.texts]
         texts += [text for one in self.all_drawings for text in (one.title, one.caption)]
@@ -224,7 +239,7 @@ class Exhibit:
 
     @property
     def all_tables(self) -> Iterator[Table]:
-        """In their order."""
+        """An iterator over all tables, in their order."""
         yield from self.tables
         for view in self.views:
             yield from view.tables
@@ -232,7 +247,7 @@ class Exhibit:
 
     @property
     def all_drawings(self) -> Iterator[Drawing]:
-        """In their order."""
+        """An iterator over all figures, in their order."""
         yield from self.drawings
         for view in self.views:
             yield from view.drawings
@@ -243,7 +258,10 @@ class Section:
     """A part of a page.
 
     Attributes:
-        definition: How to read its numbers; empty where nothing is to be added.
+        title: Its heading.
+        sentences: The sentences before the exhibits.
+        exhibits: The exhibits.
+        definition: How to read its numbers; empty if no explanation is needed.
         is_folded: Whether it is shown on request only, under its title.
     """
 
@@ -255,12 +273,12 @@ class Section:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """All of them, in their order."""
+        """All tables of the exhibits, in their order."""
         return tuple(table for shown in self.exhibits for table in shown.all_tables)
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:
-        """All of them, in their order."""
+        """All figures of the exhibits, in their order."""
         return tuple(drawing for shown in self.exhibits for drawing in shown.all_drawings)
 
 
@@ -270,7 +288,7 @@ def column_rows(
     notes: Mapping[str, str] | None = None,
     baseline: str = "",
 ) -> tuple[Row, ...]:
-    """One row for each name, of the entries that the columns have for it, with its note."""
+    """Return one row per name, with the entries that the columns have for it, and its note."""
     return tuple(
         Row(
             name=name,
@@ -286,7 +304,7 @@ _SPELT = {"bleu": "BLEU", "chrf": "chrF", "cider_d": "CIDEr-D", "rouge_l": "ROUG
 
 
 def readable(name: str) -> str:
-    """A metric's or task's name without underscores."""
+    """Return a metric's or task's name without underscores."""
     found = f"_{name}_"
     for words, spelt in _SPELT.items():
         found = found.replace(f"_{words}_", f"_{spelt}_")
@@ -294,10 +312,10 @@ def readable(name: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """The text with a capital first; the rest stays as it is."""
+    """Return the text with its first letter capitalized; the rest is unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def listed(parts: Sequence[str]) -> str:
-    """As ``a, b and c``."""
+    """Return the parts as ``a, b and c``."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

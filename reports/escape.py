@@ -1,8 +1,8 @@
-"""Escapes untrusted text for Markdown, CSV, terminals and file names.
+"""Escape untrusted text for Markdown, CSV, terminals and file names.
 
-Names and reasons come from users' files and from exceptions. HTML is escaped by Jinja; what it
-does not know (Markdown, spreadsheets, terminals, file names) is escaped here; LaTeX, which needs
-more, in `reports.export.printers`.
+Names and reasons come from users' files and from exceptions. Jinja escapes HTML; the formats that
+it does not support (Markdown, spreadsheets, terminals, file names) are escaped here, and LaTeX,
+which needs more, in `reports.export.printers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SECRET = re.compile(
     r"([?&;](?:password|passwd|pwd|token|secret|api_?key|access_?key)=)[^&;\s#]+", re.IGNORECASE
 )
 _JOINERS = "‌‍"  # needed to write some scripts, and harmless
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # categories of characters
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # Unicode categories
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#!])")
 _FORMULA_STARTS = "=+-@＝＋－＠"
 _UNSAFE_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]+")
@@ -24,9 +24,9 @@ _MAX_SLUG = 80
 
 
 def without_passwords(text: str) -> str:
-    """The text with ``scheme://user:password@`` shortened to ``scheme://***@``.
+    """Return the text with ``scheme://user:password@`` shortened to ``scheme://***@``.
 
-    Neither is a password shown that stands in the query, as in ``?token=``.
+    Passwords in the query, as in ``?token=``, are removed, too.
     """
     if "://" not in text:
         return text
@@ -34,10 +34,10 @@ def without_passwords(text: str) -> str:
 
 
 def visible(text: str, keep: str = "\n\t\r") -> str:
-    r"""The text with control and direction-changing characters spelled out, as ``\x1b``.
+    r"""Return the text with control and direction-changing characters escaped, as ``\x1b``.
 
-    Every other function here starts from it; passwords in addresses are left out too. The
-    control characters in `keep` stay as they are.
+    The other functions here start from it, and it removes passwords in addresses. The control
+    characters in `keep` are unchanged.
     """
     shown = without_passwords(text)
     if shown.isascii() and shown.isprintable():
@@ -50,36 +50,36 @@ def visible(text: str, keep: str = "\n\t\r") -> str:
 
 
 def spelled_out(character: str) -> str:
-    r"""A character by its number, as ``\x1b`` or ``\u202e``."""
+    r"""Return the escape sequence of a character, as ``\x1b`` or ``\u202e``."""
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def one_line(text: str) -> str:
-    """Visible text without line breaks."""
+    """Return the visible text without line breaks."""
     return visible(" ".join(text.split()), keep="")
 
 
 def paragraphs(text: str) -> tuple[str, ...]:
-    """What blank lines set apart, each as one line."""
+    """Return the paragraphs that blank lines separate, each as one line."""
     return tuple(filter(None, map(one_line, re.split(r"\n\s*\n", text))))
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is, also in a table: pipes, markup and HTML escaped."""
+    """Return text that Markdown shows unchanged, also in a table: markup and HTML are escaped."""
     safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN.sub(r"\\\1", safe)
 
 
 def markdown_code(text: str) -> str:
-    """A fenced block that the text cannot close."""
+    """Return a fenced code block that the text cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{visible(text, keep=chr(10))}\n{fence}"
 
 
 def markdown_inline_code(text: str) -> str:
-    """Code within a line that the text cannot close."""
+    """Return inline code that the text cannot close."""
     shown = one_line(text)
     fence = "`" * (max((len(run) for run in re.findall(r"`+", shown)), default=0) + 1)
     pad = " " if len(fence) > 1 else ""
@@ -87,14 +87,14 @@ def markdown_inline_code(text: str) -> str:
 
 
 def csv_text(text: str) -> str:
-    """Text that a spreadsheet shows and never computes (CWE-1236)."""
+    """Return text that a spreadsheet shows and never evaluates (CWE-1236)."""
     shown = visible(text)
     is_formula = shown.lstrip()[:1] in tuple(_FORMULA_STARTS) or shown[:1] in ("\t", "\r", "\n")
     return f"'{shown}" if is_formula else shown
 
 
 def slug(name: str) -> str:
-    """A file name that stays in its folder; names that had to change end in a hash."""
+    """Return a file name that stays in its folder; names that had to change end in a hash."""
     safe = _UNSAFE_IN_PATHS.sub("_", name).lstrip(".")[:_MAX_SLUG]
     if safe and safe == name:
         return name

@@ -1,7 +1,7 @@
-"""Renders a report: all files of a page, written at once.
+"""Render a report: all files of a page, written at once.
 
-All content is made before anything is written, each file is written whole or not at all, and the
-page comes last: a reader never sees half a report, and a failure leaves the old one.
+All content is made before anything is written, each file is replaced atomically, and the page comes
+last: a reader never gets half a report, and a failure leaves the old one.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from reports.view import Sweep
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:
-    """Write the report of one ablation; the same sweeps give the same bytes.
+    """Write the report of one ablation; equal sweeps give equal bytes.
 
     Args:
-        ablation: Its name.
-        sweeps: One a scale.
-        folder: The reports' folder; the report stands in a folder of its own inside.
-        scale: What the page shows; by default the largest scale that has results. Files of
-            results hold every scale, that of curves the one shown.
+        ablation: The name of the ablation.
+        sweeps: One sweep per scale.
+        folder: The reports' folder; the report is written to a folder of its own inside.
+        scale: The scale that the page shows; by default the largest scale that has results. Files
+            of results contain every scale, that of curves only the one shown.
 
     Returns:
         Path of `index.html`.
 
     Raises:
-        FrameError: if there is no sweep, two of one scale, one of another ablation, or none at
-            the scale asked for.
+        FrameError: if there is no sweep, two of one scale, one of another ablation, or none at the
+            requested scale.
         OSError: if the folder cannot be written.
     """
     _check(ablation, sweeps)
@@ -55,8 +55,11 @@ def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | No
 def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: Path) -> Path:
     """Write `index.html` and `index.md`: every ablation, and every claim with its verdict.
 
+    Returns:
+        Path of `index.html`.
+
     Raises:
-        FrameError: as `render`.
+        FrameError: as for `render`.
         OSError: if the folder cannot be written.
     """
     shown = {}
@@ -72,13 +75,13 @@ def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: P
 
 
 def write_whole(path: Path, content: bytes) -> bool:
-    """Write a file so that a reader, at any moment, sees the old bytes or the new ones.
+    """Write a file atomically, so that a reader gets either the old bytes or the new ones.
 
     Returns:
-        Whether the file changed.
+        True if the file changed.
 
     Raises:
-        OSError: if it cannot be written; the old file is then untouched.
+        OSError: if it cannot be written; the old file is then unchanged.
     """
     if path.is_file() and path.read_bytes() == content:
         return False
@@ -96,7 +99,7 @@ def write_whole(path: Path, content: bytes) -> bool:
 
 
 def _remove_stale(folder: Path, suffixes: Collection[str], keep: Collection[str]) -> None:
-    """Remove files of these suffixes that are not to be kept; nothing else is touched."""
+    """Remove files with these suffixes, except those in `keep`."""
     for path in sorted(folder.glob("*")):
         if path.suffix in suffixes and path.name not in keep and not path.name.startswith("."):
             path.unlink()
@@ -115,14 +118,14 @@ def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:
 
 
 def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
-    """File name -> bytes, the page last."""
+    """Return file name -> bytes, the page last."""
     made = page(shown.in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
-    # Every scale's rows, in an order of their own: that of the store does not matter.
+    # Rows of every scale, in a fixed order that does not depend on the store.
     frames = [
         with_axes(sweep.about, sweep.in_order.results) for sweep in sweeps if len(sweep.results)
     ]
     rows = pd.concat(frames or [sweeps[0].results], ignore_index=True)
-    # Frames of versions that did not store values of axes stay as they are.
+    # Keep frames of versions that did not store axis values unchanged.
     has_values = any(sweep.about.axis_values for sweep in sweeps)
     results = rows if has_values else rows[list(RESULT_COLUMNS)]
     texts = {"results.csv": frame_to_csv(rows)}
@@ -130,7 +133,7 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
         texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)
         texts[f"tables/{slug(table.name)}.tex"] = to_latex(table)
     texts |= {f"figures/{drawing.name}.svg": drawing.svg for drawing in made.all_drawings}
-    # Of a single scale they say what it was too: the page can be made again from these two files.
+    # With a single scale, include `about`, so that the page can be rebuilt from these two files.
     about = shown.about if len(frames) == 1 else None
     content = {
         "results.parquet": to_parquet_bytes(results, about),

@@ -1,4 +1,4 @@
-"""One sweep as reports read it: the frames, and everything that is parsed from them, once.
+"""Hold one sweep for reports: the frames, and the values parsed from them, each parsed once.
 
 All sections of a page, the overview, the summary of a run and MLflow's summary read this object.
 """
@@ -36,14 +36,15 @@ _CURVES_ORDER = ["task", "metric", "variant", "seed", "environment_id", "trial_i
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What is known of one ablation at one scale.
+    """The description and results of one ablation at one scale.
 
     Attributes:
-        results: One row a measurement; columns `RESULT_COLUMNS`, key `RESULT_KEY`.
-        curves: One row a point; columns `CURVE_COLUMNS`, key `CURVE_KEY`.
+        about: The description of the ablation at this scale.
+        results: One row per measurement; columns `RESULT_COLUMNS`, key `RESULT_KEY`.
+        curves: One row per point; columns `CURVE_COLUMNS`, key `CURVE_KEY`.
 
     Raises:
-        FrameError: if a column, key, unit, status or name is not as the schema says.
+        FrameError: if a column, key, unit, status or name does not match the schema.
     """
 
     about: About
@@ -62,12 +63,12 @@ class Sweep:
 
     @property
     def num_trials(self) -> int:
-        """Return the number of trials that ran; one may have left the rows of several variants."""
+        """The number of trials that ran; one trial may have rows of several variants."""
         return self.results.loc[self.results["status"] != Status.SKIPPED, "trial_id"].nunique()
 
     @cached_property
     def in_order(self) -> Sweep:
-        """Return the sweep with rows in an order of their own, whatever that of the store is."""
+        """The sweep with rows in a fixed order that does not depend on the store."""
         rank = {name: index for index, name in enumerate(self.about.labels)}
         ranked = self.results.assign(_rank=self.results["variant"].map(rank))
         results = ranked.sort_values(_RESULTS_ORDER, kind="stable").drop(columns="_rank")
@@ -76,35 +77,35 @@ class Sweep:
 
     @cached_property
     def series(self) -> tuple[Series, ...]:
-        """Return every series of measurements, controls of the instrument included."""
+        """All series of measurements, controls of the instrument included."""
         return all_series(self.about, self.results)
 
     @cached_property
     def measured(self) -> tuple[Series, ...]:
-        """Return the series of variants, with floors beside the scores and without controls."""
+        """The series of variants, with floors beside the scores and without controls."""
         return without_controls(self.series)
 
     @cached_property
     def compared(self) -> tuple[Series, ...]:
-        """Return the series of `measured` that stand in a comparison of variants."""
+        """The series of `measured` that a comparison of variants shows."""
         return compared(self.measured)
 
     @cached_property
     def growths(self) -> tuple[Growth, ...]:
-        """Return the metrics of the mixers alone along lengths, widths, batches and threads."""
+        """The metrics of the mixers alone along lengths, widths, batches and threads."""
         return growths(self.about, self.results)
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """Return the verdict on the claim; None if the ablation makes none."""
+        """The verdict on the claim, or None if the ablation makes none."""
         return verdict(self.about, self.measured) if self.about.claim else None
 
 
 def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
-    """Return the sweep that two files hold.
+    """Return the sweep stored in two files.
 
     Raises:
-        FrameError: if a file is missing, damaged, or not as the schema says.
+        FrameError: if a file is missing, damaged, or does not match the schema.
     """
     results = read_table(results_path)
     about = (results.schema.metadata or {}).get(METADATA_KEY)
@@ -112,7 +113,7 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
         raise FrameError(f"{results_path} says nothing about its ablation (no 'bakeoff' metadata).")
     content = results.to_pydict()
     for name in columns_of([*content]):
-        del content[name]  # they follow from what is said of the sweep
+        del content[name]  # these columns are recomputed from `about`
     return Sweep(
         about=about_from_json(about.decode()),
         results=typed_frame("results", content, RESULT_COLUMNS),

@@ -1,7 +1,8 @@
-"""Collects the data of a claim: its paired differences, their strength, or why there are none.
+"""Collect the data of a claim: its paired differences, their strength, or why there are none.
 
-A diverged seed is a finding: it is reported, and stays in the denominator. A lost seed is none: it
-leaves the claim without a verdict. The strength says how many more seeds would settle the claim.
+A diverged seed is a finding: it is reported and stays in the denominator. A lost seed is not: it
+leaves the claim without a verdict. The strength includes how many more seeds would settle the
+claim.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _UNITS_OF_LOSSES = ("bit", "nat")
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """How many of a variant's seeds diverged."""
+    """The number of a variant's seeds that diverged."""
 
     variant: str
     num: int
@@ -56,25 +57,30 @@ class Divergence:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was measured of a claim's two sides.
+    """The measurements of a claim's two sides.
 
     Attributes:
-        why_invalid: Why the claim cannot be judged; empty where it can.
-        why_not_tested: What was not learnt; see `reports.analysis.gate`.
-        beyond_floors: A sentence on what no floor says; empty where they say it all.
-        series: None where nothing was measured.
-        differences: Advantage of `a`, seed by seed, where both have a number: positive is better.
-            In the metric's unit, or natural logarithms where `is_ratio`.
-        is_ratio: Times of a claim that asks for no least difference: what disturbs a process
-            lengthens both by a factor.
-        ordered: The same with the seeds that diverged: a run without an end is worse than any
-            score, so infinite where one side has none, zero where neither has.
-        diverged: Both sides, where any seed of either diverged; else empty.
-        is_same_computation: Whether losses, equal to the last bit with every seed, show that both
+        claim: The claim.
+        why_invalid: Why the claim cannot be judged; empty if it can.
+        why_not_tested: A clause on the model that did not learn the task; see
+            `reports.analysis.gate`.
+        beyond_floors: A sentence on the part of the claim that no floor covers; empty if there is
+            none.
+        series: The series that the claim is judged by, or None if nothing was measured.
+        differences: Advantage of `a` for each seed of which both sides have a number: positive is
+            better. In the metric's unit, or natural logarithms of ratios if `is_ratio`.
+        is_ratio: True for times if the claim requires no minimum difference: disturbances of a
+            process scale both times by a common factor.
+        ordered: The advantages including diverged seeds, which rank below any score: infinite if
+            one side diverged, zero if both did.
+        diverged: The counts of both sides if any seed of either diverged; else empty.
+        is_same_computation: True if losses that are bitwise equal for every seed show that both
             sides computed the same.
-        num_test_examples: Of the claim's task; None where they are not known.
-        is_mostly_noisy: Times of which most processes of a side were noisy: never called alike.
-        is_unresolved: Times whose ratio is no larger than what the baseline showed against itself.
+        num_test_examples: Size of the task's test split, or None if it is not known.
+        is_mostly_noisy: True if most processes of a side were noisy; the verdict is then never
+            "equivalent".
+        is_unresolved: True if the ratio of times does not exceed the ratio that the baseline showed
+            against itself.
     """
 
     claim: ClaimSpec
@@ -93,29 +99,29 @@ class Evidence:
 
     @property
     def num_pairs(self) -> int:
-        """Seeds that both sides have, a diverged one among them."""
+        """The number of seeds that both sides have, diverged ones included."""
         return len(self.ordered)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every seed gave a difference that may be judged."""
+        """True if every seed gave a difference that may be judged."""
         return not (self.why_invalid or self.why_not_tested or self.diverged)
 
     def advantage(self, confidence: float = CONFIDENCE) -> Estimate:
-        """Return the mean difference with its interval; none where it may not be judged."""
+        """Return the mean difference with its interval; empty if it may not be judged."""
         differences = self.differences if self.is_whole else ()
         if self.series is None or self.is_ratio:
             return mean_interval(differences, confidence)
         return self.series.mean_difference(differences, confidence)
 
     def count(self, n: int | str, word: str = "") -> str:
-        """That many seeds, or processes: ``3 paired seeds``."""
+        """Return a number of seeds or processes as text: ``3 paired seeds``."""
         noun = "process" if self.series and self.series.is_bound_to_environment else "seed"
         plural = "" if n == 1 else "es" if noun == "process" else "s"
         return " ".join(part for part in (str(n), word, noun + plural) if part)
 
     def notation(self, advantage: Estimate) -> Notation:
-        """How an advantage and its interval are written."""
+        """Return the notation in which an advantage and its interval are written."""
         assert self.series is not None, "what has an advantage was measured"
         sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
         if self.series.is_bound_to_environment or self.series.unit == "B":
@@ -125,7 +131,7 @@ class Evidence:
 
 
 def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
-    """What the ablation's claim rests on; None where it makes none."""
+    """Return the evidence for the ablation's claim, or None if it makes no claim."""
     claim = about.claim
     if claim is None:
         return None
@@ -157,7 +163,7 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
 
 
 def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], bool]:
-    """The advantage of each pair, and whether these are logarithms of ratios."""
+    """Return the advantage of each pair, and whether these are logarithms of ratios."""
     a, b = series.values(claim.a), series.values(claim.b)
     better, worse = (b, a) if series.better == "lower" else (a, b)
     is_positive = all(value > 0 for value in (*a.values(), *b.values()))
@@ -167,14 +173,17 @@ def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], b
 
 
 def _is_same_computation(claim: ClaimSpec, measured: Sequence[Series]) -> bool:
-    """Whether both sides have losses, and the same ones: a share of right answers shows little."""
+    """Return True if both sides have losses and these are equal; equal accuracies prove little."""
     losses = [s for s in measured if s.task == claim.task and s.unit in _UNITS_OF_LOSSES]
     pairs = [advantages(series, claim.a, claim.b) for series in losses]
     return any(pairs) and not any(any(some) for some in pairs)
 
 
 def _is_unresolved(claim: ClaimSpec, series: Series) -> bool:
-    """Never of what is no time, or where the baseline was not timed against itself."""
+    """Return True if a ratio of times does not exceed the baseline's ratio to itself.
+
+    It is always False for metrics other than times and rates, or if the baseline was timed once.
+    """
     logs = log_ratios(series.values(claim.a), series.values(claim.b)).values()
     return bool(series.resolution and logs) and (
         abs(math.fsum(logs) / len(logs)) <= series.resolution
@@ -182,9 +191,9 @@ def _is_unresolved(claim: ClaimSpec, series: Series) -> bool:
 
 
 def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:
-    """The pairs of a claim that are there, whatever is still missing; None where it makes none.
+    """Return the pairs of a claim measured so far, or None if there is no claim or no measurement.
 
-    For a plan, which asks what further seeds would find; nothing can be judged by it.
+    A plan uses them to predict what further seeds would find; they do not support a verdict.
     """
     claim = about.claim
     series = max(
@@ -199,7 +208,11 @@ def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:
 
 
 def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
-    """What the claim may be about: without a coordinate the whole, where there is a whole."""
+    """Return the series of the claim's metric at its coordinate.
+
+    If a claim names no coordinate and no series lacks one, return all series of the metric except
+    scores.
+    """
     named = [s for s in measured if (s.task, s.metric) == (claim.task, claim.metric)]
     there = [series for series in named if series.at == claim.at]
     return there if there or claim.at else [s for s in named if not s.is_score]
@@ -218,7 +231,7 @@ def _diverged(claim: ClaimSpec, series: Series, expected: int) -> tuple[Divergen
 
 
 def _apart(about: About, claim: ClaimSpec, candidates: Sequence[Series]) -> str:
-    """Why the two cannot meet, where no environment has measured both; else empty."""
+    """Return why the sides cannot be compared if no environment measured both; else empty."""
     seen = [
         {
             series.environment_id
@@ -237,7 +250,7 @@ def _apart(about: About, claim: ClaimSpec, candidates: Sequence[Series]) -> str:
 
 
 def _place(about: About, environment_id: str) -> str:
-    """An environment by what tells it from others."""
+    """Return a description of an environment: device, threads and torch version."""
     made = about.provenances.get(environment_id)
     if made is None:
         return environment_id
@@ -246,7 +259,7 @@ def _place(about: About, environment_id: str) -> str:
 
 
 def _why_invalid(about: About, claim: ClaimSpec, series: Series, ordered: Sequence[float]) -> str:
-    """Why the claim cannot be judged; empty where it can."""
+    """Return why the claim cannot be judged; empty if it can."""
     if series.better == "none":
         return f"{series.metric} has no better direction"
     expected = num_expected(series, about)
@@ -260,15 +273,17 @@ def _why_invalid(about: About, claim: ClaimSpec, series: Series, ordered: Sequen
 
 @dataclass(frozen=True, kw_only=True)
 class Strength:
-    """What is said of a claim beside its verdict.
+    """The statistics reported with a claim's verdict.
 
     Attributes:
-        sign_flip: Of no difference; None where a seed is lost or diverged.
-        improvement: Of `a` over `b`, diverged seeds counted; None where a seed is lost.
-        spread: Standard deviation of the paired differences; NaN of fewer than two.
-        num_seeds_to_settle: None where it takes more than 1,000.
-        smallest_effect: Found four times in five by as many seeds; that the spread is an estimate
-            is counted in.
+        sign_flip: Test against no difference, or None if a seed is lost or diverged.
+        improvement: How often `a` was better than `b`, diverged seeds counted, or None if a seed is
+            lost.
+        spread: Standard deviation of the paired differences; NaN for fewer than two.
+        num_seeds_to_settle: The number of seeds that would decide the claim, or None if more than
+            1,000.
+        smallest_effect: The effect that the same number of seeds detects four times in five; it
+            allows for the spread being an estimate.
     """
 
     sign_flip: SignFlip | None = None
@@ -279,7 +294,10 @@ class Strength:
 
 
 def smallest_levels(found: Evidence) -> SmallestLevels:
-    """How clear the claim is; not at all where a seed is lost or diverged, or pairs are too few."""
+    """Return the smallest levels at which the claim is decided.
+
+    They are 1 if a seed is lost or diverged, or if there are too few pairs.
+    """
     if not found.is_whole or found.num_pairs < MIN_PAIRS:
         return SmallestLevels()
     return SmallestLevels(
@@ -289,7 +307,7 @@ def smallest_levels(found: Evidence) -> SmallestLevels:
 
 
 def strength(found: Evidence, family: Family) -> Strength:
-    """Of the evidence, at the level at which it is judged."""
+    """Return the strength of the evidence, at the level at which it is judged."""
     if found.why_invalid or found.why_not_tested:
         return Strength()
     if found.diverged:
@@ -308,12 +326,12 @@ def strength(found: Evidence, family: Family) -> Strength:
 
 
 def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool) -> Iterator[str]:
-    """Whole sentences, the most telling first.
+    """Yield whole sentences on a claim, the most informative first.
 
     Args:
-        found: What the claim rests on.
+        found: The evidence for the claim.
         strong: Its strength.
-        family: In which it was judged.
+        family: The family of claims in which it was judged.
         is_open: Whether more seeds could still settle it.
     """
     if strong.improvement:
@@ -329,7 +347,7 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
 
 
 def what_was_equal(found: Evidence) -> str:
-    """Return a clause on numbers that are equal with every seed, and what they can hide."""
+    """Return a clause on numbers equal for every seed, and on the difference they may hide."""
     series = found.series
     assert series is not None, "what is equal was measured"
     values = tuple(series.values(found.claim.a).values())
@@ -351,14 +369,14 @@ def what_was_equal(found: Evidence) -> str:
 def _hidden(values: Sequence[float], n: int) -> float:
     """Return how far from an observed share the true one may lie, by the binomial error.
 
-    Where all examples are right, or none, that is the rule of three: at most 3 / n.
+    If all examples are right, or all wrong, that is the rule of three: at most 3 / n.
     """
     share = math.fsum(values) / len(values)
     return max(3 / n, 1.96 * math.sqrt(max(0.0, share * (1 - share)) / n))
 
 
 def _boundary(found: Evidence) -> float:
-    """What the interval must leave out: zero or the claimed size, whichever is farther off."""
+    """Return the value to be excluded: zero or the claimed size, the one farther from the mean."""
     mean = math.fsum(found.differences) / len(found.differences)
     return 0.0 if mean >= found.claim.by / 2 else found.claim.by
 
@@ -406,7 +424,7 @@ def _to_settle(found: Evidence, strong: Strength) -> str:
 
 
 def _size(found: Evidence, effect: float) -> str:
-    """A difference, written as the advantage is."""
+    """Return a difference as text, in the notation of the advantage."""
     if found.is_ratio:
         return f"a factor of {as_ratio(math.exp(min(effect, 700.0)))}"
     written = found.notation(mean_interval(found.differences))

@@ -1,8 +1,8 @@
-"""The cost of a variant: time, FLOPs, memory and hours of its training; its state.
+"""Compute the cost of a variant: its state, and the time, FLOPs and memory of its training.
 
-Time is steps times the measured training step, never the clock of a training run: trials that
-train share their machine, trials that time have it to themselves. What depends on the machine is
-of one environment, the one in which most was measured.
+Time is the number of steps times the measured time of a training step, not the duration of a
+training run: trials that train share their machine, while trials that time have it to themselves.
+Costs that depend on the machine are taken from one environment, the one with most measurements.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from reports.results.series import STATE_BYTES, Series
 from reports.stats.intervals import Estimate, Notation
 from suite.schema import About
 
-STATE = "state"  # the key of what is kept between tokens
+STATE = "state"  # key of the state kept between tokens
 TRAINING_STEP = "training_step_seconds"
 _FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
 _TRAINING_OVER_FORWARD = 3.0  # the backward pass counts as twice the forward one
 _UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
-_AT_LEAST = 2.0  # of a unit, that the typical cost comes to
+_AT_LEAST = 2.0  # a unit is used if the median cost is at least this many of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTimes:
-    """How long a training step takes, in one environment.
+    """The time of a training step, in one environment.
 
     Attributes:
+        environment_id: The environment of the measurements.
         seconds: Variant -> median over processes.
     """
 
@@ -40,14 +41,14 @@ class StepTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantCost:
-    """What each variant takes of one thing.
+    """The amounts of one cost, by variant.
 
     Attributes:
-        key: As in a file's name.
-        title: As on an axis.
-        unit: Of the amounts.
-        how: Where the amounts come from: a sentence.
-        amounts: Variant -> amount, where it is known; positive.
+        key: Name in file names.
+        title: Name on an axis.
+        unit: Unit of the amounts.
+        how: A sentence that says how the amounts are obtained.
+        amounts: Variant -> amount, positive, if it is known.
     """
 
     key: str
@@ -58,7 +59,7 @@ class VariantCost:
 
 
 def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[VariantCost]:
-    """What it keeps as it reads; time, FLOPs and peak memory of one training; as far as known."""
+    """Yield the known costs: state between tokens, and training time, FLOPs and peak memory."""
     kept = _most_measured(measured, task, STATE_BYTES)
     if kept:
         yield VariantCost(
@@ -101,7 +102,7 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
 
 
 def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
-    """Of the environment that timed most; None where no training step was timed."""
+    """Return the step times of the environment with most of them, or None if no step was timed."""
     timed = _most_measured(measured, task, TRAINING_STEP)
     if timed is None:
         return None
@@ -111,13 +112,13 @@ def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
 
 
 def training_seconds(about: About, times: StepTimes) -> dict[str, float]:
-    """Variant -> seconds of one whole training, where steps and their time are known."""
+    """Return variant -> seconds of a whole training, if the steps and their time are known."""
     found = {v: setting(about, v, "steps") * one for v, one in times.seconds.items()}
     return {variant: seconds for variant, seconds in found.items() if seconds}
 
 
 def setting(about: About, variant: str, name: str) -> int:
-    """The variant's own where that is an axis, else the scale's; 0 where neither says."""
+    """Return a variant's own whole-number setting, else that of the scale, else 0."""
     said = str(values_of(about, variant).get(name, about.settings.get(name, "")))
     return int(said) if said.isascii() and said.isdigit() else 0
 
@@ -125,15 +126,15 @@ def setting(about: About, variant: str, name: str) -> int:
 def cost_column(
     about: About, measured: Sequence[Series], task: str, variants: Sequence[str]
 ) -> Column | None:
-    """What one training costs in core-hours or GPU-hours, in one environment.
+    """Return a column with the core-hours or GPU-hours of one training, in one environment.
 
-    None where the environment, the training steps or their time are not known of any variant.
+    It is None if the environment, the training steps or their time are unknown for every variant.
     """
     times = step_times(measured, task)
     made = about.provenances.get(times.environment_id) if times else None
     if times is None or made is None:
         return None
-    # A timed step had its devices to itself: a timing never shares a GPU.
+    # The timed step used these devices alone: timing trials never share a GPU.
     num_devices, device = float(made.num_threads), "core"
     if made.num_gpus > 0:
         num_devices, device = max(1.0, made.num_gpus), "GPU"
@@ -163,7 +164,7 @@ def _entry(device_seconds: float | None, factor: float) -> Entry:
 
 
 def where(about: About, environment_id: str) -> str:
-    """As `` on AMD EPYC with 2 threads``; empty where nothing is known of it."""
+    """Return a phrase as `` on AMD EPYC with 2 threads``; empty if the environment is unknown."""
     made = about.provenances.get(environment_id)
     if made is None:
         return ""
@@ -172,19 +173,22 @@ def where(about: About, environment_id: str) -> str:
 
 
 def _without_start(about: About) -> str:
-    """Said where a training may start from another one, of which results know no cost."""
+    """Return a remark if trainings may start from another one, whose cost is not in the results."""
     is_asked = "start" in about.axes or "start" in about.settings
     return ", without the training that a variant starts from" if is_asked else ""
 
 
 def _after(series: Series) -> str:
-    """As `` after 512 tokens``; empty where the variants differ in it."""
+    """Return a phrase as `` after 512 tokens``; empty if the length differs between variants."""
     tokens = coordinates(series.at).get("length")
     return f" after {tokens:,} tokens" if isinstance(tokens, int) else ""
 
 
 def _training_flops(about: About, counted: Series) -> dict[str, float]:
-    """Variant -> FLOPs of its own training, which may start from another; linear in the batch."""
+    """Return variant -> FLOPs of its training, without those of a training that it starts from.
+
+    FLOPs are taken as linear in the batch size.
+    """
     return {
         variant: _TRAINING_OVER_FORWARD * forward * rows
         for variant, forward in _medians(about, counted).items()
@@ -198,13 +202,13 @@ def _medians(about: About, series: Series) -> dict[str, float]:
 
 
 def _median(series: Series, variant: str) -> float | None:
-    """Over processes, of what is ok or noisy; None where there is no number."""
+    """Return the median over processes that are ok or noisy, or None if there is no number."""
     kept = [reading.value for reading in series.of(variant) if reading.is_usable]
     return statistics.median(kept) if kept else None
 
 
 def _most_measured(measured: Sequence[Series], task: str, metric: str) -> Series | None:
-    """Of one environment: the one in which most was measured, then by its id."""
+    """Return the series of the environment with most readings; ties are broken by its id."""
     found = [s for s in measured if (s.task, s.metric) == (task, metric)]
 
     def size(series: Series) -> tuple[int, str]:

@@ -1,16 +1,17 @@
 """Find the length from which a mixer is faster than a named baseline, with an interval.
 
-Read off the ratio of the two, process by process, without a model of either: its logarithm is
-taken to run straight between neighbouring lengths (logarithmic too), and the crossover is where it
-passes through zero. The interval holds every length at which the two cannot be told apart, so it
-says "beyond 4,096" where that goes on to the end of the range, and it needs no draws: a bootstrap
-of crossovers has no answer for the draws in which the lines do not cross. A straight line between
-two lengths misses up to an eighth of the second difference; the interval is widened by as much. Nor
-are two told apart where their ratio is no larger than what the baseline showed against itself.
+The crossover is computed from the ratio of the two times in each process, without a model of
+either: the logarithm of the ratio is interpolated linearly between neighbouring lengths (on a
+logarithmic axis), and the crossover is its zero. The interval contains every length at which the
+two cannot be told apart, so its end is given as "beyond 4,096" if that holds up to the end of the
+range. It needs no bootstrap: resamples in which the curves do not cross would have no crossover.
+Linear interpolation errs by up to an eighth of the second difference; the interval is widened by
+that much. The two also count as equal if their ratio does not exceed the ratio that the baseline
+showed against itself.
 
 In simulations (three and five processes, seven lengths, noise of 2 and 5 %, normal, skewed or
 heavy-tailed) a nominal 95 % covered the true crossover in 95 to 99 of 100; with noise of 0.5 % and
-less in 96 to 100, since there the straight line is what is uncertain.
+less in 96 to 100, since there the interpolation error dominates.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from reports.results.length_sweep import Growth
 from reports.stats.intervals import Estimate, rounded
 from reports.stats.log_means import Array, LogMeans
 
-_STEPS = 400  # between neighbouring lengths, in which ends are looked for
+_STEPS = 400  # grid points between neighbouring lengths for the ends of the interval
 _DIGITS = 3
-_SURE = 6  # digits that are the same on all processors: a crossover is a ratio of differences
+_SURE = 6  # digits equal on all processors; a ratio of differences loses precision
 
 
 class CrossoverKind(StrEnum):
-    """What became of the question."""
+    """The kinds of answer."""
 
     FASTER_FROM = "faster from"
     FASTER_BELOW = "faster below"
@@ -46,14 +47,15 @@ class CrossoverKind(StrEnum):
 
 @dataclass(frozen=True)
 class Crossover:
-    """The answer for one variant beside one baseline.
+    """The crossover of one variant and one baseline.
 
     Attributes:
-        kind: Which answer it is.
-        text: As ``1,230 [1,010, 1,480]``, ``not below 4,096``, ``below 64 (faster at every
-            length)``, ``noisy at 1,024``.
-        place: In the unit of the axis. Ends that lie beyond the range stand at its end, and the
-            text says so; without an interval for what is exact. None where there is none.
+        kind: The kind of answer.
+        text: The answer in words: ``1,230 [1,010, 1,480]``, ``not below 4,096``, ``below 64 (faster
+            at every length)``, ``noisy at 1,024``.
+        place: The crossover in the unit of the axis, or None if there is none. Interval ends beyond
+            the range are set to the end of the range, which the text mentions; exact counts have no
+            interval.
     """
 
     kind: CrossoverKind
@@ -62,10 +64,11 @@ class Crossover:
 
 
 def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
-    """Where the variant becomes cheaper than the baseline, as the axis grows.
+    """Return the place from which the variant becomes cheaper than the baseline, as the axis grows.
 
-    The last of several changes counts, and the text says how many there are. A place next to it
-    at which either is noisy, so that neither is surely ahead, makes it noisy.
+    If there are several crossovers, the last one counts, and the text gives their number. The
+    result is noisy if a measurement next to the crossover is noisy and neither variant is certainly
+    ahead.
     """
     full = _ratios(growth, variant, baseline)
     if variant == baseline or len(full.places) < 2:
@@ -93,7 +96,7 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
 
 
 def _is_uncertain(growth: Growth, pair: tuple[str, str], place: int) -> bool:
-    """Whether one of them is noisy there, and neither is surely ahead."""
+    """Return True if one of the pair is noisy at the place and neither is certainly ahead."""
     is_noisy = any(growth.is_noisy(variant, place) for variant in pair)
     if not is_noisy:
         return False
@@ -102,7 +105,7 @@ def _is_uncertain(growth: Growth, pair: tuple[str, str], place: int) -> bool:
 
 
 def _ratios(growth: Growth, variant: str, baseline: str) -> LogMeans:
-    """Log of variant over baseline, one a process, at each place that both have."""
+    """Return the log of variant over baseline, one per process, at each place that both have."""
     found = {}
     for place in growth.places:
         refuse_different_environments(growth.of(variant, place), growth.of(baseline, place))
@@ -113,7 +116,7 @@ def _ratios(growth: Growth, variant: str, baseline: str) -> LogMeans:
 
 
 def _unchanged(means: LogMeans, resolutions: Array, *, is_ahead: bool) -> Crossover:
-    """What to say where one of the two leads at every length."""
+    """Return the result for a pair of which one is ahead at every length."""
     error = means.quantile * means.spread / np.sqrt(means.counts) if means.freedom else 0.0
     is_sure = np.abs(means.means) > np.maximum(error, resolutions)
     unsure = [f"{p:,}" for p, sure in zip(means.places, is_sure, strict=True) if not sure]
@@ -136,7 +139,7 @@ def _alike(means: LogMeans) -> str:
 
 
 def _crossing(means: LogMeans, resolutions: Array, index: int) -> tuple[Estimate | None, str]:
-    """The crossover between the place of that index and the next, in numbers and in words."""
+    """Return the crossover between the places `index` and `index + 1`, as numbers and as text."""
     logs = np.log(np.array(means.places, dtype=np.float64))
     before, after = means.means[index], means.means[index + 1]
     at = logs[index] + (logs[index + 1] - logs[index]) * before / (before - after)
@@ -155,7 +158,7 @@ def _crossing(means: LogMeans, resolutions: Array, index: int) -> tuple[Estimate
 
 
 def _ends(means: LogMeans, resolutions: Array, logs: Array, at: float) -> tuple[float, float]:
-    """Logarithms between which, around `at`, the ratio cannot be told from 1."""
+    """Return the log places around `at` between which the ratio cannot be told from 1."""
     steps = [np.linspace(a, b, _STEPS, endpoint=False) for a, b in pairwise(logs)]
     grid = np.concatenate([*steps, logs[-1:]])
     weights = np.stack([np.interp(grid, logs, row) for row in np.eye(len(logs))], axis=1)
@@ -167,18 +170,18 @@ def _ends(means: LogMeans, resolutions: Array, logs: Array, at: float) -> tuple[
 
 
 def _curvature_error(means: LogMeans, logs: Array, grid: Array) -> Array:
-    """What a straight line between two places may miss: `[grid]`, from the second differences."""
+    """Return a bound of the interpolation error, `[grid]`, from the second differences."""
     if len(logs) < 3:
         return np.zeros_like(grid)
     slopes = np.diff(means.means) / np.diff(logs)
     bends = np.abs(2 * np.diff(slopes) / (logs[2:] - logs[:-2]))
-    widest = np.maximum(np.append(bends, 0.0), np.insert(bends, 0, 0.0))  # of each step
+    widest = np.maximum(np.append(bends, 0.0), np.insert(bends, 0, 0.0))  # [step]
     step = np.clip(np.searchsorted(logs, grid, side="right") - 1, 0, len(logs) - 2)
     missed: Array = widest[step] / 2 * (grid - logs[step]) * (logs[step + 1] - grid)
     return missed
 
 
 def _written(value: float) -> str:
-    """Three significant digits, with separators."""
+    """Return a number with three significant digits and thousands separators."""
     digits = _DIGITS - 1 - math.floor(math.log10(value))
     return f"{round(value, digits):,.{max(0, digits)}f}"

@@ -1,4 +1,4 @@
-"""Tells the editions of an ablation apart: when they were planned, and in what they differ."""
+"""Describe the editions of an ablation: when they were planned, and how they differ."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Iterable
 
 from suite.schema import About, Edition
 
-_LONGEST = 80  # characters of a value
+_LONGEST = 80  # characters shown of a value
 _ABSENT = "absent"
 _OF_THE_TABLE = frozenset({"baseline", "variants", "tasks", "probes"})
 _SAME_SETTINGS = "the same settings and other definitions, data or code"
 
 
 def date(edition: Edition) -> str:
-    """When it was first planned, as ``2026-11-22 21:05 UTC``."""
+    """Return the time at which an edition was first planned, as ``2026-11-22 21:05 UTC``."""
     if not edition.started_seconds:
         return "at an unknown time"
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(edition.started_seconds))
 
 
 def in_words(edition: Edition, about: About) -> str:
-    """Its own values of what differs from the shown one, as ``steps=100, seeds=3``."""
+    """Return an edition's values that differ from the shown edition, as ``steps=100, seeds=3``."""
     return own_values(edition, [each for each in about.editions if each.is_shown])
 
 
 def own_values(edition: Edition, others: Iterable[Edition]) -> str:
-    """Its values of what differs from any of the others."""
+    """Return an edition's values that differ from those of any other edition, as text."""
     theirs = [other.settings for other in others]
     differs = {
         name: edition.settings.get(name, _ABSENT)

@@ -1,16 +1,16 @@
 """Estimate the exponent with which a cost grows at the top of its range, and judge it.
 
 The exponent is the slope over the last three places on double logarithmic axes. An interval alone
-does not save a slope from a wrong model: attention with its projections has a slope of 1.8 over its
-top octaves, with an interval that excludes the true 2. So an exponent is called pre-asymptotic
-where its last two local slopes differ, or where the leading term of a mixture of powers makes up
-less than 90 % at the top: it then describes the range that was measured, and is no law.
+does not protect a slope from a wrong model: attention with its projections has a slope of 1.8 over
+its top octaves, with an interval that excludes the true 2. So an exponent is called pre-asymptotic
+if its last two local slopes differ, or if the leading term of a mixture of powers makes up less
+than 90 % at the top: it then describes the measured range only, and is not an asymptotic law.
 
-Slopes are weighted sums of means, so their intervals are Student's t with the spread pooled
-over all places of the variant. In simulations (three and five processes, seven lengths, noise of
-0.5 to 5 %, normal, skewed or heavy-tailed) a nominal 95 % covered the true slope in 92 to 98 of
-100. Where the shortest length is three times as noisy as the longest, exponents cover more (97 and
-above), and the first local slope less: 81 to 89.
+Slopes are weighted sums of means, so their intervals are Student's t with the spread pooled over
+all places of the variant. In simulations (three and five processes, seven lengths, noise of 0.5 to
+5 %, normal, skewed or heavy-tailed) a nominal 95 % covered the true slope in 92 to 98 of 100. If
+the shortest length is three times as noisy as the longest, exponents are covered more often (97 and
+above), and the first local slope less often: 81 to 89.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from reports.stats.log_means import (
     terms_of,
 )
 
-_MOST_DRIFT = 0.05  # between two exact exponents that count as the same
+_MOST_DRIFT = 0.05  # two exact exponents that differ by less are the same
 _LEADING_SHARE = 0.9
-_NUM_TOP = 3  # places that an exponent is taken over
-_WIDEST = 0.5  # half-width beyond which the difference of two slopes says nothing
+_NUM_TOP = 3  # places used for an exponent
+_WIDEST = 0.5  # largest useful half-width of a difference of slopes
 _LEAST_DRAWS = 0.025
 _MOST_MISFIT = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exponent:
-    """The power with which something grows at the top of its range.
+    """The power with which a quantity grows at the top of its range.
 
     Attributes:
-        estimate: `n` is 0 where nothing was measured; without an interval for what is exact.
-        is_pre_asymptotic: Whether the curve still bends, or the data cannot say whether it does.
-        why_missing: One phrase, where there is none; else empty.
-        places: Those it is taken over, ascending.
-        is_noisy: Whether most processes did not meet their stopping criterion at one of them.
-        theory: The slope of theory's formula over the same places; None where it has none.
+        estimate: The power; `n` is 0 if nothing was measured, and exact counts have no interval.
+        is_pre_asymptotic: True if the curve still bends, or if the data cannot decide that.
+        why_missing: A phrase if there is no estimate; else empty.
+        places: The places used, ascending.
+        is_noisy: True if, at one of them, most processes missed their stopping criterion.
+        theory: The slope of theory's formula over the same places, or None if it has none.
     """
 
     estimate: Estimate
@@ -62,13 +62,13 @@ class Exponent:
 
     @property
     def disagrees(self) -> bool:
-        """Whether the measurement excludes theory's slope."""
+        """True if the measurement excludes theory's slope."""
         return self.theory is not None and self.excludes(self.theory)
 
     def excludes(self, power: float) -> bool:
-        """Whether a power lies outside the interval; for what is exact, more than 0.05 away.
+        """Return True if a power lies outside the interval; for exact counts, more than 0.05 away.
 
-        Never, where a place is noisy.
+        A noisy exponent excludes nothing.
         """
         found = self.estimate
         if found.point is None or self.is_noisy:
@@ -79,12 +79,12 @@ class Exponent:
 
 
 def exponent(growth: Growth | None, variant: str, theory: Growth | None = None) -> Exponent:
-    """The exponent over the last three places, and whether it can be taken for a law.
+    """Return the exponent over the last three places, and whether it is asymptotic.
 
     Args:
-        growth: What was measured, if it was.
-        variant: Its label.
-        theory: The values of the formula beside it.
+        growth: The measurements, if there are any.
+        variant: The label of the variant.
+        theory: The values of theory's formula at the same places.
     """
     if growth is None:
         return Exponent(estimate=Estimate(n=0), why_missing="not measured")
@@ -104,7 +104,7 @@ def exponent(growth: Growth | None, variant: str, theory: Growth | None = None) 
 
 
 def slope_over(growth: Growth | None, variant: str, places: Sequence[int]) -> float | None:
-    """The slope over exactly these places; None where one of them has no number."""
+    """Return the slope over exactly these places, or None if one of them has no number."""
     if growth is None or len(places) < 2:
         return None
     means = growth_means(growth, variant)
@@ -114,16 +114,18 @@ def slope_over(growth: Growth | None, variant: str, places: Sequence[int]) -> fl
 
 
 def growth_means(growth: Growth, variant: str) -> LogMeans:
-    """The logarithms of a variant's growth, all processes, at each place."""
+    """Return the means of the logarithms of a variant's values over processes, at each place."""
     return log_means({p: list(growth.values(variant, p).values()) for p in growth.places})
 
 
 def which_growth(growth: Growth, variant: str) -> str:
-    """Which of n, n log n and n^2 it is, as ``n log n; not n, not n^2``; empty below four places.
+    """Return which of n, n log n and n^2 fits, as ``n log n; not n, not n^2``.
 
-    Each model has one coefficient, and beside it a fixed cost that every call has, neither
-    negative; the fit is on relative residuals. A model is excluded where it fits best in fewer
-    than one of forty redraws of the noise; all are, where even the best is off by more than 15 %.
+    The text is empty for fewer than four places.
+
+    Each model has one coefficient and a fixed cost per call, both non-negative; the fit is on
+    relative residuals. A model is excluded if it fits best in fewer than one of forty redraws of
+    the noise; all are excluded if even the best is off by more than 15 %.
     """
     means = growth_means(growth, variant)
     if len(means.places) < MIN_PLACES:
@@ -144,7 +146,7 @@ def which_growth(growth: Growth, variant: str) -> str:
 
 
 def _slope_weights(means: LogMeans, places: Sequence[int]) -> Array:
-    """Least-squares weights of the slope over some of the places; 0 at the others."""
+    """Return least-squares weights, `[place]`, of the slope over some places; 0 at the others."""
     logs = np.log(np.array(places, dtype=np.float64))
     centred = logs - logs.mean()
     weights = np.zeros(len(means.places))
@@ -161,7 +163,7 @@ def _why_missing(growth: Growth, variant: str) -> str:
 
 
 def _is_straight(means: LogMeans) -> bool:
-    """Whether the last two local slopes agree, and are sure enough to say so."""
+    """Return True if the last two local slopes agree and are precise enough to decide that."""
     if len(means.places) < _NUM_TOP:
         return False
     before, last = (_slope_weights(means, p) for p in (means.places[-3:-1], means.places[-2:]))
@@ -174,7 +176,7 @@ def _is_straight(means: LogMeans) -> bool:
 
 
 def _misfits(terms: Array, logs: Array) -> Array:
-    """Root mean squared relative residuals: `[model, draw]`, of each term with a fixed cost.
+    """Return root mean squared relative residuals, `[model, draw]`, of each term with a fixed cost.
 
     Args:
         terms: `[place, 4]`, the first of them the fixed cost.

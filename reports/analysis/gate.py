@@ -1,12 +1,12 @@
-"""Decides whether a claim on scores may be judged: the models must have learnt the task.
+"""Decide whether a claim on scores may be judged: the models must have learnt the task.
 
-Models that do not beat a predictor without an architecture tell nothing about architectures,
-however exact the interval between them is. So the whole interval of the baseline, and that of the
-better side of the claim, must lie beyond the best floor of the task, on the same test split.
+Models that do not beat a predictor without an architecture give no information about architectures,
+however narrow the interval of their difference is. So the whole interval of the baseline, and that
+of the better side of the claim, must lie beyond the best floor of the task, on the same test split.
 Otherwise the claim is not tested at this scale.
 
-The interval is that of 99 %: a model exactly as good as the floor passes once in 200 sweeps,
-whatever the number of seeds, and a worse one less often. docs/statistics.md says why.
+The interval has a confidence of 99 %: a model exactly as good as the floor passes once in 200
+sweeps, whatever the number of seeds, and a worse one less often. docs/statistics.md explains why.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from reports.stats.intervals import Estimate, as_interval, for_scores, mean_inte
 from suite.schema import About, ClaimSpec, rests_on
 
 CONFIDENCE = 0.99
-_VALIDATION = "validation_"  # before the name of a metric
-_ROUNDING = 1e-9  # of the floor: the mean of equal scores may differ from them in its last bit
+_VALIDATION = "validation_"  # prefix of metric names
+_ROUNDING = 1e-9  # relative to the floor; the mean of equal scores may be off by one bit
 
 
 def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -> str:
-    """What has not been learnt, as a clause; empty where nothing, or no score is claimed.
+    """Return a clause on a model that has not learnt the claim's task; empty if there is none.
 
     Args:
-        about: Names the baseline and the floors.
-        claim: On a metric that was measured.
-        measured: All series of the sweep; floors among them, or beside the scores.
+        about: The description of the sweep, with its baseline and floors.
+        claim: A claim on a metric that was measured.
+        measured: All series of the sweep, floors as series of their own or beside the scores.
     """
     score = _claimed(claim, measured)
     if score is None or not floors_of(about, score):
@@ -47,7 +47,7 @@ def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -
 
 
 def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Series]) -> str:
-    """A sentence where the gate does not see all of the claim; else empty."""
+    """Return a sentence on the part of the claim that the gate does not check; else empty."""
     score = _claimed(claim, measured)
     if score is None:
         if claim.metric.startswith(_VALIDATION):
@@ -65,11 +65,11 @@ def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Serie
 
 
 def below_floor(about: About, score: Series) -> str:
-    """A sentence where the baseline does not beat the best floor of a task; else empty.
+    """Return a sentence if the baseline does not beat the best floor of a task; else empty.
 
     Args:
-        about: Names the baseline and the floors.
-        score: What a table shows, the floors beside it.
+        about: The description of the sweep, with its baseline and floors.
+        score: The series that a table shows, with the readings of floors.
     """
     floor = _best_floor(about, score)
     if floor is None or _beats(score, about.baseline, floor[1]):
@@ -82,13 +82,13 @@ def below_floor(about: About, score: Series) -> str:
 
 
 def _claimed(claim: ClaimSpec, measured: Sequence[Series]) -> Series | None:
-    """The whole score that the claim is on, or rests on; None where it is on no score."""
+    """Return the whole score that the claim is on or rests on, or None if it is on no score."""
     scores = (s for s in beside_scores(measured) if s.is_whole_score and s.task == claim.task)
     return next((score for score in scores if rests_on(claim.metric, score.metric)), None)
 
 
 def _best_floor(about: About, score: Series) -> tuple[str, float] | None:
-    """Its label and its score; None where none was computed."""
+    """Return the label and the score of the best floor, or None if none was computed."""
     found = {
         label: value for label in floors_of(about, score) for value in score.values(label).values()
     }
@@ -96,20 +96,20 @@ def _best_floor(about: About, score: Series) -> tuple[str, float] | None:
 
 
 def _rank(score: Series, value: float | None) -> float:
-    """The better, the larger."""
+    """Return a number that is larger for a better score."""
     if value is None:
         return float("-inf")
     return -value if score.better == "lower" else value
 
 
 def _scored(score: Series, variant: str) -> Estimate:
-    """Student's interval, whose error at the floor is known; where it may end is cut off."""
+    """Return the 99 % Student's t interval of a score; that of a share is clipped to 0 and 1."""
     found = mean_interval([*score.values(variant).values()], CONFIDENCE)
     return found.within(0.0, 1.0) if score.is_share else found
 
 
 def _beats(score: Series, variant: str, floor: float) -> bool:
-    """Whether its whole interval lies beyond; of a single seed, the score."""
+    """Return True if the whole interval is better than the floor; for a single seed, the score."""
     scored = _scored(score, variant)
     worst = scored.high if score.better == "lower" else scored.low
     nearest = scored.point if worst is None else worst

@@ -1,4 +1,4 @@
-"""Says what the seeds of a plan can find, by the spread that earlier results show."""
+"""Predict what the planned seeds can detect, from the spread of earlier results."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from suite.schema import About
 
 
 def power_in_words(about: About, measured: Sequence[Series], num_seeds: int) -> str:
-    """A sentence on the claim; empty where there is none on scores, or too few pairs show a spread.
+    """Return a sentence on the effect that the seeds can detect.
+
+    The sentence is empty if the claim is not on scores, or if too few pairs show a spread.
 
     Args:
-        about: With the claim.
-        measured: Of the same ablation, at this edition or an earlier one.
-        num_seeds: That are planned.
+        about: The description of the ablation, with its claim.
+        measured: Series of the same ablation, from this edition or an earlier one.
+        num_seeds: The planned number of seeds.
     """
     found = pairs_so_far(about, measured)
     if found is None or found.series is None or found.series.is_bound_to_environment:

@@ -6,14 +6,14 @@ Hoffmann et al. 2022 (arXiv:2203.15556), approach 3, equation 2: a Huber loss on
 the losses, with the logarithm of the sum as a log-sum-exp. They fix the width of the Huber loss at
 1e-3 and minimise it by L-BFGS; Besiroglu et al. 2024 (arXiv:2404.10102) found that this had stopped
 too early, and that the intervals are implausibly narrow. Here the width is 1.345 robust standard
-deviations of the residuals, whatever the noise is, and the descent is Levenberg and Marquardt's,
-from 25 starts, until nothing moves.
+deviations of the residuals, whatever the noise is, and the optimiser is Levenberg-Marquardt, from
+25 starts, run until convergence.
 
-Intervals are those of a residual bootstrap over points, a point being the mean over the seeds of
-one size on one amount of data. So they hold the noise of seeds and what the law misses alike. Five
-numbers are fitted to a few points: residuals are scaled by sqrt(n / (n - 5)), and the interval is
-stretched by Student's t over the normal quantile. docs/statistics.md has the coverage. What no
-interval holds is a law that changes beyond the points: that is what a held-out training is for.
+Intervals are those of a residual bootstrap over points, where a point is the mean over the seeds of
+one size and one amount of data. So they cover both the noise of seeds and the misfit of the law.
+Five numbers are fitted to a few points, so residuals are scaled by sqrt(n / (n - 5)), and the
+interval is stretched by Student's t over the normal quantile. docs/statistics.md gives the
+coverage. No interval covers a law that changes beyond the points: a held-out training tests that.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from reports.stats.log_means import Array
 
 NUM_FITTED = 5  # E, A, alpha, B, beta
 MIN_POINTS = NUM_FITTED + 3
-MIN_SIZES = 3  # different numbers of parameters, and of tokens
+MIN_SIZES = 3  # distinct numbers of parameters, and of tokens
 _NUM_DRAWS = 500
 _SEED = 20220329
-_WIDTH = 1.345  # of the Huber loss, in standard deviations: 95 % efficient for normal errors
-_MAD = 1.4826  # of a normal distribution: the standard deviation over the median deviation
+_WIDTH = 1.345  # Huber width in standard deviations; 95 % efficient for normal errors
+_MAD = 1.4826  # standard deviation over median absolute deviation, for normal errors
 _FINEST = 1e-9
-_STARTS = (0.1, 0.25, 0.5, 1.0, 1.5)  # of both exponents
+_STARTS = (0.1, 0.25, 0.5, 1.0, 1.5)  # starting values of both exponents
 _LEAST_EXPONENT, _MOST_EXPONENT = 0.01, 4.0
-_LEAST_TERM = math.log(1e-6)  # of a term, below the mean loss
-_MOST_STEPS = 200  # of a descent; most rest after ten
+_LEAST_TERM = math.log(1e-6)  # lower limit of a term relative to the mean loss
+_MOST_STEPS = 200  # limit for each fit; most converge after ten
 _SMALLEST_GAIN, _MOST_DAMPING = 1e-9, 1e8
-_MOST_TO_SETTLE = 0.01  # the first step of a fit that has come close enough to settle
-_DIGITS = 6  # of numbers of a law; fits on two processors differ in the 13th
+_MOST_TO_SETTLE = 0.01  # a fit is refined if its first step is shorter
+_DIGITS = 6  # significant digits of a law; fits on two processors differ in the 13th
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -54,9 +54,9 @@ class ScalingPoint:
     """The trainings of one size on one amount of data.
 
     Attributes:
-        num_parameters: Of the whole model.
+        num_parameters: Parameters of the whole model.
         num_tokens: Tokens trained on, repeated ones counted again.
-        losses: One a seed, positive.
+        losses: Losses, one per seed, positive.
     """
 
     num_parameters: float
@@ -65,20 +65,21 @@ class ScalingPoint:
 
     @property
     def log_loss(self) -> float:
-        """The mean of the logarithms over seeds; the same whatever their order."""
+        """The mean of the logarithms over seeds; independent of their order."""
         return math.fsum(map(math.log, self.losses)) / len(self.losses)
 
 
 class TooFewPoints(ValueError):
-    """No law can be fitted: one phrase that says why."""
+    """Raised if a law cannot be fitted; the message is a phrase with the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class LawNumbers:
-    """Laws as numbers; each array is over draws, `[draw]`.
+    """The parameters of several laws, one per draw.
 
     Attributes:
-        theta: `[draw, 5]`: the logarithms of E, of A and B at the centre, and both exponents.
+        theta: `[draw, 5]`: the logarithms of E, of A and alpha, and of B and beta; A and B are
+            taken at the centre.
         centre: The logarithms of the parameters and tokens at which A and B are taken.
     """
 
@@ -86,42 +87,42 @@ class LawNumbers:
     centre: tuple[float, float]
 
     def log_loss(self, num_parameters: float, num_tokens: float) -> Array:
-        """`[draw]`, at one size and one amount of data."""
+        """Return the log loss at one size and one amount of data, `[draw]`."""
         return self.log_losses(np.array([num_parameters]), np.array([num_tokens]))[:, 0]
 
     def log_losses(self, num_parameters: Array, num_tokens: Array) -> Array:
-        """`[draw, place]`, at several, `[place]` each."""
+        """Return the log losses at sizes and amounts of data, `[place]` each: `[draw, place]`."""
         x, z = np.log(num_parameters) - self.centre[0], np.log(num_tokens) - self.centre[1]
         return _terms(self.theta, x, z)[0]
 
     @property
     def irreducible(self) -> Array:
-        """E."""
+        """The irreducible loss E, `[draw]`."""
         return np.exp(self.theta[:, 0])
 
     @property
     def parameter_exponent(self) -> Array:
-        """The power of the parameters, alpha."""
+        """The power of the parameters, alpha, `[draw]`."""
         return np.exp(self.theta[:, 2])
 
     @property
     def token_exponent(self) -> Array:
-        """The power of the tokens, beta."""
+        """The power of the tokens, beta, `[draw]`."""
         return np.exp(self.theta[:, 4])
 
     @property
     def parameter_scale(self) -> Array:
-        """A."""
+        """The coefficient A, `[draw]`."""
         return np.exp(self.theta[:, 1] + self.parameter_exponent * self.centre[0])
 
     @property
     def token_scale(self) -> Array:
-        """B."""
+        """The coefficient B, `[draw]`."""
         return np.exp(self.theta[:, 3] + self.token_exponent * self.centre[1])
 
     @property
     def size_exponent(self) -> Array:
-        """The power of FLOPs with which the best size grows, where FLOPs are as N times D."""
+        """The power of FLOPs with which the best size grows, for FLOPs proportional to N D."""
         return self.token_exponent / (self.parameter_exponent + self.token_exponent)
 
 
@@ -130,14 +131,14 @@ Quantity = Callable[[LawNumbers], Array]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedLaw:
-    """A law with its draws.
+    """A fitted law with its bootstrap draws.
 
     Attributes:
-        points: What it was fitted to, by size, then by data.
-        best: The fit: one draw.
+        points: The points that it was fitted to, by size, then by amount of data.
+        best: The fit, as a single draw.
         draws: The fits of the bootstrap.
-        residuals: `[point]`: the logarithm of measured over fitted.
-        noise: `[draw]`: the residual of a further point in each draw.
+        residuals: The logarithm of measured over fitted loss, `[point]`.
+        noise: The residual of a new point in each draw, `[draw]`.
     """
 
     points: tuple[ScalingPoint, ...]
@@ -148,39 +149,39 @@ class FittedLaw:
 
     @cached_property
     def stretch(self) -> float:
-        """Student's t over the normal quantile."""
+        """The ratio of Student's t quantile to the normal one."""
         return _stretch(len(self.points) - NUM_FITTED)
 
     @property
     def typical_miss(self) -> float:
-        """Root mean squared residual, with n - 5 below: a share of the loss."""
+        """The root mean squared residual with n - 5 degrees of freedom, as a share of the loss."""
         square = float(np.sum(self.residuals**2)) / (len(self.points) - NUM_FITTED)
         return fitted_number(math.sqrt(square))
 
     def loss(self, num_parameters: float, num_tokens: float) -> float:
-        """As the fit has it."""
+        """Return the fitted loss at one size and one amount of data."""
         return fitted_number(math.exp(self.best.log_loss(num_parameters, num_tokens)[0]))
 
     def positive(self, quantity: Quantity) -> Estimate:
-        """A positive number of the law; its interval is stretched on a logarithmic axis."""
+        """Return a positive quantity of the law; its interval is stretched on a log axis."""
         point, drawn = np.log(quantity(self.best)), np.log(quantity(self.draws))
         return self._estimate(float(point[0]), drawn - point[0], is_log=True)
 
     def irreducible(self) -> Estimate:
-        """E, which may be nothing: its interval is stretched as it is, and ends at zero."""
+        """Return E, which may be zero: its interval is linear and clipped at zero."""
         point, drawn = self.best.irreducible, self.draws.irreducible
         found = self._estimate(float(point[0]), drawn - point[0], is_log=False)
         assert found.low is not None, "a law has an interval"
         return replace(found, low=max(0.0, found.low))
 
     def predicted(self, num_parameters: float, num_tokens: float) -> Estimate:
-        """The mean loss of further trainings; the interval holds the fit and a point's noise."""
+        """Return the mean loss of new trainings; the interval includes the noise of one point."""
         point = float(self.best.log_loss(num_parameters, num_tokens)[0])
         moved = self.draws.log_loss(num_parameters, num_tokens) - point + self.noise
         return self._estimate(point, moved, is_log=True)
 
     def is_identified(self, quantity: Quantity) -> bool:
-        """Whether the points say what it is: its interval is narrower than the number itself."""
+        """Return True if the points determine a quantity: its interval is narrower than itself."""
         found = self.positive(quantity)
         assert found.point is not None, "a law has numbers"
         return found.half_width is not None and 2 * found.half_width < found.point
@@ -193,14 +194,14 @@ class FittedLaw:
 
 
 def fitted_law(points: Sequence[ScalingPoint], name: str = "") -> FittedLaw:
-    """The law of some points; the same, whatever their order.
+    """Return the law fitted to some points; their order does not matter.
 
     Args:
-        points: Without those that it has to predict.
-        name: Of what they are the trainings: the draws of another one are others.
+        points: The points, without those to be predicted.
+        name: The name of what was trained; bootstraps of different names draw different numbers.
 
     Raises:
-        TooFewPoints: see there.
+        TooFewPoints: if there are too few points, sizes or amounts of data.
     """
     held = tuple(sorted(points))
     _refuse_few(held)
@@ -209,7 +210,7 @@ def fitted_law(points: Sequence[ScalingPoint], name: str = "") -> FittedLaw:
 
 @lru_cache(maxsize=64)
 def _fitted(held: tuple[ScalingPoint, ...], name: str) -> FittedLaw:
-    """Once for a page: its headline, figures and tables show the same law."""
+    """Fit a law, once per page: its headline, figures and tables show the same law."""
     x, z, centre = _places(held)
     logs = np.array([[point.log_loss for point in held]])
     theta = _best_fit(x, z, logs)
@@ -230,7 +231,7 @@ def _fitted(held: tuple[ScalingPoint, ...], name: str) -> FittedLaw:
 
 
 def exponent_difference(a: FittedLaw, b: FittedLaw, quantity: Quantity) -> Estimate:
-    """How much larger a number of one law is than that of another, whose points are others."""
+    """Return the difference of a quantity between two laws with separate points."""
     point = float(quantity(a.best)[0] - quantity(b.best)[0])
     moved = quantity(a.draws) - quantity(b.draws) - point
     stretch = max(a.stretch, b.stretch)
@@ -252,14 +253,17 @@ def _refuse_few(points: Sequence[ScalingPoint]) -> None:
 
 
 def _places(points: Sequence[ScalingPoint]) -> tuple[Array, Array, tuple[float, float]]:
-    """The logarithms of parameters and tokens off their means, and these means."""
+    """Return the centred logarithms of parameters and tokens, `[point]` each, and their means."""
     x = np.array([math.log(point.num_parameters) for point in points])
     z = np.array([math.log(point.num_tokens) for point in points])
     return x - x.mean(), z - z.mean(), (float(x.mean()), float(z.mean()))
 
 
 def _best_fit(x: Array, z: Array, logs: Array) -> Array:
-    """`[1, 5]`: the lowest of all descents; by least squares first, which shows the noise."""
+    """Return the parameters with the lowest loss over all starts, `[1, 5]`.
+
+    The first descents minimise least squares; their residuals set the width of the Huber loss.
+    """
     starts = np.stack([_start(x, z, logs[0], a, b) for a in _STARTS for b in _STARTS])
     every = np.repeat(logs, len(starts), axis=0)
     theta, losses = _descended(starts, x, z, every, math.inf)
@@ -270,7 +274,7 @@ def _best_fit(x: Array, z: Array, logs: Array) -> Array:
 
 
 def _start(x: Array, z: Array, logs: Array, alpha: float, beta: float) -> Array:
-    """`[5]`: of given exponents the other three, by non-negative least squares."""
+    """Return starting values, `[5]`: given exponents, the rest by non-negative least squares."""
     losses = np.exp(logs)
     columns = np.stack([np.ones_like(x), np.exp(-alpha * x), np.exp(-beta * z)], axis=1)
     solved, _ = nnls(columns / losses[:, None], np.ones_like(x))
@@ -280,14 +284,14 @@ def _start(x: Array, z: Array, logs: Array, alpha: float, beta: float) -> Array:
 
 
 def _width(residuals: Array) -> float:
-    """Of the Huber loss."""
+    """Return the width of the Huber loss."""
     freedom = len(residuals) / (len(residuals) - NUM_FITTED)
     spread = _MAD * float(np.median(np.abs(residuals))) * math.sqrt(freedom)
     return max(_WIDTH * spread, _FINEST)
 
 
 def _terms(theta: Array, x: Array, z: Array) -> tuple[Array, Array]:
-    """The logarithm of the loss `[draw, point]`, and the share of its terms `[draw, point, 3]`."""
+    """Return the log loss, `[draw, point]`, and the shares of its terms, `[draw, point, 3]`."""
     alpha, beta = np.exp(theta[:, 2, None]), np.exp(theta[:, 4, None])
     parts = np.stack(
         [
@@ -304,10 +308,10 @@ def _terms(theta: Array, x: Array, z: Array) -> tuple[Array, Array]:
 
 
 def _descended(theta: Array, x: Array, z: Array, logs: Array, width: float) -> tuple[Array, Array]:
-    """Levenberg and Marquardt's descent of many fits at once: `[fit, 5]`, and `[fit]` losses.
+    """Fit many laws at once by Levenberg-Marquardt: parameters `[fit, 5]` and losses `[fit]`.
 
-    A fit takes a step where that lowers its loss, else it tries a shorter one, and rests when no
-    step lowers it by more than rounding does.
+    A fit takes a step if that lowers its loss; otherwise it tries a shorter one. It stops when no
+    step lowers the loss by more than rounding does.
     """
     theta, top = theta.copy(), logs.mean(axis=1)
     damping = np.full(len(theta), 1e-2)
@@ -332,10 +336,10 @@ def _descended(theta: Array, x: Array, z: Array, logs: Array, width: float) -> t
 
 
 def _settled(theta: Array, x: Array, z: Array, logs: Array, width: float) -> Array:
-    """Step towards no slope as long as steps become shorter: `[fit, 5]`.
+    """Refine fits by Gauss-Newton steps as long as steps get shorter: `[fit, 5]`.
 
-    Near its least value a loss is flat: half of the digits of `theta` move nothing but its
-    rounding. The slope shows nearly all of them, so that fits agree on all processors.
+    Near its minimum a loss is flat: half of the digits of `theta` change it only by rounding. The
+    gradient determines nearly all of them, so that fits agree on all processors.
     """
     theta, top = theta.copy(), logs.mean(axis=1)
     shortest = np.full(len(theta), _MOST_TO_SETTLE)
@@ -356,7 +360,7 @@ def _settled(theta: Array, x: Array, z: Array, logs: Array, width: float) -> Arr
 
 
 def _is_free(theta: Array, slopes: Array, pulls: Array, top: Array) -> npt.NDArray[np.bool_]:
-    """Whether a number does not stand at its limit with a lower loss beyond it: `[fit, 5]`."""
+    """Return False for parameters at a limit beyond which the loss would be lower: `[fit, 5]`."""
     ahead = np.sign(np.einsum("fpi,fp->fi", slopes, pulls))
     is_inside = _boxed(theta + _FINEST * ahead, top) != theta
     found: npt.NDArray[np.bool_] = is_inside | (ahead == 0)
@@ -364,7 +368,7 @@ def _is_free(theta: Array, slopes: Array, pulls: Array, top: Array) -> npt.NDArr
 
 
 def _linear(theta: Array, x: Array, z: Array, logs: Array) -> tuple[Array, Array]:
-    """Residuals `[fit, point]`, and what moves the fitted logarithms, `[fit, point, 5]`."""
+    """Return residuals `[fit, point]` and the Jacobian of the fitted logs `[fit, point, 5]`."""
     total, shares = _terms(theta, x, z)
     alpha, beta = np.exp(theta[:, 2, None]), np.exp(theta[:, 4, None])
     e, a, b = np.moveaxis(shares, 2, 0)
@@ -381,7 +385,7 @@ def _step(slopes: Array, weights: Array, residuals: Array, damping: Array) -> Ar
 
 
 def _boxed(theta: Array, top: Array) -> Array:
-    """No term is above twice the loss or below a millionth of it; exponents have limits, too."""
+    """Clip each term to between 1e-6 and 2 times the mean loss, and each exponent to its limits."""
     found = theta.copy()
     for index in (0, 1, 3):
         found[:, index] = np.clip(theta[:, index], top + _LEAST_TERM, top + math.log(2))
@@ -393,13 +397,13 @@ def _boxed(theta: Array, top: Array) -> Array:
 
 def _huber(residuals: Array, width: float) -> Array:
     size = np.abs(residuals)
-    inside = np.minimum(size, width)  # of an infinite width all of it
+    inside = np.minimum(size, width)  # with an infinite width, the loss is least squares
     found: Array = (inside * (size - inside / 2)).sum(axis=1)
     return found
 
 
 def _ends(moved: Array) -> tuple[float, float]:
-    """Of the middle 95 % of some draws."""
+    """Return the ends of the middle 95 % of some draws."""
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(moved, [tail, 1 - tail])
     return float(low), float(high)
@@ -411,5 +415,5 @@ def _stretch(freedom: int) -> float:
 
 
 def fitted_number(value: float) -> float:
-    """Return a number of a law to the digits that a fit is sure of."""
+    """Return a fitted number rounded to the digits that are the same on all processors."""
     return rounded(value, _DIGITS)

@@ -1,15 +1,15 @@
 """Measure Table 1 of "Attention Is All You Need" (arXiv:1706.03762), and explain its gaps.
 
-Time is that of the forward and backward pass, FLOPs are those of the forward pass by formula,
-memory is the peak of the forward and backward pass; theory says nothing of memory. Table 1 leaves
-out projections, fixed costs, and how well a machine is used. Which of them makes the difference can
-be computed: the FLOPs are split into theory's operations and n d^2; and the exponent of the time is
-that of the FLOPs less that of the use made of the machine.
+Time is that of the forward and backward pass, FLOPs are those of the forward pass by formula, and
+memory is the peak of the forward and backward pass, for which theory has no formula. Table 1 leaves
+out projections, fixed costs, and machine utilisation. The cause of a gap can be computed: the FLOPs
+are split into theory's operations and n d^2, and the exponent of the time is that of the FLOPs
+minus that of the utilisation.
 
-The use made of the machine is the FLOPs by formula, three times the forward ones since the backward
-pass costs twice as much, over the measured time of both, over the peak that the same instrument
-measured with a large product of matrices. Elementwise work counts as nothing, so what is bound by
-memory has a small share.
+The utilisation is the number of FLOPs by formula, three times the forward ones since the backward
+pass costs twice as much, over the measured time of both, over the peak rate that the same
+instrument measured with a large matrix product. Elementwise work does not count, so memory-bound
+operations have a low utilisation.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ _FORMULAS: Mapping[str, str] = {
     _PEAK: "forward_formula_bytes",
 }
 _PROJECTIONS: Mapping[Axis, int] = {"length": 1, "dim": 2}  # powers of n d^2
-_EXACT = 0.01  # relative error of a split of the FLOPs that explains them
-_LEAST_FIXED = 0.1  # share of a fixed cost that is reported
+_EXACT = 0.01  # largest relative error of a split that explains the FLOPs
+_LEAST_FIXED = 0.1  # smallest share of a fixed cost that is reported
 _MEMORY_MARGIN = 0.05
-_LEAST_FACTOR = 0.8  # times theory's path length, or the inverse, that is not reported
+_LEAST_FACTOR = 0.8  # a path length within this factor of theory's is not reported
 
-_Pairs = Mapping[int, tuple[float, float]]  # place -> measured, by formula
+_Pairs = Mapping[int, tuple[float, float]]  # place -> (measured, by formula)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOneRow:
-    """One variant.
+    """The measurements of one variant.
 
     Attributes:
+        variant: The label of the variant.
         theory: Its row of Table 1, as formulas.
-        growths: All that was measured in one environment, with the counts.
-        exponents: By metric and axis, each beside that of theory.
+        growths: The measurements of one environment, and the counts.
+        exponents: (metric, axis) -> the measured exponent, with that of theory.
     """
 
     variant: str
@@ -65,7 +66,7 @@ class TableOneRow:
     exponents: Mapping[tuple[str, Axis], Exponent]
 
     def numbers(self, metric: str, axis: Axis = "length") -> dict[int, float]:
-        """Place, ascending -> the variant's median, where it has one."""
+        """Return place, ascending -> the variant's median, for places that have one."""
         growth = find(self.growths, metric, axis)
         points = {p: growth.point(self.variant, p) for p in growth.places} if growth else {}
         return {place: point for place, point in points.items() if point is not None}
@@ -74,12 +75,12 @@ class TableOneRow:
 def table_one(
     about: About, growths: Sequence[Growth], environment_id: str
 ) -> tuple[TableOneRow, ...]:
-    """One row a variant, in the order of the ablation.
+    """Return one row per variant, in the order of the ablation.
 
     Args:
-        about: Names the variants, their mixers and the formulas.
-        growths: As `reports.results.length_sweep.growths` gives them.
-        environment_id: Where times and memory are taken from.
+        about: The description of the sweep, with variants, mixers and formulas.
+        growths: The result of `reports.results.length_sweep.growths`.
+        environment_id: The environment from which times and memory are taken.
     """
     here = measured_in(growths, environment_id)
     seen = {variant for growth in growths for variant in growth.variants}
@@ -87,7 +88,7 @@ def table_one(
 
 
 def theory_gaps(row: TableOneRow) -> Iterator[str]:
-    """Every disagreement of measurement and theory, as a clause with its cause in parentheses."""
+    """Yield disagreements of measurement and theory as clauses with their causes in parentheses."""
     for axis in AXIS_SYMBOLS:
         of_flops = row.exponents[FLOPS, axis]
         if of_flops.disagrees:
@@ -116,7 +117,7 @@ def _row(about: About, here: Sequence[Growth], variant: str) -> TableOneRow:
 
 
 def _why_flops(row: TableOneRow, axis: Axis) -> str:
-    """The projections, if they explain the FLOPs that Table 1 leaves out."""
+    """Return the share of projections if they explain the FLOPs; else FLOPs per operation."""
     pairs = _pairs(row, FLOPS, axis)
     places = np.array(list(pairs), dtype=np.float64)
     flops, theory = np.array(list(pairs.values())).T
@@ -156,7 +157,7 @@ def _why_flops_differ(row: TableOneRow, axis: Axis) -> str:
 
 
 def _why_use(row: TableOneRow, axis: Axis) -> str:
-    """How the use made of the machine changes over the places of the exponent."""
+    """Return how the utilisation of the machine changes over the places of the exponent."""
     start, *_, end = row.exponents[TIME, axis].places
     first, last = (flops_per_second(row.growths, row.variant, p, axis) for p in (start, end))
     if first is None or last is None:
@@ -171,7 +172,7 @@ def _why_use(row: TableOneRow, axis: Axis) -> str:
 
 
 def _why_fixed(row: TableOneRow, axis: Axis) -> str:
-    """The fixed cost, as far as a mixture of powers finds one."""
+    """Return the share of the fixed cost, if the fit of a mixture of powers finds one."""
     growth, place = find(row.growths, TIME, axis), row.exponents[TIME, axis].places[0]
     found = leading_term(growth_means(growth, row.variant)) if growth else None
     seconds = growth.point(row.variant, place) if growth else None
@@ -203,7 +204,11 @@ def _about_steps(row: TableOneRow, metric: str, head: str) -> Iterator[str]:
 
 
 def _about_path(row: TableOneRow) -> Iterator[str]:
-    """A path is counted in layers, so that a constant factor means something; no chain's does."""
+    """Yield a clause on the path length if it differs from theory's by a constant factor.
+
+    A path is counted in layers, so a constant factor is meaningful, unlike for sequential
+    operations.
+    """
     pairs = _pairs(row, PATH)
     if row.exponents[PATH, "length"].disagrees or not pairs:
         return
@@ -216,14 +221,17 @@ def _about_path(row: TableOneRow) -> Iterator[str]:
 
 
 def _is_rounding(pairs: _Pairs) -> bool:
-    """Whether one constant times the formula is within a step of every count: they are whole."""
+    """Return True if the formula times one constant is within 1 of every count.
+
+    Counts are whole numbers, so such a difference may be rounding.
+    """
     least = max((count - 1) / formula for count, formula in pairs.values())
     most = min((count + 1) / formula for count, formula in pairs.values())
     return least <= most
 
 
 def _pairs(row: TableOneRow, metric: str, axis: Axis = "length") -> _Pairs:
-    """Measured and by formula at each place, ascending, where neither is missing or zero."""
+    """Return place, ascending -> (measured, by formula), where neither is missing or zero."""
     formula = row.numbers(_FORMULAS[metric], axis)
     pairs = {p: (number, formula.get(p, 0.0)) for p, number in row.numbers(metric, axis).items()}
     return {place: pair for place, pair in pairs.items() if all(pair)}
@@ -234,7 +242,7 @@ def _power(exponent: float, axis: Axis) -> str:
 
 
 def _beside_theory(found: Exponent, axis: Axis) -> str:
-    """As ``n^1.94 [1.92, 1.96], not n^2.00``; theory's only where it disagrees."""
+    """Return text as ``n^1.94 [1.92, 1.96], not n^2.00``, with theory's only if it disagrees."""
     estimate = found.estimate
     assert estimate.point is not None, "only what was measured disagrees"
     text = f"{_power(estimate.point, axis)} {as_interval(estimate, '{:.2f}'.format)}".rstrip()
@@ -244,7 +252,7 @@ def _beside_theory(found: Exponent, axis: Axis) -> str:
 
 
 def _distinct(*numbers: float) -> list[str]:
-    """With two significant digits, or as many as show that they differ, at most five."""
+    """Write numbers with two significant digits, or as many as make them differ, at most five."""
     for digits in range(2, 6):
         texts = [f"{x:,.{max(0, digits - 1 - math.floor(math.log10(x)))}f}" for x in numbers]
         if len(set(texts)) == len(texts):
@@ -260,13 +268,13 @@ def _percent(share: float) -> str:
 def flops_per_second(
     here: Iterable[Growth], variant: str, place: int, axis: Axis = "length"
 ) -> float | None:
-    """Of the forward and the backward pass; None where there are no FLOPs or no time.
+    """Return the rate of the forward and backward pass, or None if FLOPs or time are missing.
 
     Args:
         here: The growths of one environment.
-        variant: Its label.
-        place: Tokens, or the width.
-        axis: Which of the two `place` is.
+        variant: The label of the variant.
+        place: The number of tokens, or the width.
+        axis: The axis of `place`.
     """
     counts, times = (find(here, metric, axis) for metric in (FLOPS, TIME))
     if counts is None or times is None:
@@ -276,7 +284,7 @@ def flops_per_second(
 
 
 def machine_peak(here: Iterable[Growth], metric: str) -> float | None:
-    """The peak rate of the machine, with the threads of the worker: the median of all processes."""
+    """Return a peak rate of the machine, the median over all processes, or None without one."""
     found = [
         value
         for growth in here

@@ -1,21 +1,21 @@
-"""Decides which of two variants is faster, from times in paired processes.
+"""Decide which of two variants is faster, from times in paired processes.
 
-Of two variants, each process gives one median each, taken in turns in the same process: so the
-logarithm of their ratio is one number a process, and all that the machine did to both cancels. The
-interval is Student's t at 95 % of the mean of these logarithms (the effect-size interval of the
-ratio that Kalibera and Jones, ISMM 2013, ask for, with processes as the repeated level). No
-percentile bootstrap: at three processes a nominal 95 % covers three times in four.
+Each process gives one median per variant, timed in turns in the same process: so the logarithm of
+their ratio is one number per process, and disturbances that affect both cancel. The interval is
+Student's t at 95 % of the mean of these logarithms (the effect-size interval of the ratio that
+Kalibera and Jones, ISMM 2013, recommend, with processes as the repeated level). A percentile
+bootstrap is not used: at three processes a nominal 95 % covers three times in four.
 
 The verdict starts from AMBIGUOUS and is upgraded only with evidence, at the thresholds of
-nvbench-compare-robust: FASTER or SLOWER where the whole interval lies more than 0.5 % from 1; SAME
-where it lies within 2 %; a small difference that is certain is a difference, so the first rule goes
-first. NOISY where fewer than three processes have both; and, in place of SAME and AMBIGUOUS, where
-most processes did not meet their own stopping criterion: the interval between processes has paid
-for what is noisy inside them, so a difference that it is sure of stands, but that two are alike is
-not said of restless measurements. AMBIGUOUS too where the ratio is no larger than what the baseline
-showed against itself in the same processes: what the instrument sees where there is nothing is no
-difference, however narrow the interval. Thresholds are taken on the logarithm, so that a beside b
-and b beside a say the same.
+nvbench-compare-robust. It is FASTER or SLOWER if the whole interval lies more than 0.5 % from 1,
+and SAME if it lies within 2 %; the first rule takes precedence, so a small but certain difference
+is a difference. It is NOISY if fewer than three processes have both times. It is also NOISY, in
+place of SAME and AMBIGUOUS, if most processes missed their own stopping criterion: the
+between-process interval already includes within-process noise, so a certain difference stands, but
+noisy measurements do not show that two variants are equal. It is also AMBIGUOUS if the ratio does
+not exceed the ratio that the baseline showed against itself in the same processes: the instrument
+cannot resolve such a difference, however narrow the interval. Thresholds apply to the logarithm, so
+that the comparisons of a with b and of b with a agree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POWER = 0.8
 
 
 class TimeOutcome(StrEnum):
-    """What can be said of the first, beside the second."""
+    """The outcome for the first variant, relative to the second."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -47,7 +47,7 @@ class TimeOutcome(StrEnum):
 
 
 class DifferentEnvironments(ValueError):
-    """Times of two environments were to be compared: one sentence that names both."""
+    """Raised if times of two environments are compared; the message names both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,8 @@ class TimeComparison:
     Attributes:
         ratio: Time of the first over that of the second; below 1 the first is faster. `n` is the
             number of processes that have both.
-        reason: One sentence, why it is no certain verdict; empty where it is one.
+        outcome: The outcome for the first.
+        reason: A sentence with the reason if the verdict is not certain; else empty.
     """
 
     ratio: Estimate
@@ -66,13 +67,13 @@ class TimeComparison:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is one of faster, slower and same."""
+        """True if the outcome is faster, slower or same."""
         return self.outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER, TimeOutcome.SAME)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """So many of so many, as ``1 of 14``."""
+    """A count out of a total, written as ``1 of 14``."""
 
     num: int
     num_total: int
@@ -82,16 +83,16 @@ class Share:
 
 
 def compare(a: Sequence[Reading], b: Sequence[Reading], resolution: float = 0.0) -> TimeComparison:
-    """The verdict on `a` beside `b`: one reading a process each, paired by seed.
+    """Return the verdict on `a` relative to `b`: one reading per process each, paired by seed.
 
     Args:
-        a: Of the first.
-        b: Of the second.
+        a: Readings of the first.
+        b: Readings of the second.
         resolution: The logarithm of the ratio that the baseline showed against itself; see
             `reports.results.reading.resolution_of`.
 
     Raises:
-        DifferentEnvironments: if they were not all measured in one.
+        DifferentEnvironments: if they were not all measured in one environment.
     """
     refuse_different_environments(a, b)
     found = _judged(tuple(log_ratios(_values(a), _values(b)).values()), a, b)
@@ -104,10 +105,12 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], resolution: float = 0.0)
 
 
 def judge_ratio(readings: Sequence[Reading]) -> TimeComparison:
-    """The verdict on a ratio that the instrument gives itself, one a process: A/A, or slowed.
+    """Return the verdict on ratios measured by the instrument itself, one per process.
+
+    These are the ratios of A/A pairs and of injected slow-downs.
 
     Raises:
-        DifferentEnvironments: if they were not all measured in one.
+        DifferentEnvironments: if they were not all measured in one environment.
     """
     refuse_different_environments(readings, ())
     logs = [math.log(value) for value in _values(readings).values()]
@@ -115,16 +118,16 @@ def judge_ratio(readings: Sequence[Reading]) -> TimeComparison:
 
 
 def log_ratios(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
-    """Seed -> natural logarithm of a / b, for each seed that both have with a positive number."""
+    """Return seed -> natural logarithm of a / b, for each seed of which both are positive."""
     both = sorted(a.keys() & b.keys())
     return {s: math.log(a[s] / b[s]) for s in both if a[s] > 0 and b[s] > 0}
 
 
 def refuse_different_environments(a: Sequence[Reading], b: Sequence[Reading]) -> None:
-    """Raise where numbers of two environments would meet.
+    """Raise if the readings with a number are of more than one environment.
 
     Raises:
-        DifferentEnvironments: naming the ids.
+        DifferentEnvironments: with the ids.
     """
     ids = sorted({r.environment_id for r in (*a, *b) if r.has_number})
     if len(ids) > 1:
@@ -135,19 +138,20 @@ def refuse_different_environments(a: Sequence[Reading], b: Sequence[Reading]) ->
 
 
 def smallest_detectable_effect(again: Sequence[TimeComparison]) -> float | None:
-    """The slow-down that comparisons like these find four times in five, as 0.031 for 3.1 %.
+    """Return the slow-down detected four times in five by such comparisons, as 0.031 for 3.1 %.
 
-    From A/A pairs, whose spread is noise and nothing else. Their variances between processes are
+    It is computed from A/A pairs, whose spread is pure noise. Their variances between processes are
     pooled to one standard deviation s of a process's log ratio. With P processes a difference d is
-    called where (mean - log 1.005) / (s / sqrt P) exceeds Student's t, and that quotient is
-    noncentral t around (d - log 1.005) / (s / sqrt P): d is taken where it exceeds with the
-    probability 0.8. P is the least of the pairs. Noisy pairs get no verdict and are left out.
+    detected if (mean - log 1.005) / (s / sqrt P) exceeds Student's t, and that quotient is
+    noncentral t around (d - log 1.005) / (s / sqrt P): the result is the d for which this has a
+    probability of 0.8. P is the smallest number of processes of the pairs. Noisy pairs get no
+    verdict and are left out.
 
     Args:
-        again: A/A comparisons, as `judge_ratio` gives them, of all coordinates.
+        again: A/A comparisons, as returned by `judge_ratio`, of all coordinates.
 
     Returns:
-        None where no pair has an interval.
+        The relative slow-down, or None if no pair has an interval.
     """
     judged = [c for c in again if c.outcome is not TimeOutcome.NOISY and c.ratio.low is not None]
     if not judged:
@@ -160,14 +164,14 @@ def smallest_detectable_effect(again: Sequence[TimeComparison]) -> float | None:
 
 
 def false_alarms(again: Sequence[TimeComparison]) -> Share:
-    """How many A/A pairs were called different, of those that were judged."""
+    """Return how many A/A pairs were called different, out of those that were judged."""
     judged = [c for c in again if c.outcome is not TimeOutcome.NOISY]
     wrong = [c for c in judged if c.outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER)]
     return Share(num=len(wrong), num_total=len(judged))
 
 
 def found(slowed: Sequence[TimeComparison]) -> Share:
-    """How many injected slow-downs were called slower, of all: noise hides some of them."""
+    """Return how many of all injected slow-downs were called slower: noise hides some of them."""
     return Share(num=sum(c.outcome is TimeOutcome.SLOWER for c in slowed), num_total=len(slowed))
 
 
@@ -196,7 +200,7 @@ def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> TimeComparison:
 
 
 def _noise(sides: Sequence[Sequence[Reading]]) -> str:
-    """What the first noisy reading of a noisy side missed; empty where no side is noisy."""
+    """Return the reason of the first noisy reading of a noisy side; empty if no side is noisy."""
     noisy = (reading for side in sides if is_noisy(side) for reading in side)
     reasons = (r.reason or "a noisy reading" for r in noisy if r.status is Status.NOISY)
     return next(reasons, "")
@@ -215,7 +219,7 @@ def _outcome(interval: Estimate) -> TimeOutcome:
 
 
 def exponential(interval: Estimate) -> Estimate:
-    """The ratio whose logarithm is given; what no number can hold becomes e^700."""
+    """Return the ratio whose logarithm is given; numbers above e^700 are set to e^700."""
     ends = (interval.point, interval.low, interval.high)
     point, low, high = (None if end is None else math.exp(min(end, 700.0)) for end in ends)
     return Estimate(n=interval.n, point=point, low=low, high=high)
@@ -226,7 +230,7 @@ def _quantile(n: int) -> float:
 
 
 def _spread(ratio: Estimate) -> float:
-    """Standard deviation of one process's log ratio, read back off the interval."""
+    """Return the standard deviation of one process's log ratio, computed from the interval."""
     assert ratio.low is not None, "it has an interval"
     assert ratio.high is not None, "it has an interval"
     return math.log(ratio.high / ratio.low) / 2 / _quantile(ratio.n) * math.sqrt(ratio.n)

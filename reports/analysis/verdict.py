@@ -1,10 +1,10 @@
-"""Judges a claim: one word and a sentence from the paired interval of `a` over `b`.
+"""Judge a claim: one word and a sentence from the paired interval of `a` over `b`.
 
-Rules: the interval is that of paired differences by seed, signed so that positive is better.
-"No significant difference" is never "the same": equality needs an interval inside the margin.
-Every deciding word is true wherever the interval holds the truth, so a claim errs no more often
-than its level says. Claims of several ablations are judged together by Holm's rule.
-docs/statistics.md gives the whole argument.
+The interval is that of paired differences by seed, signed so that positive is better. "No
+significant difference" is never "the same": equality needs an interval inside the margin. Every
+decisive outcome is true whenever the interval covers the truth, so a claim is wrong no more often
+than its level. Claims of several ablations are judged together by Holm's rule. docs/statistics.md
+gives the whole argument.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from suite.schema import About, Registration
 
 
 class ClaimOutcome(StrEnum):
-    """What can be said of a claim."""
+    """The outcomes of a claim."""
 
     SUPPORTED = "supported"
     REFUTED = "refuted"
@@ -47,7 +47,7 @@ class ClaimOutcome(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """The rule behind the word, in a sentence."""
+        """The rule behind the outcome, in a sentence."""
         return _MEANINGS[self]
 
 
@@ -77,29 +77,32 @@ _MEANINGS = {
 class Verdict:
     """The answer to a claim.
 
-    A page prints `sentence`, then `details` one after the other. The other fields are for tables;
-    what is None or empty there was not computed, and is not to be shown as a zero.
+    A page prints `sentence`, then `details` one after the other. The other fields are for tables; a
+    field that is None or empty was not computed, and must not be shown as a zero.
 
     Attributes:
+        outcome: The outcome.
         advantage: How much better `a` is than `b`, with the interval of 1 - `level`; in the
-            metric's unit, or the natural logarithm of how many times as fast where `is_ratio`.
+            metric's unit, or the natural logarithm of how many times as fast if `is_ratio`.
         statement: The claim, without a full stop.
-        kind: The outcome in words, with ``exploratory`` where the claim was stated as it is after
-            some of its results, with ``indicative`` where the scale is small.
-        finding: What was found, without a full stop.
+        kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
+            some of its results, with ``indicative`` if the scale is small.
+        finding: The finding, without a full stop.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
             settle it, level and family.
-        level: 0.05 of a claim alone; what Holm's rule leaves it among others.
-        num_claims: Claims that are judged together; 1 of a claim alone.
-        sign_flip: Of no difference; its `p` is None where the seeds are too few.
+        level: The level of the test: 0.05 for a single claim, else the level by Holm's rule.
+        num_claims: The number of claims that are judged together, including this one.
+        is_ratio: Whether the advantage is the logarithm of a ratio.
+        sign_flip: Test against no difference; its `p` is None if the seeds are too few.
         improvement: How often `a` was better, with its interval.
-        num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
-        smallest_effect: What as many seeds tell from zero four times in five.
+        num_seeds_to_settle: The number of seeds that would settle an open verdict, or None for
+            others and if more than 1,000 are needed.
+        smallest_effect: The effect that the same number of seeds detects four times in five.
         is_check: Whether the claim holds by construction.
-        is_exploratory: Whether some results were known when the claim was stated as it is, or an
-            earlier edition tested it with other settings.
-        remark: Why it is exploratory, a whole sentence; else empty.
-        diverged: Both sides with their counts, where a seed of either diverged.
+        is_exploratory: Whether some results were known when the claim was stated in this form, or
+            an earlier edition tested it with other settings.
+        remark: A whole sentence on why it is exploratory; else empty.
+        diverged: The counts of both sides if a seed of either diverged; else empty.
     """
 
     outcome: ClaimOutcome
@@ -127,16 +130,16 @@ class Verdict:
 
 
 def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
-    """The verdict on the ablation's claim, by itself; None where it makes none."""
+    """Return the verdict on the ablation's claim, judged alone, or None if it makes no claim."""
     found = evidence(about, measured)
     return None if found is None else judged(about, found, Family())
 
 
 def judged(about: About, found: Evidence, family: Family) -> Verdict:
-    """The verdict on what was found, at the level that its family leaves it."""
+    """Return the verdict on the evidence, at the level of its family."""
     advantage = found.advantage(1 - family.level)
     outcome = _outcome(found, advantage)
-    if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers have no spread that says how sure
+    if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers give no interval
         advantage = Estimate(n=advantage.n, point=advantage.point)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
     strong = strength(found, family)
@@ -163,11 +166,11 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
 
 
 def judge(advantage: Estimate, by: float) -> ClaimOutcome:
-    """The outcome for an interval of the advantage, and the smallest one that matters.
+    """Return the outcome for an interval of the advantage and a claimed size.
 
     Args:
-        advantage: Signed so that positive is better.
-        by: The claimed size, not negative: it refutes, and supports nothing.
+        advantage: The advantage, signed so that positive is better.
+        by: The claimed size, not negative; it can refute a claim, but does not support one.
     """
     low, high, point = advantage.low, advantage.high, advantage.point
     if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
@@ -211,7 +214,7 @@ def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
 
 
 def _why_exploratory(about: About) -> str:
-    """Empty where nobody could have known the answer, or nothing is known of that."""
+    """Return why the test is exploratory; empty if it is confirmatory or has no known history."""
     earlier = [each for each in about.editions if each.is_earlier_test]
     earlier.sort(key=lambda each: (each.started_seconds, each.number))
     tested = [
@@ -233,7 +236,7 @@ def _why_exploratory(about: About) -> str:
 
 
 def _what_was_seen(registration: Registration) -> str:
-    """Of the results that the claim is judged by, when it was stated; empty where nothing."""
+    """Return a sentence on results measured before the claim was stated; empty without any."""
     if registration.is_confirmatory:
         return ""
     n = registration.num_pairs_before
@@ -263,7 +266,7 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
 
 
 def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
-    """How large the advantage is; with its sign where it is open which is better."""
+    """Return the size of the advantage as text, with its sign if the interval includes zero."""
     assert advantage.point is not None, "a claim with no pair is invalid"
     notation, a, b = found.notation(advantage), found.claim.a, found.claim.b
     if not advantage.excludes_zero:
@@ -291,18 +294,18 @@ def _times(log_ratio: float) -> str:
 def _basis(
     found: Evidence, advantage: Estimate, family: Family, write: Callable[[float], str]
 ) -> str:
-    """The interval, if there is one, and the number of pairs, in parentheses."""
+    """Return the interval, if there is one, and the number of pairs, in parentheses."""
     count = found.count(advantage.n, "paired")
     if advantage.low is None or advantage.high is None:
         return f"({count})"
     ends = [write(end) for end in (advantage.low, advantage.high)]
-    if advantage.high < 0 and not found.is_ratio:  # a size: the smaller end first
+    if advantage.high < 0 and not found.is_ratio:  # sizes: the smaller end comes first
         ends.reverse()
     return f"({100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
 def _place(advantage: Estimate, size: float) -> str:
-    """Where a claimed size lies."""
+    """Return where a claimed size lies relative to the interval."""
     assert advantage.low is not None, "what is supported has an interval"
     assert advantage.high is not None, "what is supported has an interval"
     if size < advantage.low:
@@ -332,16 +335,16 @@ def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
 
 
 def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict[str, Verdict]:
-    """The verdicts under Holm's rule: the more claims are shown, the clearer each must be.
+    """Return the verdicts under Holm's rule: the more claims are shown, the clearer each must be.
 
-    Every claim counts, also one that lacks seeds: so the level does not hang on what is missing.
-    A check does not: it holds by construction, and is judged alone.
+    Every claim counts, even if it lacks seeds, so that the level does not depend on missing
+    results. A check does not count: it holds by construction, and is judged alone.
 
     Args:
-        cases: Ablation -> what it says and what was measured, as `verdict` takes them.
+        cases: Ablation -> its description and its series, as `verdict` takes them.
 
     Returns:
-        Ablation -> verdict, of those that make a claim, in the order of `cases`.
+        Ablation -> verdict, for ablations that make a claim, in the order of `cases`.
     """
     found = {name: evidence(about, measured) for name, (about, measured) in cases.items()}
     claims = {name: each for name, each in found.items() if each is not None}

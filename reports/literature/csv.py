@@ -1,6 +1,6 @@
-"""Reads and checks the files of `published/`; a bad row is refused with its line.
+"""Read and check the files of `published/`; an invalid row is reported with its line.
 
-Only the standard library, so that a command can look at them before anything runs.
+Only the standard library is used, so that a command can check the files before anything runs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "published"
-COUNTERPARTS = "counterparts.csv"  # of scores: which of our variants a figure is compared with
-CONDITIONS = "conditions.csv"  # of speeds: length, batch and hardware behind a condition
+COUNTERPARTS = "counterparts.csv"  # maps published scores to variants
+CONDITIONS = "conditions.csv"  # length, batch and hardware of the conditions of speeds
 FIGURE_COLUMNS = (
     "system",
     "condition",
@@ -53,37 +53,37 @@ CONDITION_COLUMNS = (
     "phase",
 )
 _COLUMNS = {COUNTERPARTS: COUNTERPART_COLUMNS, CONDITIONS: CONDITION_COLUMNS}
-_NUMBERS = ("value", "low", "high", "length", "projected_length", "batch")  # or empty
+_NUMBERS = ("value", "low", "high", "length", "projected_length", "batch")  # numbers, or empty
 _KINDS = ("difference", "bits", "ratio")
 
 
 class PublishedError(ValueError):
-    """A file of published figures that cannot be meant: one sentence."""
+    """Raised for an invalid file of published figures; the message is one sentence."""
 
-    exit_code = 2  # of the command line: wrong usage
+    exit_code = 2  # exit code of the command line for wrong usage
 
 
 def refuse_broken() -> None:
-    """Read every file.
+    """Read every file, to check it.
 
     Raises:
-        PublishedError: for the first that is broken, with its line, column and value.
+        PublishedError: for the first invalid file, with the line, column and value.
     """
     for path in sorted(FOLDER.glob("*.csv")):
         rows_of(path.name)
 
 
 def has_counterpart(ablation: str) -> bool:
-    """Whether a published score is compared with a variant of an ablation."""
+    """Return True if a published score is compared with a variant of an ablation."""
     return any(row["ablation"] == ablation for row in rows_of(COUNTERPARTS))
 
 
 @cache
 def rows_of(name: str) -> tuple[dict[str, str], ...]:
-    """The rows of one file, by column.
+    """Return the rows of one file, by column.
 
     Raises:
-        PublishedError: if it cannot be read, lacks a column, or a row is another one than it says.
+        PublishedError: if the file cannot be read, lacks a column, or has an invalid row.
     """
     columns = _COLUMNS.get(name, FIGURE_COLUMNS)
     try:

@@ -1,8 +1,8 @@
-"""Published scores beside ours, for the same comparison.
+"""Compare published scores with measured ones, for the same comparison.
 
-Each as the difference to its own baseline, since scores of two tasks do not compare. Which printed
-row belongs to which variant stands in `published/counterparts.csv`, with what the paper has instead
-of ours. Only figures that were checked against their paper are quoted.
+Each score is shown as the difference to its own baseline, since scores of two tasks are not
+comparable. `published/counterparts.csv` maps printed rows to variants, and describes how the paper
+differs. Only figures that were checked against their paper are quoted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reports.stats.intervals import (
 )
 from suite.schema import About
 
-_BASELINE = "baseline"  # in the file: the baseline of the ablation, whatever its label
+_BASELINE = "baseline"  # in the file, this is the ablation's baseline whatever its label
 _LOWER_IS_BETTER = frozenset({"perplexity", "top1_error", "top5_error"})
 _INTRODUCTION = (
     "What the literature prints of the same comparison, beside what was measured here: each as the "
@@ -41,10 +41,10 @@ class PrintedScore:
     """One score as a paper prints it.
 
     Attributes:
-        system: As the paper calls it.
-        task: What the paper names in place of our task.
-        score: In the unit of ours: of percents a share.
-        text: As printed.
+        system: The paper's name of the system.
+        task: The paper's task.
+        score: The score in our unit: percentages are converted to shares.
+        text: The score as printed.
     """
 
     system: str
@@ -55,18 +55,27 @@ class PrintedScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Counterpart:
-    """One printed comparison, and the variants that it is held against.
+    """One printed comparison, and the variants with which it is compared.
 
     Attributes:
-        mine: What is printed of the variant; None where the paper prints no number of its own.
-        theirs: The same of the rival.
-        printed: The figure as in its file, with the rival's where there is one.
-        low: The paper's effect, in its unit; with `high` a range, or the same number twice.
-        unit: Of both.
+        ablation: The ablation of the variants.
+        task: Our task.
+        metric: Our metric.
+        variant: The variant that corresponds to the paper's system.
+        against: The variant that corresponds to its rival.
+        published_metric: The paper's metric.
+        printed: The printed figure, with that of the rival if there is one.
+        low: The lower end of the paper's effect, in `unit`.
+        high: Its upper end; equal to `low` if the paper gives no range.
+        decimals: Digits after the point of the effect.
+        unit: The unit of `low` and `high`.
         is_share: Whether the effect is a share of the rival, in percent; else a difference.
-        is_better: Whether the paper found it better than its rival; None where it found no
+        is_better: Whether the paper found the system better than its rival, or None if it found no
             difference.
-        differs: What the paper has instead of ours; empty where nothing.
+        source: The paper, and where in it the figure is printed.
+        differs: How the paper's setting differs from ours; empty if it does not.
+        mine: The printed score of the system, or None if the paper does not print it.
+        theirs: The printed score of the rival, or None if the paper does not print it.
     """
 
     ablation: str
@@ -89,12 +98,12 @@ class Counterpart:
 
     @property
     def name(self) -> str:
-        """As a row is called."""
+        """The name of the row."""
         return f"{self.variant} against {self.against}: {readable(self.published_metric)}"
 
 
 def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
-    """The printed figures of this ablation; None where none is of a variant that stands here."""
+    """Return the printed figures for variants of this ablation, or None if there are none."""
     kept = [
         replace(one, against=about.baseline) if one.against == _BASELINE else one
         for one in counterparts()
@@ -109,11 +118,11 @@ def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | Non
 
 @cache
 def counterparts() -> tuple[Counterpart, ...]:
-    """Every pair of a printed figure and a variant, in the order of the file.
+    """Return every pair of a printed figure and a variant, in the order of the file.
 
     Raises:
-        PublishedError: for a broken file; or if a row names a figure that its file does not have,
-            or one not checked.
+        PublishedError: for an invalid file; or if a row names a figure that its file lacks, or one
+            that was not checked.
     """
     return tuple(_counterpart(row) for row in rows_of(COUNTERPARTS))
 
@@ -156,7 +165,7 @@ def _score(printed: Mapping[str, str] | None) -> PrintedScore | None:
 
 
 def _printed(row: Mapping[str, str], system: str, condition: str) -> Mapping[str, str]:
-    """The one checked figure that the row names."""
+    """Return the checked figure that the row names."""
     wanted = {"system": system, "condition": condition, "metric": row["published_metric"]}
     for one in rows_of(row["file"]):
         if wanted.items() <= one.items() and one["checked"] == "yes":
@@ -167,7 +176,7 @@ def _printed(row: Mapping[str, str], system: str, condition: str) -> Mapping[str
 def _effect(
     kind: str, mine: Mapping[str, str], theirs: Mapping[str, str] | None
 ) -> tuple[float, float, int, str]:
-    """Low, high, decimals, unit."""
+    """Return low, high, decimals and unit of the paper's effect."""
     if theirs is None:
         ends = [float(mine[name] or mine["value"]) for name in ("low", "high")]
         return ends[0], ends[1], 0, "%"
@@ -221,14 +230,14 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
 
 
 def _names(kept: Sequence[Counterpart]) -> list[str]:
-    """Of the rows; with the task where there are several."""
+    """Return the names of the rows, with the task if there are several."""
     if len({one.task for one in kept}) == 1:
         return [one.name for one in kept]
     return [f"{one.task.replace('_', ' ')}: {one.name}" for one in kept]
 
 
 def _theirs(one: Counterpart) -> str:
-    """As ``−0.9 BLEU (worse)``."""
+    """Return the paper's effect as text: ``−0.9 BLEU (worse)``."""
     sides = {True: "better", False: "worse", None: "no difference"}
     if one.is_share:
         return f"{one.low:.0f} to {one.high:.0f} % ({sides[one.is_better]})"
@@ -237,7 +246,7 @@ def _theirs(one: Counterpart) -> str:
 
 
 def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[Entry, bool | None]:
-    """Ours as it is written, and whether it is better; None where that is open."""
+    """Return our effect as an entry, and whether it is better, or None if that is open."""
     scores = [series for series in measured if series.is_whole_score]
     found = [s for s in scores if (s.task, s.metric) == (one.task, one.metric)]
     if one.variant not in about.variants or one.against not in about.variants or not found:
@@ -255,7 +264,7 @@ def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[E
 
 
 def _effect_of_ours(series: Series, one: Counterpart) -> tuple[Estimate, str, float]:
-    """The estimate, its unit, and what stands for no effect."""
+    """Return our effect, its unit, and the value that means no effect."""
     mine, theirs = series.values(one.variant), series.values(one.against)
     if one.is_share:
         both = sorted(mine.keys() & theirs.keys())
@@ -271,7 +280,7 @@ def _effect_of_ours(series: Series, one: Counterpart) -> tuple[Estimate, str, fl
 
 
 def _written(effect: Estimate, unit: str, even: float) -> str:
-    """With its interval, so that every kind of document has it."""
+    """Return the effect with its interval as text, so that every document format contains both."""
     assert effect.point is not None, "the caller has shown what has no number"
     notation = for_estimates("1", [effect])
     write = notation.write if even else notation.write_signed

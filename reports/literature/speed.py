@@ -1,7 +1,7 @@
-"""Published speed and memory beside ours, at the same length.
+"""Compare published speed and memory with measured ones, at the same length.
 
-Both as ratios to the Transformer of the same table, since seconds of two machines do not compare.
-Ratios do not either, strictly: each row says why.
+Both are shown as ratios to the Transformer of the same table, since seconds of two machines are not
+comparable. Strictly, ratios are not comparable either: each row gives the reason.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from reports.stats.intervals import Estimate, as_interval, as_ratio
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
-_REFERENCE = "Transformer"  # whose row the others of a table are divided by
+_REFERENCE = "Transformer"  # its row is the denominator of the ratios of a table
 _RATES, _RATIOS = ("steps_per_second",), ("speedup", "memory_saving")
 _OF_MEMORY = ("peak_memory", "memory_saving")
-_LINEAR_IN_K = "n * k * d"  # the cost of a mixer whose k can be read off its operations
+_LINEAR_IN_K = "n * k * d"  # the time formula of a mixer whose k follows from its operations
 INTRODUCTION = (
     "How many times as fast as a Transformer, and how many times less memory: printed in the "
     "paper, and measured here on the mixers alone, at the same length. Papers of that time had no "
@@ -39,13 +39,16 @@ class Printed:
     """One ratio that a paper prints, or that follows from two numbers of one table.
 
     Attributes:
-        ratio: Above 1 the system is faster, or needs less memory, than the paper's Transformer.
-        length: Tokens.
-        projected_length: Linformer's k; 0 where there is none.
-        is_memory: Of memory; else of speed.
-        is_training: Of training; else of inference.
-        batch: Sequences per step; empty where the paper does not say.
-        hardware: As ``4x4 TPU v3``; empty where the paper does not say.
+        system: The paper's name of the system.
+        ratio: The ratio; above 1 the system is faster, or needs less memory, than the paper's
+            Transformer.
+        length: The number of tokens.
+        projected_length: Linformer's k; 0 if there is none.
+        is_memory: Whether it is a ratio of memory; else of speed.
+        is_training: Whether it is a ratio for training; else for inference.
+        batch: Sequences per step; empty if the paper does not give it.
+        hardware: The hardware, as ``4x4 TPU v3``; empty if the paper does not name it.
+        source: The paper, and where in it the number is printed.
     """
 
     system: str
@@ -60,23 +63,23 @@ class Printed:
 
     @property
     def mixer(self) -> str:
-        """As our registry calls it, where it has it."""
+        """The name of the mixer in our registry, if it is registered."""
         return self.system.lower().replace(" ", "_")
 
 
 @cache
 def printed() -> tuple[Printed, ...]:
-    """Every ratio that was checked against its paper, in the order of the files."""
+    """Return every ratio that was checked against its paper, in the order of the files."""
     return tuple(ratio for name in _FILES for ratio in _ratios(name))
 
 
 def published_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
-    """The rows that we have a counterpart of; None where there is none.
+    """Return a table of the printed ratios that were measured here, too, or None if there are none.
 
     Args:
-        about: Names the mixers under test and the machine.
-        growths: Of one sweep.
-        environment_id: The environment that ours are taken from.
+        about: The description of the sweep, with the mixers and the machine.
+        growths: The growths of one sweep.
+        environment_id: The environment from which our numbers are taken.
     """
     rivals = _rivals(about)
     ours = _Ours(about, growths, environment_id)
@@ -132,7 +135,7 @@ def _ratios(name: str) -> Iterator[Printed]:
 
 
 def _rivals(about: About) -> dict[str, str]:
-    """What ours are divided by -> its variant: the written-out attention, and the fused one."""
+    """Return name -> variant of the rivals of our mixers: attention, written out and fused."""
     attention = [
         v for v in about.variants if v in about.subjects and about.subjects[v].mixer == "attention"
     ]
@@ -141,42 +144,42 @@ def _rivals(about: About) -> dict[str, str]:
     first = about.baseline if about.baseline in others else next(iter(others), "")
     if written_out and first:
         return {"written-out attention": written_out[0], "fused attention": first}
-    only = first or next(iter(written_out), "")  # then nothing tells the kernels apart
+    only = first or next(iter(written_out), "")  # the kernels need not be distinguished
     return {"attention": only} if only else {}
 
 
 @dataclass(frozen=True)
 class _Ours:
-    """What the sweep knows."""
+    """The measurements of the sweep."""
 
     about: About
     growths: Sequence[Growth]
     environment_id: str
 
     def variant(self, mixer: str) -> str:
-        """The first variant with that mixer; empty where there is none."""
+        """Return the first variant with that mixer; empty if there is none."""
         return next((v for v, facts in self.about.subjects.items() if facts.mixer == mixer), "")
 
     def growth(self, one: Printed) -> Growth | None:
-        """Of what the paper's number is a ratio of."""
+        """Return the growth of the quantity of the paper's ratio, or None if there is none."""
         kind = "forward_backward" if one.is_training else "forward"
         metric = f"{kind}_peak_bytes" if one.is_memory else f"{kind}_seconds"
         return find(self.growths, metric, "length", self.environment_id)
 
     def has(self, one: Printed) -> bool:
-        """Whether there is a number at that length."""
+        """Return True if there is a number at the length of the paper's ratio."""
         growth, variant = self.growth(one), self.variant(one.mixer)
         return growth is not None and growth.point(variant, one.length) is not None
 
     def ratio(self, one: Printed, rival: str) -> Estimate:
-        """The rival's time or memory over the mixer's, paired by process."""
+        """Return the rival's time or memory over the mixer's, paired by process."""
         growth, variant = self.growth(one), self.variant(one.mixer)
         assert growth is not None, "only what has a growth is shown"
         mine, theirs = growth.of(variant, one.length), growth.of(rival, one.length)
         return compare(theirs, mine).ratio
 
     def projected_length(self, one: Printed) -> int:
-        """Our k, where it follows from the operations that theory counts; else 0."""
+        """Return our k if it follows from the operations by theory's formula; else 0."""
         variant = self.variant(one.mixer)
         operations = find(self.growths, "theory_operations", "length", self.environment_id)
         dim = self.about.settings.get("dim")
@@ -187,13 +190,13 @@ class _Ours:
 
     @property
     def device(self) -> str:
-        """Where ours were measured."""
+        """The device of our measurements."""
         made = self.about.provenances.get(self.environment_id)
         return made.device if made else "an unknown device"
 
 
 def _nearest_k(known: Sequence[Printed], one: Printed, ours: _Ours) -> int:
-    """Of the printed k of that system and length, the one nearest to ours."""
+    """Return the printed k of that system and length that is nearest to ours."""
     mine, place = ours.projected_length(one), (one.system, one.length, one.source)
     there = [p.projected_length for p in known if (p.system, p.length, p.source) == place]
     return min(there, key=lambda k: (abs(k - mine), k))
@@ -208,7 +211,7 @@ def _name(one: Printed) -> str:
 def _columns(
     kept: Mapping[str, Sequence[Printed]], rivals: Mapping[str, str], ours: _Ours
 ) -> Iterator[Column]:
-    """Speed and memory as printed and against each rival of ours, where known; then remarks."""
+    """Yield speed and memory, as printed and against each of our rivals; then the differences."""
     for is_memory, title in ((False, "times as fast"), (True, "times less memory")):
         of_kind = {n: next((p for p in kept[n] if p.is_memory == is_memory), None) for n in kept}
         if not any(of_kind.values()):
@@ -237,8 +240,8 @@ def _number(estimate: Estimate | None) -> Entry:
 
 
 def _differences(one: Printed, ours: _Ours) -> Iterator[str]:
-    """What the paper has instead of ours."""
-    yield "whole model"  # all tables of ours are of the mixer alone
+    """Yield the differences of the paper's setting from ours."""
+    yield "whole model"  # our measurements are of the mixer alone
     if not one.hardware:
         yield "device not noted"
     elif one.hardware not in ours.device:

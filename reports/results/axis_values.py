@@ -1,7 +1,7 @@
-"""Reads the values that the variants of an ablation have on its axes.
+"""Read the values of an ablation's variants on its axes.
 
-A plan stores them as data: `About.axis_values`, `About.named_axes`. Only where an older version
-stored none are they read off the labels (`suite.schema.old_labels`).
+A plan stores them as data: `About.axis_values`, `About.named_axes`. Results of older versions do
+not have them, and the values are parsed from the labels instead (`suite.schema.old_labels`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from suite.schema import About
 from suite.schema.old_labels import Value, tasks_in, value_in, values_in
 
-PREFIX = "axis_"  # of the columns
+PREFIX = "axis_"  # prefix of the column names
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
 
 
@@ -29,9 +29,9 @@ def values_of(about: About, variant: str) -> dict[str, Value]:
 
 
 def all_values_of(about: About, variant: str) -> dict[str, Value]:
-    """Return the variant's value on every axis; nothing for a floor.
+    """Return the variant's value on every axis; empty for a floor.
 
-    Where values are read off labels, what a label does not name is as in the baseline.
+    If values are parsed from labels, axes that a label does not name have the baseline's value.
     """
     if about.axis_values or variant not in about.variants:
         return dict(about.axis_values.get(variant, {}))
@@ -42,7 +42,7 @@ def all_values_of(about: About, variant: str) -> dict[str, Value]:
 def value_of_baseline(about: About, name: str) -> str:
     """Return the baseline's value as a label would show it.
 
-    It is ``default`` where the baseline does not set it, and empty where nothing is known.
+    It is ``default`` if the baseline does not set it, and empty if it is not known.
     """
     named = about.axis_values.get(about.baseline, {}) or values_of(about, about.baseline)
     value = {**about.settings, **about.model, **named}.get(name, "")
@@ -50,7 +50,7 @@ def value_of_baseline(about: About, name: str) -> str:
 
 
 def belongs(about: About, variant: str, task: str) -> bool:
-    """Return whether a variant is measured on a task, which may be an axis."""
+    """Return True if a variant is measured on a task; tasks may be an axis."""
     if about.axis_values:
         return values_of(about, variant).get("task", task) == task
     return task in (tasks_in(variant) or [task])
@@ -62,7 +62,7 @@ def as_text(value: Value) -> str:
 
 
 def number(value: Value) -> float | None:
-    """Return the number that a value is, or that a text spells; None for anything else."""
+    """Return a value or a text as a finite number, or None if it is not one."""
     if isinstance(value, str):
         value = float(value) if _NUMBER.fullmatch(value) else None
     if value is None or isinstance(value, bool) or not math.isfinite(value):
@@ -71,9 +71,9 @@ def number(value: Value) -> float | None:
 
 
 def with_axes(about: About, results: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with a column more for each axis, as ``axis_heads``, of plain values.
+    """Return the rows with an additional column per axis, as ``axis_heads``.
 
-    A floor has no value there.
+    Floors have no value in them.
     """
     values = {variant: all_values_of(about, variant) for variant in about.variants}
     of_rows = [values.get(variant, {}) for variant in results["variant"]]
@@ -87,7 +87,7 @@ def with_axes(about: About, results: pd.DataFrame) -> pd.DataFrame:
 
 
 def arrow_array(values: Sequence[Value]) -> pa.Array:
-    """Return the values of an axis with one type: bool, whole number, number, else text."""
+    """Return the values of an axis as an array of one type: bool, int, float, or else text."""
     plain = [None if isinstance(v, float) and math.isnan(v) else v for v in values]
     kinds = {type(value) for value in plain if value is not None}
     if kinds == {bool}:
@@ -100,5 +100,5 @@ def arrow_array(values: Sequence[Value]) -> pa.Array:
 
 
 def columns_of(names: Iterable[str]) -> list[str]:
-    """Return those of the names that are columns of axes."""
+    """Return the names that are columns of axes."""
     return [name for name in names if name.startswith(PREFIX)]

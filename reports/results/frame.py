@@ -1,7 +1,7 @@
-"""Reads and writes the two typed frames of a sweep: results and curves.
+"""Read and write the two typed frames of a sweep: results and curves.
 
-`results.parquet` and `curves.parquet` are all that a report reads. What is said of them (`About`)
-travels inside `results.parquet`, in the schema's metadata. The same frame gives the same bytes.
+A report reads only `results.parquet` and `curves.parquet`. Their description (`About`) is stored in
+the schema's metadata of `results.parquet`. Equal frames give equal bytes.
 """
 
 from __future__ import annotations
@@ -84,21 +84,21 @@ _LATE_IN_ABOUT = (
     "named_axes",
     "num_test_examples",
 )
-_LATE = {k: [] if v == () else v for k, v in LATE_IN_SAMPLES.items()}  # as JSON has them
+_LATE = {k: [] if v == () else v for k, v in LATE_IN_SAMPLES.items()}  # JSON has lists, not tuples
 
 
 class FrameError(ValueError):
-    """A frame that no report can be made from: one sentence."""
+    """Raised for a frame that no report can be made from; the message is one sentence."""
 
-    exit_code = 2  # of the command line: wrong usage
+    exit_code = 2  # exit code of the command line for wrong usage
 
 
 def results_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """A typed frame of measurements; right also where there are none.
+    """Return a typed frame of measurements; it is typed even if there are none.
 
     Args:
-        rows: One mapping a measurement, with every key of `RESULT_COLUMNS`; None is no number,
-            or empty text. Passwords inside URIs are left out.
+        rows: One mapping per measurement, with every key of `RESULT_COLUMNS`. A missing number or
+            an empty text is None. Passwords inside URIs are removed.
 
     Raises:
         FrameError: if a key is missing or unknown.
@@ -107,14 +107,15 @@ def results_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def curves_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """A typed frame of curve points, as `results_frame`, with `CURVE_COLUMNS`."""
+    """Return a typed frame of curve points, as `results_frame` does, with `CURVE_COLUMNS`."""
     return _frame("curves", rows, CURVE_COLUMNS)
 
 
 def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
-    """The frame as a Parquet file; the same frame gives the same bytes.
+    """Return the frame as a Parquet file; equal frames give equal bytes.
 
-    Of `about` too passwords inside URIs are left out. Results may have columns of axes besides.
+    Passwords inside URIs are removed from `about`, too. Results may have additional columns of
+    axes.
 
     Raises:
         FrameError: if its columns are neither those of results nor those of curves.
@@ -136,13 +137,13 @@ def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
 
 
 def about_to_json(about: About) -> str:
-    """The one spelling of an `About`; mappings keep their order, which is that of the page."""
+    """Return the canonical JSON of an `About`; mappings keep their order, that of the page."""
     return _to_json(about, str)
 
 
 def _to_json(about: About, clean: Callable[[str], str]) -> str:
     content = _cleaned(_ABOUT.dump_python(about, mode="json", by_alias=True), clean)
-    # A file from before there were any stays as it is.
+    # Omit empty newer fields, so that older files are reproduced unchanged.
     for name in _LATE_IN_ABOUT:
         if not getattr(about, name):
             del content[name]
@@ -153,7 +154,7 @@ def _to_json(about: About, clean: Callable[[str], str]) -> str:
 
 
 def _cleaned(content: Any, clean: Callable[[str], str]) -> Any:
-    """Every text in it, keys too, as `clean` leaves it."""
+    """Return the content with `clean` applied to every text, including keys."""
     if isinstance(content, dict):
         return {clean(key): _cleaned(value, clean) for key, value in content.items()}
     if isinstance(content, list):
@@ -162,10 +163,10 @@ def _cleaned(content: Any, clean: Callable[[str], str]) -> Any:
 
 
 def about_from_json(text: str) -> About:
-    """The `About` that `about_to_json` wrote.
+    """Return the `About` that `about_to_json` wrote.
 
     Raises:
-        FrameError: if it is none.
+        FrameError: if the text is not an `About`.
     """
     try:
         return _ABOUT.validate_json(in_present_words(text.encode()))
@@ -217,7 +218,7 @@ def typed_frame(
 def _series(kind: str, column: str, values: list[Any]) -> pd.Series[Any]:
     dtype = _dtype(column)
     if dtype == "str":
-        # Each distinct text is looked at once: most of them are in many rows.
+        # Clean each distinct text once: most of them are in many rows.
         texts = {v: "" if v is None else without_passwords(str(v)) for v in set(values)}
         return pd.Series([texts[value] for value in values], dtype="str")
     empty = float("nan") if dtype == "float64" else None
@@ -228,7 +229,7 @@ def _series(kind: str, column: str, values: list[Any]) -> pd.Series[Any]:
 
 
 def check_frame(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence[str]) -> None:
-    """Raise `FrameError` if columns, types, units or the key are not as the schema says."""
+    """Raise `FrameError` if columns, types, units or the key do not match the schema."""
     _check_names(kind, frame.columns, columns)
     for name in set(columns) & set(_NUMBERS):
         if str(frame[name].dtype) != _dtype(name):

@@ -1,7 +1,7 @@
 """Collect one metric of the mixers alone along lengths or widths, in one environment.
 
-Times, rates and memory are split by environment, and so are the controls of an instrument. Counts
-(FLOPs, path lengths) are the same everywhere and appear once.
+Times, rates, memory and the controls of an instrument are split by environment. Counts (FLOPs, path
+lengths) are the same in every environment and appear once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim", "batch", "threads"]
-AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # of those that theory speaks of
+AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # the axes of theory's formulas
 _AXES: Mapping[str, Axis] = {
     "length": "length",
     "dim": "dim",
@@ -36,7 +36,7 @@ _AXES: Mapping[str, Axis] = {
 
 
 def is_written_out(about: About, variant: str) -> bool:
-    """Return whether the variant is attention whose matrix is written out."""
+    """Return True if the variant is attention that materialises its matrix."""
     return values_of(about, variant).get("kernel") == "materialised"
 
 
@@ -52,12 +52,12 @@ class Growth:
 
     Attributes:
         metric: Its name, as ``forward_seconds``.
-        unit: Of the values.
+        unit: Unit of the values.
         axis: ``length`` in tokens, ``dim`` (width), ``batch`` (sequences at once) or ``threads``.
-        environment_id: Where it was measured, if that changes the number; else empty.
-        readings: Variant -> place -> one reading a process; a single one for counts and memory.
+        environment_id: The environment of the measurements if the metric depends on it; else empty.
+        readings: Variant -> place -> one reading per process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
-        resolutions: Of times: place -> what the baseline showed against itself there; see
+        resolutions: For times, place -> the log ratio that the baseline showed against itself; see
             `reports.results.reading.resolution_of`.
     """
 
@@ -71,40 +71,40 @@ class Growth:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Those with a reading, in the order of the ablation."""
+        """The variants with a reading, in the order of the ablation."""
         return tuple(self.readings)
 
     def of(self, variant: str, place: int) -> Sequence[Reading]:
-        """The readings there, in the order of processes; empty where there are none."""
+        """Return the readings at a place, in the order of processes; empty if there are none."""
         return self.readings.get(variant, {}).get(place, ())
 
     def values(self, variant: str, place: int) -> dict[int, float]:
-        """Seed -> value, of the readings that are ok or noisy and have a number."""
+        """Return seed -> value, for readings that are ok or noisy and have a number."""
         return {r.seed: r.value for r in self.of(variant, place) if r.is_usable}
 
     def is_noisy(self, variant: str, place: int) -> bool:
-        """Whether most processes there did not meet their stopping criterion."""
+        """Return True if most processes at a place missed their stopping criterion."""
         return is_noisy(self.of(variant, place))
 
     def resolution(self, place: int) -> float:
-        """The logarithm of the smallest ratio there that says something; 0 where none is known."""
+        """Return the log of the smallest ratio resolved at a place; 0 if it is not known."""
         return self.resolutions.get(place, 0.0)
 
     def point(self, variant: str, place: int) -> float | None:
-        """Median over processes; None where there is no number."""
+        """Return the median over processes, or None if there is no number."""
         values = self.values(variant, place).values()
         return statistics.median(values) if values else None
 
     def measured(self, variant: str) -> tuple[int, ...]:
-        """Places at which the variant has a number, ascending."""
+        """Return the places at which the variant has a number, ascending."""
         return tuple(place for place in self.places if self.values(variant, place))
 
 
 def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
-    """Every growth of the mixers alone, controls included; by metric in the order of the rows.
+    """Return the growths of the mixers alone, with controls; metrics are in the order of the rows.
 
     Args:
-        about: Gives the order of the variants.
+        about: The description of the sweep; it gives the order of the variants.
         results: Columns as `suite.schema.RESULT_COLUMNS`; rows of tasks are left out.
     """
     found: dict[_Key, dict[str, dict[int, list[Reading]]]] = {}
@@ -119,7 +119,10 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
 
 
 def _with_resolutions(growth: Growth, among: Iterable[Growth]) -> Growth:
-    """Of times; from the baseline against itself, along the same axis in the same environment."""
+    """Return the growth with its resolutions; growths other than times have none.
+
+    They come from the baseline timed against itself, along the same axis in the same environment.
+    """
     again = find(among, BASELINE_AGAIN, growth.axis, growth.environment_id)
     if growth.unit != "s" or again is None:
         return growth
@@ -132,31 +135,31 @@ def _with_resolutions(growth: Growth, among: Iterable[Growth]) -> Growth:
 def find(
     among: Iterable[Growth], metric: str, axis: Axis = "length", environment_id: str = ""
 ) -> Growth | None:
-    """The first growth of that name; None where there is none.
+    """Return the first growth of a metric, or None if there is none.
 
     Args:
-        among: As `growths` gives them.
-        metric: Its name.
-        axis: Along which.
-        environment_id: Where measured; empty takes the first. Counts belong to every environment.
+        among: The growths, as returned by `growths`.
+        metric: The name of the metric.
+        axis: The axis of the growth.
+        environment_id: The environment of the measurements; empty for any. Counts match every one.
     """
     there = measured_in(among, environment_id) if environment_id else among
     return next((g for g in there if (g.metric, g.axis) == (metric, axis)), None)
 
 
 def measured_in(among: Iterable[Growth], environment_id: str) -> tuple[Growth, ...]:
-    """The growths of one environment, and the counts, which belong to every one."""
+    """Return the growths of one environment, including the counts, which belong to every one."""
     return tuple(growth for growth in among if growth.environment_id in ("", environment_id))
 
 
 def place_label(axis: Axis, place: int) -> str:
-    """A place with its unit: ``1,024 tokens``, ``width 64``, ``batch 8``, ``2 threads``."""
+    """Return a place with its unit: ``1,024 tokens``, ``width 64``, ``batch 8``, ``2 threads``."""
     words = {"length": "{:,} tokens", "dim": "width {:,}", "batch": "batch {:,}"}
     return words.get(axis, f"{{:,}} thread{'' if place == 1 else 's'}").format(place)
 
 
 def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
-    """One growth per environment where that changes the number; else one."""
+    """Yield one growth per environment if the metric depends on it; else one."""
     metric, unit, name = key
     every = [r for at in by_variant.values() for some in at.values() for r in some]
     is_local = is_bound(unit) or metric in CONTROLS
@@ -181,9 +184,9 @@ def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
 
 
 def _one_per_seed(some: Sequence[Reading], environment_id: str) -> tuple[Reading, ...]:
-    """The best reading of each seed in the environment, then the first by environment.
+    """Return the best reading of each seed in the environment, then the first by environment.
 
-    Where an environment has none, those without a number count: they say why there is none.
+    If an environment has none, readings without a number are kept: they explain why there is none.
     """
     here = [r for r in some if environment_id in ("", r.environment_id)]
     kept = here or [r for r in some if not r.has_number]

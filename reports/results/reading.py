@@ -1,6 +1,6 @@
-"""Reads single measurements: which of them count, and how many of those expected are there.
+"""Read single measurements: which of them count, and how many of the expected ones exist.
 
-A failure is a reading too: it stays in the denominator, and is named.
+A failure is a reading, too: it stays in the denominator and is reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reports.stats.intervals import Estimate, mean_interval, median_range
 from suite.schema import Status
 from suite.schema.old_labels import Value, values_in
 
-_LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
+_LARGEST = 1e100  # squares of larger numbers overflow; they count as missing
 NOISY_MEANING = (
     "Noisy: a time was measured, but its samples did not settle. It counts as measured; its "
     "interval says what it is worth."
@@ -25,11 +25,11 @@ NOISY_MEANING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One measurement of one variant: of one seed, or of one timing process.
+    """One measurement of one variant, from one seed or one timing process.
 
     Attributes:
-        at: The coordinate, as ``length=1024``; empty where there is none.
-        value: NaN where there is none.
+        at: The coordinate, as ``length=1024``; empty if there is none.
+        value: The number; NaN if there is none.
     """
 
     seed: int
@@ -43,27 +43,27 @@ class Reading:
 
     @property
     def coordinates(self) -> Mapping[str, Value]:
-        """Return the values of the coordinate by name, as ``{"length": 1024}``."""
+        """The values of the coordinate by name, as ``{"length": 1024}``."""
         return coordinates(self.at)
 
     @property
     def has_number(self) -> bool:
-        """Whether the value can be computed with."""
+        """True if the value is finite and can be computed with."""
         return math.isfinite(self.value) and abs(self.value) < _LARGEST
 
     @property
     def is_ok(self) -> bool:
-        """Whether it may stand in a mean."""
+        """True if the reading may enter a mean."""
         return self.status is Status.OK and self.has_number
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is a number, ok or noisy."""
+        """True if the reading has a number, ok or noisy."""
         return self.status in (Status.OK, Status.NOISY) and self.has_number
 
     @property
     def fate(self) -> str:
-        """What became of it, in words."""
+        """The status in words."""
         if self.status is Status.OK and not self.has_number:
             return "not a number"
         return str(self.status).replace("_", " ")
@@ -71,23 +71,27 @@ class Reading:
 
 @functools.cache
 def coordinates(at: str) -> Mapping[str, Value]:
-    """Return the values that a coordinate names; nothing if it is not a list of ``name=value``."""
+    """Return the values that a coordinate names; empty if it is not a list of ``name=value``."""
     return values_in(at)
 
 
 def reading_of(row: Mapping[Any, Any]) -> Reading:
-    """The measurement that a row of results holds."""
+    """Return the measurement in a row of results."""
     named = {field.name: row[field.name] for field in fields(Reading)}
     return Reading(**named | {"status": Status(row["status"])})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How many of the expected readings are ok; the others by what became of them.
+    """The number of expected readings that are ok, and the others by status.
 
     Attributes:
-        num_timings: Of the whole sweep: times with a number. Rates that follow from them are none.
-        num_noisy_timings: Those of them that did not settle.
+        num_ok: Readings that are ok.
+        num_total: Readings that are expected.
+        others: Status in words -> number of readings that are not ok.
+        skipped_because: The reason if all readings were skipped; else empty.
+        num_timings: Times with a number, in the whole sweep; rates derived from them do not count.
+        num_noisy_timings: The number of these times that did not settle.
     """
 
     num_ok: int
@@ -109,27 +113,27 @@ class Coverage:
 
     @property
     def num_noisy(self) -> int:
-        """Those with a number whose spread is too wide."""
+        """The number of readings with a number whose spread is too wide."""
         return self.others.get("noisy", 0)
 
     @property
     def num_measured(self) -> int:
-        """Those with a number."""
+        """The number of readings with a number."""
         return self.num_ok + self.num_noisy
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """Those without a number, by what became of them."""
+        """The readings without a number: status in words -> count."""
         return {fate: number for fate, number in self.others.items() if fate != "noisy"}
 
     @property
     def is_complete(self) -> bool:
-        """Whether every expected reading is ok."""
+        """True if every expected reading is ok."""
         return self.num_ok == self.num_total
 
 
 def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
-    """Coverage of one entry; expected seeds without a reading are missing."""
+    """Return the coverage of one entry; expected seeds without a reading count as missing."""
     fates = Counter(reading.fate for reading in readings)
     total = max(num_expected, len(readings))
     missing = {"missing": total - len(readings)} if total > len(readings) else {}
@@ -144,22 +148,22 @@ def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
 
 
 def is_noisy(readings: Sequence[Reading]) -> bool:
-    """Whether most processes did not meet their stopping criterion.
+    """Return True if most processes missed their stopping criterion.
 
-    A single one may be unlucky: the interval between processes then says what the rest is worth.
+    A single noisy one may be chance, and the interval between processes covers it.
     """
     noisy = sum(reading.status is Status.NOISY for reading in readings)
     return 2 * noisy > len(readings)
 
 
 def resolution_of(again: Iterable[Reading]) -> float:
-    """The logarithm of the smallest ratio of times that says something, 0 where nothing is known.
+    """Return the logarithm of the smallest ratio of times that is resolved, 0 if it is not known.
 
-    It is what the baseline showed against itself: the largest ratio of any process, or the far end
-    of the 95 % interval of their mean where that is nearer to 1, as it comes to be with many.
+    It is the ratio that the baseline showed against itself: the largest of any process, or the far
+    end of the 95 % interval of their mean if that is nearer to 1, as it is for many processes.
 
     Args:
-        again: The ratio of the baseline timed again to the baseline, one a process.
+        again: The ratio of the baseline timed again to the baseline, one per process.
     """
     logs = [math.log(r.value) for r in again if r.is_usable and r.value > 0]
     seen = max(map(abs, logs), default=0.0)
@@ -170,12 +174,12 @@ def resolution_of(again: Iterable[Reading]) -> float:
 
 
 def median_of(readings: Sequence[Reading]) -> Estimate:
-    """Median over processes, noisy ones too; of a single one, with the spread of its samples."""
+    """Return the median over usable readings; for a single one, with the spread of its samples."""
     usable = [reading for reading in readings if reading.is_usable]
     if len(usable) != 1:
         return median_range([reading.value for reading in usable])
     only = usable[0]
-    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+    if not only.spread_low <= only.spread_high:  # also true for NaN
         return Estimate(n=1, point=only.value)
     return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
 
@@ -183,7 +187,7 @@ def median_of(readings: Sequence[Reading]) -> Estimate:
 def first_of_seeds(
     readings: Iterable[Reading], rank: Callable[[Reading], int]
 ) -> tuple[Reading, ...]:
-    """For each seed the reading of the least rank, then the first by environment."""
+    """Return for each seed the reading of the lowest rank; ties go to the first by environment."""
     by_seed: dict[int, Reading] = {}
     for reading in sorted(readings, key=lambda r: (r.seed, rank(r), r.environment_id)):
         by_seed.setdefault(reading.seed, reading)

@@ -1,6 +1,6 @@
-"""Decodes the samples of trained models, and describes in numbers where an attention head looks.
+"""Decode the samples of trained models, and describe where an attention head attends to.
 
-Samples come from files that another program may have written: those that do not fit are left out.
+Samples come from files that another program may have written: invalid ones are left out.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from suite.schema import About, Sample, SampleKind
 
 _TITLE = re.compile(r"(encoder |decoder |)layer ([1-9]\d{0,3}), head ([1-9]\d{0,3})")
 _MAX_SIDE, _MAX_PICTURES = 256, 64
-_LARGEST = 1.001  # weight, with rounding
-_FEWEST = 4  # tokens of a map from which a head is described
-_MOSTLY = 0.25  # of the weight in one kind of place
-_SIGNED = ("grid_positions", "filters")  # kinds of pictures with values from -1, not from 0
+_LARGEST = 1.001  # largest valid weight, with rounding
+_FEWEST = 4  # a head is described if its map has at least this many tokens
+_MOSTLY = 0.25  # share of the weight from which a kind of place is named
+_SIGNED = ("grid_positions", "filters")  # kinds of pictures whose values start at -1, not at 0
 _ROUNDING = 1e-3
 
 Found = TypeVar("Found")
@@ -34,11 +34,11 @@ class Matrix:
 
     Attributes:
         values: `[rows, columns]`.
-        letters: A letter for each column; empty where they are not known.
-        layer: The layer, from 1; 0 where the matrix belongs to no head.
-        head: The head, from 1; 0 where the matrix belongs to no head.
-        side: ``encoder`` or ``decoder``; empty where there is one stack.
-        row_words, column_words: A word for each row and column; empty where they are not known.
+        letters: A letter for each column; empty if they are not known.
+        layer: The layer, from 1; 0 if the matrix does not belong to a head.
+        head: The head, from 1; 0 if the matrix does not belong to a head.
+        side: ``encoder`` or ``decoder``; empty if there is one stack.
+        row_words, column_words: A word for each row and column; empty if they are not known.
     """
 
     values: NDArray[np.float64]
@@ -51,23 +51,23 @@ class Matrix:
 
     @property
     def name(self) -> str:
-        """Return a name as ``layer 1, head 2`` or ``encoder layer 1, head 2``."""
+        """A name as ``layer 1, head 2`` or ``encoder layer 1, head 2``."""
         return f"{self.layer_name}, head {self.head}" if self.layer else ""
 
     @property
     def layer_name(self) -> str:
-        """Return a name as ``layer 1`` or ``encoder layer 1``."""
+        """A name as ``layer 1`` or ``encoder layer 1``."""
         return f"{self.side} layer {self.layer}".lstrip()
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Some pictures of one size.
+    """Several pictures of one size.
 
     Attributes:
-        title: The title that tells them from others of their kind.
+        title: A title that is distinct among pictures of one kind.
         values: `[pictures, rows, columns, channels]`.
-        words: A word for each picture; empty where they are not known.
+        words: A word for each picture; empty if they are not known.
     """
 
     title: str
@@ -76,12 +76,12 @@ class Pictures:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Return the rows and columns of each."""
+        """The number of rows and of columns of each picture."""
         return self.values.shape[1], self.values.shape[2]
 
     @property
     def relative(self) -> NDArray[np.float64]:
-        """Return the first channel over its mean in each picture, `[pictures, rows, columns]`."""
+        """The first channel over its mean in each picture, `[pictures, rows, columns]`."""
         values = self.values[..., 0]
         mean = values.mean(axis=(1, 2), keepdims=True)
         ones = np.ones_like(values)
@@ -91,15 +91,19 @@ class Pictures:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadFocus:
-    """The shares of the weight that tokens give to places, the mean over tokens.
+    """The shares of the attention weight by kind of position, as means over tokens.
 
-    The first two tokens are not counted, since there the places coincide.
+    The first two tokens are not counted, since the kinds of position coincide there.
 
     Attributes:
-        next: The share on the token after; None where no token sees later ones.
-        distance: The mean number of tokens between a token and the one that it looks at.
-        entropy: The mean over tokens of the entropy of the weights shown, in bits.
-        most_entropy: The entropy of equal weights on all tokens that a token sees.
+        itself: The share on the token itself.
+        previous: The share on the token before.
+        next: The share on the token after, or None if no token attends to later ones.
+        first: The share on the first token.
+        distance: The mean number of tokens between a token and the one that it attends to.
+        entropy: The mean entropy of the weights shown, in bits.
+        most_entropy: The entropy of equal weights on all tokens that a token may attend to, in
+            bits.
     """
 
     itself: float
@@ -112,7 +116,7 @@ class HeadFocus:
 
     @property
     def mostly(self) -> str:
-        """Return the place with the most weight, as ``on the token before (41 %)``."""
+        """The kind of position with the most weight, as ``on the token before (41 %)``."""
         shares = {
             "itself": self.itself,
             "the token before": self.previous,
@@ -130,12 +134,13 @@ def of_variants(
     found_in: Callable[[Sequence[Sample]], Found],
     most: int = MAX_SHOWN,
 ) -> tuple[dict[str, Found], int]:
-    """Return what is found in the samples of a few variants, and how many variants have any.
+    """Return what a function finds in the samples of a few variants, and how many have a result.
 
     Args:
-        about: Gives the samples, the order and the baseline, which comes first.
+        about: The description of the sweep: its samples, the order of variants and the baseline,
+            which comes first.
         task: The task of the samples.
-        found_in: Returns something that is empty where a variant has nothing.
+        found_in: A function of samples; its result is empty if a variant has nothing to show.
         most: The largest number of variants; at least three.
     """
     found = {variant: found_in(some) for variant, some in about.samples[task].items()}
@@ -144,23 +149,23 @@ def of_variants(
 
 
 def texts(samples: Iterable[Sample], kind: SampleKind) -> dict[str, Sample]:
-    """Return the samples of that kind by their titles."""
+    """Return title -> sample, for samples of one kind."""
     return {each.title: each for each in samples if each.kind == kind}
 
 
 def matrices(samples: Iterable[Sample], kind: SampleKind) -> list[Matrix]:
-    """Return the valid matrices of that kind, in their order."""
+    """Return the valid matrices of one kind, in their order."""
     found = (_matrix(sample) for sample in samples if sample.kind == kind)
     return [matrix for matrix in found if matrix is not None]
 
 
 def of_heads(samples: Iterable[Sample], kind: SampleKind) -> list[Matrix]:
-    """Return the valid matrices of that kind that belong to a head."""
+    """Return the valid matrices of one kind that belong to a head."""
     return [matrix for matrix in matrices(samples, kind) if matrix.layer]
 
 
 def pictures(samples: Iterable[Sample], kind: SampleKind) -> dict[str, Pictures]:
-    """Return the valid pictures of that kind by their titles."""
+    """Return title -> pictures, for valid pictures of one kind."""
     found = (_pictures(sample) for sample in samples if sample.kind == kind)
     return {each.title: each for each in found if each is not None}
 
@@ -206,7 +211,7 @@ def _pictures(sample: Sample) -> Pictures | None:
 
 
 def head_focus(matrix: Matrix) -> HeadFocus | None:
-    """Return where the weight of an attention map is; None for few tokens or empty rows."""
+    """Return where the weight of an attention map is, or None for few tokens or empty rows."""
     weights, size = matrix.values, len(matrix.values)
     if size < _FEWEST or weights.shape != (size, size):
         return None

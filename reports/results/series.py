@@ -1,8 +1,8 @@
-"""Reads series of measurements from a results frame.
+"""Read series of measurements from a results frame.
 
-A series holds the rows that may stand in one column, of one metric, task and machine. Floors are
-simple predictors that need no architecture: each has one reading and no seed, and is shown beside
-the score of its task only.
+A series holds the rows that belong in one column: those of one metric, task and machine. Floors are
+simple predictors without an architecture: each has one reading and no seed, and is shown only
+beside the score of its task.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from suite.schema import (
     metric_bounds,
 )
 
-QUALITY = "quality"  # the probe whose metrics are a task's score
-STATE_BYTES = "state_bytes"  # by formula: the only bytes that no machine changes
-MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
+QUALITY = "quality"  # the probe whose metrics are the scores of a task
+STATE_BYTES = "state_bytes"  # the only metric in bytes that does not depend on the machine
+MOST_COLUMNS = 3  # coordinates of a metric that a comparison shows side by side
 _BOUND_UNITS = frozenset({"s", "B", "bytes", "% of peak"})
-FLOOR_NOTE = "floor"  # of its row
+FLOOR_NOTE = "floor"  # note in the row of a floor
 FLOORS_FOOTNOTE = (
     "Floors need no architecture: they are computed once, without seeds, from the same training "
     "data, and scored on the same test split. Their differences are plain numbers."
@@ -43,7 +43,7 @@ FLOORS_FOOTNOTE = (
 
 
 def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
-    """The times of a variant that have a number; none of what follows from times, as rates."""
+    """Return the times of a variant that have a number; empty for metrics other than times."""
     return tuple(r for r in series.of(variant) if r.has_number) if series.unit == "s" else ()
 
 
@@ -54,12 +54,14 @@ _Readings = Mapping[str, tuple[Reading, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """All readings of one metric on one task, by variant; one reading a seed.
+    """The readings of one metric on one task, by variant; one reading per seed.
 
     Attributes:
-        at: The coordinate; empty where there is none, or where the variants differ in it.
-        environment_id: Where it was measured, if that moves the number; else empty.
-        resolution: Of times: what the baseline showed against itself there, see `resolution_of`.
+        at: The coordinate; empty if there is none, or if it differs between variants.
+        environment_id: The environment of the measurements if the metric depends on it; else empty.
+        resolution: For times and rates, the log ratio that the baseline showed against itself; see
+            `resolution_of`.
+        readings: Variant -> one reading per seed.
     """
 
     task: str
@@ -74,17 +76,17 @@ class Series:
 
     @property
     def is_score(self) -> bool:
-        """Whether it says how good the model got."""
+        """True if the metric measures the quality of a model."""
         return self.probe == QUALITY
 
     @property
     def is_whole_score(self) -> bool:
-        """Whether it is the score that a task is judged by: of no part, at no other length."""
+        """True if it is the score of a whole task, not of a part or at another length."""
         return self.is_score and not self.at
 
     @property
     def is_share(self) -> bool:
-        """Return True if its numbers cannot lie outside 0 to 1."""
+        """True if its numbers cannot lie outside 0 to 1."""
         return is_share(self.metric, self.unit)
 
     def mean(self, variant: str, confidence: float = CONFIDENCE) -> Estimate:
@@ -101,41 +103,41 @@ class Series:
 
     @property
     def is_bound_to_environment(self) -> bool:
-        """Whether numbers of two machines must not be compared: times, rates, memory."""
+        """True for times, rates and memory: numbers of two machines must not be compared."""
         return is_bound(self.unit, self.metric)
 
     @property
     def is_timed(self) -> bool:
-        """Whether it holds times, or rates that follow from them."""
+        """True if the series holds times, or rates derived from them."""
         return self.unit == "s" or self.unit.endswith("/s")
 
     @cached_property
     def num_seen(self) -> int:
-        """The most seeds that any variant has a reading of."""
+        """The largest number of seeds for which a variant has a reading."""
         return max((len(some) for some in self.readings.values()), default=0)
 
     def of(self, variant: str) -> tuple[Reading, ...]:
-        """The readings of a variant, in the order of seeds."""
+        """Return the readings of a variant, in the order of seeds."""
         return self.readings.get(variant, ())
 
     def usable(self, variant: str) -> tuple[Reading, ...]:
-        """The readings that are ok; of times and rates also the noisy ones.
+        """Return the readings that are ok; for times and rates also the noisy ones.
 
-        The interval between processes has paid for the noise inside them.
+        The between-process interval already includes within-process noise.
         """
         return self._usable.get(variant, ())
 
     def seeds_diverged(self, variant: str) -> list[int]:
-        """The seeds of a variant whose training diverged."""
+        """Return the seeds of a variant whose training diverged."""
         return [r.seed for r in self.of(variant) if r.status is Status.DIVERGED]
 
     def values(self, variant: str) -> dict[int, float]:
-        """Seed -> value, of the readings that are usable."""
+        """Return seed -> value, for usable readings."""
         return dict(self._values.get(variant, {}))
 
     @cached_property
     def _usable(self) -> Mapping[str, tuple[Reading, ...]]:
-        """Found once: with a thousand seeds, who asks for each seed would look a million times."""
+        """The usable readings by variant; cached, since callers look up one seed at a time."""
         return {
             variant: tuple(r for r in some if r.is_ok or (self.is_timed and r.is_usable))
             for variant, some in self.readings.items()
@@ -155,20 +157,20 @@ def is_share(metric: str, unit: str) -> bool:
 
 
 def is_bound(unit: str, metric: str = "") -> bool:
-    """Whether a number of that unit depends on the machine: times, rates, memory."""
+    """Return True if a number of that unit depends on the machine: times, rates, memory."""
     if metric == STATE_BYTES:
         return False
     return unit in _BOUND_UNITS or unit.endswith(("/s", "_per_second"))
 
 
 def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
-    """Every series of a sweep, in the order of `about`'s tasks, probes and metrics.
+    """Return every series of a sweep, in the order of `about`'s tasks, probes and metrics.
 
-    Those of the mixers alone are among them, one per coordinate: they count towards coverage.
-    So is what an instrument says of itself (`suite.schema.CONTROLS`), which does not.
+    Series of the mixers alone are included, one per coordinate, and count towards coverage.
+    Controls of an instrument (`suite.schema.CONTROLS`) are included, too, but do not count.
 
-    What depends on the machine has one series per environment. A metric that a variant has at
-    several coordinates has one series per coordinate.
+    A metric that depends on the machine has one series per environment. A metric that a variant has
+    at several coordinates has one series per coordinate.
     """
     found: dict[_Key, dict[str, list[Reading]]] = {
         (task, probe, spec.name, spec.unit, spec.better): {}
@@ -190,7 +192,7 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
 
 
 def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Series:
-    """Of times and rates, the coarsest of the coordinates that it holds."""
+    """Return a series with its resolution; for times and rates the coarsest of its coordinates."""
     if not series.is_timed or not resolutions:
         return series
     places = {r.at for some in series.readings.values() for r in some}
@@ -199,10 +201,10 @@ def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Ser
 
 
 def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
-    """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
+    """Return the series of a comparison: whole scores, and other metrics with few coordinates.
 
-    What is left out has a picture of its own (`reports.sections.axis_series`), and still counts as
-    coverage; numbers of sentences stand there beside their parts. A task of which nothing would be
+    The other series have figures of their own (`reports.sections.axis_series`), and still count as
+    coverage; numbers of sentences are shown there, with the parts. A task that would have no series
     left keeps each metric at its last coordinate.
     """
     left_out = {id(series) for series in left_out_of_comparison(measured)}
@@ -214,7 +216,7 @@ def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
 
 
 def left_out_of_comparison(measured: Sequence[Series]) -> tuple[Series, ...]:
-    """Scores of parts and at other lengths, and metrics at more than a few coordinates."""
+    """Return scores of parts or at other lengths, and metrics at more than a few coordinates."""
     places = Counter(_name(series) for series in measured)
     return tuple(series for series in measured if _is_along(series, places[_name(series)]))
 
@@ -224,7 +226,7 @@ def _name(series: Series) -> tuple[str, str, str, str]:
 
 
 def _is_along(series: Series, num_places: int) -> bool:
-    """Whether it is one of many along something, as scores at other lengths are."""
+    """Return True if a series is one of many along an axis, such as scores at other lengths."""
     if series.is_score or series.probe == WRITTEN_SCORES:
         return bool(series.at)
     is_alone = series.task == MIXER_ALONE or series.is_bound_to_environment
@@ -232,9 +234,11 @@ def _is_along(series: Series, num_places: int) -> bool:
 
 
 def num_expected(series: Series, about: About) -> int:
-    """Readings that each variant should have: the seeds for a score, else as many as any has.
+    """Return how many readings each variant should have.
 
-    A search tries each rate only as long as scores get better: none of these is expected.
+    For a score it is the planned number of seeds, for other metrics the largest number of any
+    variant; a variant with more readings raises it. A search for a learning rate stops when scores
+    get worse, so its other metrics are not expected.
     """
     if series.probe == LEARNING_RATE and series.metric != LEARNING_RATE:
         return 0
@@ -242,7 +246,7 @@ def num_expected(series: Series, about: About) -> int:
 
 
 def never_searched(measured: Iterable[Series]) -> set[tuple[str, str, str]]:
-    """Task, probe and variant of the searches for a learning rate that nothing waits for."""
+    """Return (task, probe, variant) of learning-rate searches whose scores were all skipped."""
     return {
         (series.task, LEARNING_RATE, variant)
         for series in measured
@@ -253,9 +257,9 @@ def never_searched(measured: Iterable[Series]) -> set[tuple[str, str, str]]:
 
 
 def advantages(series: Series, a: str, b: str) -> tuple[float, ...]:
-    """How much better `a` is than `b`, seed by seed; a diverged seed is worse than any score.
+    """Return how much better `a` is than `b`, seed by seed; a diverged seed ranks below any score.
 
-    So infinite where one of the two diverged, and zero where both did.
+    So an advantage is infinite if one of the two diverged, and zero if both did.
     """
     sign = -1.0 if series.better == "lower" else 1.0
     mine, theirs = (
@@ -278,7 +282,10 @@ def _split(key: _Key, by_variant: Mapping[str, Sequence[Reading]]) -> Iterator[S
 
 
 def _by_environment(whole: Series) -> Iterator[Series]:
-    """One series per machine; a reading without a number belongs where its variant has no other."""
+    """Yield one series per machine.
+
+    Readings without a number are included for variants that have no other reading on the machine.
+    """
     places = {r.environment_id for some in whole.readings.values() for r in some if r.has_number}
     if not whole.is_bound_to_environment or not places:
         yield whole
@@ -308,15 +315,15 @@ def _by_coordinate(series: Series) -> Iterator[Series]:
 
 
 def _one_a_seed(series: Series) -> Series:
-    """The ok reading where a seed has several, then the first by environment."""
+    """Keep one reading per seed: an ok one if there is any, then the first by environment."""
     readings = {v: first_of_seeds(r, lambda r: not r.is_ok) for v, r in series.readings.items()}
     return replace(series, readings=readings)
 
 
 def floors_of(about: About, series: Series) -> tuple[str, ...]:
-    """The labels that stand beside a series: none but beside the whole score of a task.
+    """Return the labels of the floors of a series; only the whole score of a task has floors.
 
-    What a curve says at some step is no such score, though a table may show it as one.
+    A value of a curve at some step is not such a score, though a table may show it as one.
     """
     scored = {spec.name for spec in about.metrics.get(series.task, {}).get(FLOORS, ())}
     is_theirs = series.is_whole_score and series.metric in scored
@@ -324,7 +331,7 @@ def floors_of(about: About, series: Series) -> tuple[str, ...]:
 
 
 def beside_scores(measured: Iterable[Series]) -> tuple[Series, ...]:
-    """The same, with the readings of floors in the score of their task, under their labels."""
+    """Return the series, with the readings of floors added to their task's score."""
     every = tuple(measured)
     floors = {(s.task, s.metric): s.readings for s in every if s.probe == FLOORS}
     return tuple(
@@ -337,5 +344,5 @@ def beside_scores(measured: Iterable[Series]) -> tuple[Series, ...]:
 
 
 def without_controls(measured: Iterable[Series]) -> tuple[Series, ...]:
-    """Return the series of variants, with floors beside scores; none that control an instrument."""
+    """Return the series of variants, with floors beside scores and without controls."""
     return beside_scores(series for series in measured if series.metric not in CONTROLS)

@@ -1,12 +1,12 @@
-"""Names variants for pages, and finds the numbers that they run along.
+"""Name variants for pages, and find the numeric axis along which they vary.
 
-An ablation with one axis calls its baseline by that axis, as ``heads=8``. With several there is no
-such name: then the baseline is described by its mixer and its value on each axis.
+An ablation with one axis labels its baseline by that axis, as ``heads=8``. With several axes it has
+no such label, so the baseline is described by its mixer and its value on each axis.
 
-Variants that differ by one number only form a line, as those called ``mixer=attention, dim=64``
-and ``mixer=attention, dim=128``. Where each of them has a number on one axis, and something else
-besides, there is a line a group: the variants that differ in that number only. Variants without
-such a number are left out.
+Variants that differ in one number only form a line, such as ``mixer=attention, dim=64`` and
+``mixer=attention, dim=128``. If each variant has a number on one axis and other values besides,
+there is one line per group of variants that differ in that number only. Variants without such a
+number are left out.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from suite.schema.old_labels import Value
 
 AS_BASELINE = "as the baseline"
 _Named = Mapping[str, Value]
-_PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
+_PLAIN = "baseline"  # label of a baseline that no axis names
 MAX_SHOWN = 4
-MAX_LETTERS = 30  # of a line of a name beside a figure
+MAX_LETTERS = 30  # line width of names beside a figure
 
 
 def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) -> list[str]:
-    """The baseline first, where it has something, then others that do, evenly spaced.
+    """Return the baseline first, if it has something to show, then others, evenly spaced.
 
     Args:
-        about: Gives order and baseline.
+        about: The description of the sweep, with the order of variants and the baseline.
         having: The variants that have something to show.
-        most: At least three.
+        most: The largest number of variants; at least three.
     """
     first = [about.baseline] if about.baseline in having else []
     others = [v for v in about.variants if v in having and v != about.baseline]
@@ -50,11 +50,10 @@ def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) 
 
 
 def what_baseline_is(about: About) -> str:
-    """As ``attention, kernel=fused``: its mixer, and its value on each other axis.
+    """Return a baseline's mixer and its value on each other axis, as ``attention, kernel=fused``.
 
-    One without a mixer is named by its architecture.
-
-    Empty where the label says it.
+    A baseline without a mixer is named by its architecture. The text is empty if the label is
+    already a description.
     """
     if about.baseline != _PLAIN:
         return ""
@@ -70,7 +69,7 @@ def what_baseline_is(about: About) -> str:
 
 
 def shown_name(about: About, variant: str) -> str:
-    """A variant as a figure or a sentence names it: the baseline says that and what it is."""
+    """Return the name of a variant in a figure or sentence; that of the baseline describes it."""
     if variant != about.baseline:
         return variant
     return f"{variant} ({what_baseline_is(about) or 'baseline'})"
@@ -81,9 +80,9 @@ class Group:
     """The variants that differ in one number only.
 
     Attributes:
-        name: What they share, as ``mixer=attention``.
+        name: The values that they share, as ``mixer=attention``.
         variants: The number -> the variant that has it, ascending.
-        note: What the name does not say; empty where nothing.
+        note: Values that the name does not contain; empty if there are none.
     """
 
     name: str
@@ -93,11 +92,12 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelAxis:
-    """A number that labels name.
+    """A numeric axis of the labels.
 
     Attributes:
-        name: As in the labels, as ``dim``.
-        others: The names that tell the groups apart, as ``mixer``.
+        name: The name in the labels, as ``dim``.
+        others: The names that distinguish the groups, as ``mixer``.
+        groups: The groups of variants along the axis.
     """
 
     name: str
@@ -106,10 +106,10 @@ class LabelAxis:
 
 
 def label_axis(about: About, task: str) -> LabelAxis | None:
-    """The number that the labels of a task's variants run along; None where there is none.
+    """Return the numeric axis along which a task's variants vary, or None if there is none.
 
-    Of several the one with most values. What has one name only is no group: a list of single
-    changes has no lines.
+    If there are several, it is the one with most values. If every label names a single axis, there
+    is none: a list of single changes has no lines.
     """
     known = _known(about, task)
     if not any(len(named) > 1 for named in known.values()):
@@ -122,7 +122,7 @@ def label_axis(about: About, task: str) -> LabelAxis | None:
 
 
 def _known(about: About, task: str) -> dict[str, _Named]:
-    """Variant -> its names without the task; those that say something, and the baseline."""
+    """Return variant -> its values except the task, for labels with values and the baseline."""
     met = [variant for variant in about.variants if belongs(about, variant, task)]
     named: dict[str, _Named] = {
         v: {name: value for name, value in values_of(about, v).items() if name != "task"}
@@ -140,7 +140,7 @@ def _known(about: About, task: str) -> dict[str, _Named]:
 
 
 def _running(known: Sequence[_Named]) -> str | None:
-    """The name that all share with most numbers under it, at least two; the last of equals."""
+    """Return the shared axis with most numbers, at least two; the last one in a tie."""
     shared = [name for name in known[0] if all(name in named for named in known)]
     sizes = {n: len({number(named[n]) for named in known} - {None}) for n in shared}
     best = max(sizes.values(), default=0)
@@ -167,7 +167,7 @@ def _groups(
 
 
 def _plain(about: About, others: Sequence[str]) -> str:
-    """What the group without other names has under them."""
+    """Return the baseline's values on other axes, for the group whose labels do not name them."""
     said = {name: value_of_baseline(about, name) for name in others}
     known = ", ".join(f"{readable(name)} {value}" for name, value in said.items() if value)
     return known or what_baseline_is(about)

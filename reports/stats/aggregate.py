@@ -1,13 +1,14 @@
-"""The interquartile mean over several tasks, with an interval over their seeds.
+"""Compute the interquartile mean over several tasks, with an interval over their seeds.
 
 Agarwal et al. 2021 (arXiv:2108.13264) pool over tasks by the mean of the middle half of all values,
-and take its interval from a percentile bootstrap, stratified by task. That bootstrap promises too
-much where a task has few seeds: the variance of what it draws of n values is (n - 1) / n of what it
-should be, and its quantiles are a normal's where Student's are due. So drawn values are moved off
-their task's mean by sqrt(n / (n - 1)) (Rao and Wu, JASA 83, 1988), and the interval is stretched by
-t over z with Satterthwaite's degrees of freedom. docs/statistics.md has the coverage of both.
+and take its interval from a percentile bootstrap, stratified by task. That bootstrap is too narrow
+for tasks with few seeds: the variance of resamples of n values is (n - 1) / n of the true one, and
+its quantiles are normal instead of Student's. So resampled values are scaled about their task's
+mean by sqrt(n / (n - 1)) (Rao and Wu, JASA 83, 1988), and the interval is stretched by t over z
+with Satterthwaite's degrees of freedom. docs/statistics.md gives the coverage of both.
 
-The generator is one of numpy's own, seeded here: the global one is neither read nor moved.
+The random numbers come from a numpy generator seeded here; the global one is neither read nor
+changed.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Improvement:
-    """How often one was better than the other, pair by pair, each pair in the denominator.
+    """How often one side was better than the other, over all pairs.
 
     Attributes:
-        probability: Pairs in which it was better, equal ones counted half, over all pairs; its
-            interval is that of Clopper and Pearson at 95 %, which covers at least as often as
-            it says. Over several tasks it is wider than it need be (Hoeffding 1956).
+        num_better: Pairs in which it was better.
+        num_equal: Pairs with equal values.
+        probability: The share of pairs in which it was better, equal ones counted half; its
+            interval is that of Clopper and Pearson at 95 %, whose coverage is at least nominal.
+            Over several tasks it is wider than necessary (Hoeffding 1956).
     """
 
     num_better: int
@@ -44,29 +47,30 @@ class Improvement:
 
 
 def interquartile_mean(values_by_task: Mapping[str, Sequence[float]]) -> float:
-    """Mean of the middle half of all values of all tasks; with fewer than 3 tasks the plain mean.
+    """Return the mean of the middle half of all values, or the plain mean for fewer than 3 tasks.
 
     A quarter of the values, rounded down, is cut off each end. The plain mean is that of the means
-    of the tasks. NaN where there is no value.
+    of the tasks. The result is NaN if there is no value.
 
     Args:
-        values_by_task: Task -> one value a seed, all on one scale.
+        values_by_task: Task -> one value per seed, all on one scale.
     """
     strata = _strata(values_by_task)
     return float(_centre(strata)[0]) if strata else math.nan
 
 
 def pooled_interval(differences_by_task: Mapping[str, Sequence[float]], seed: int = 0) -> Estimate:
-    """`interquartile_mean` of paired differences, with its 95 % interval over seeds.
+    """Return `interquartile_mean` of paired differences, with its 95 % interval over seeds.
 
-    The tasks are what they are; only seeds vary. A task with one pair shows no spread: no interval.
+    The tasks are fixed; only seeds vary. A task with one pair has no spread, so there is no
+    interval.
 
     Args:
         differences_by_task: Task -> paired differences by seed, all on one scale.
-        seed: Of the bootstrap; the same gives the same bits.
+        seed: Seed of the bootstrap; equal seeds give bitwise equal results.
 
     Returns:
-        `n` is the number of pairs of all tasks.
+        The estimate; `n` is the number of pairs of all tasks.
     """
     strata = _strata(differences_by_task)
     n = sum(part.shape[1] for part in strata)
@@ -85,7 +89,7 @@ def pooled_interval(differences_by_task: Mapping[str, Sequence[float]], seed: in
 
 
 def improvement(differences: Iterable[float]) -> Improvement:
-    """How often a difference is above zero; infinite ones stand for a side that has no end."""
+    """Return how often a difference is above zero; it is infinite if one side diverged."""
     pairs = list(differences)
     num_better, num_equal = sum(d > 0 for d in pairs), sum(d == 0 for d in pairs)
     return Improvement(
@@ -96,13 +100,13 @@ def improvement(differences: Iterable[float]) -> Improvement:
 
 
 def _strata(values_by_task: Mapping[str, Sequence[float]]) -> list[_Floats]:
-    """One array ``[1, seeds]`` a task, in the order of their names."""
+    """Return one array ``[1, seeds]`` per task, in the order of their names."""
     tasks = sorted(task for task, values in values_by_task.items() if len(values))
     return [np.asarray([values_by_task[task]], dtype=np.float64) for task in tasks]
 
 
 def _centre(strata: Sequence[_Floats]) -> _Floats:
-    """Parts ``[resamples, seeds]``, one a task -> the statistic, ``[resamples]``."""
+    """Return the statistic, ``[resamples]``, of one array ``[resamples, seeds]`` per task."""
     if len(strata) < MIN_TASKS_TO_TRIM:
         means: _Floats = np.mean([part.mean(axis=1) for part in strata], axis=0)
         return means
@@ -113,7 +117,7 @@ def _centre(strata: Sequence[_Floats]) -> _Floats:
 
 
 def _resampled(values: _Floats, rng: np.random.Generator) -> _Floats:
-    """Values ``[seeds]`` of one task, drawn with replacement: ``[resamples, seeds]``."""
+    """Return values ``[seeds]`` of one task, drawn with replacement: ``[resamples, seeds]``."""
     n, mean = values.size, values.mean()
     drawn = values[rng.integers(n, size=(NUM_RESAMPLES, n))]
     moved: _Floats = mean + math.sqrt(n / (n - 1)) * (drawn - mean)
@@ -121,13 +125,16 @@ def _resampled(values: _Floats, rng: np.random.Generator) -> _Floats:
 
 
 def _stretch(strata: Sequence[_Floats], tail: float) -> float:
-    """Student's quantile over the normal one, degrees of freedom after Satterthwaite (1946)."""
+    """Return Student's quantile over the normal one, by Satterthwaite's (1946) degrees of freedom.
+
+    Each stratum is an array ``[1, seeds]``; `tail` is the probability beyond each quantile.
+    """
     sizes = [part.shape[1] for part in strata]
     shares = [float(part.var(ddof=1)) / part.shape[1] for part in strata]
     largest = max(shares)
     if largest == 0:
         return 1.0
-    scaled = [share / largest for share in shares]  # squares of small spreads would vanish
+    scaled = [share / largest for share in shares]  # squares of small spreads would underflow
     below = math.fsum(s * s / (n - 1) for s, n in zip(scaled, sizes, strict=True))
     return float(stdtrit(math.fsum(scaled) ** 2 / below, 1 - tail) / ndtri(1 - tail))
 

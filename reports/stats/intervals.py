@@ -1,9 +1,9 @@
-"""Means, medians and paired differences with confidence intervals.
+"""Compute means, medians and paired differences with confidence intervals, and format numbers.
 
-Student's t, and no percentile bootstrap: at 3 seeds a nominal 95 % bootstrap interval covers the
-truth three times in four, the t interval does nineteen in twenty (normal data).
+Intervals are Student's t, not a percentile bootstrap: at 3 seeds a nominal 95 % bootstrap interval
+covers the truth three times in four, the t interval nineteen times in twenty (normal data).
 
-A number is written with as many digits as its interval supports, and an SI prefix that fits.
+A number is written with as many digits as its interval supports, and with a suitable SI prefix.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SURE_DIGITS = 12
 
 
 def rounded(value: float, digits: int = _SURE_DIGITS) -> float:
-    """Return the number to so many significant digits; what is not finite as it is.
+    """Return the number rounded to some significant digits; infinities and NaN are unchanged.
 
     The last digits of logarithms, sums and products depend on the processor's vector instructions
-    and on the number of threads. Fits, which enlarge such differences, need fewer than 12 digits.
+    and on the number of threads. Fits, which amplify such differences, need fewer than 12 digits.
     """
     return float(f"{value:.{digits}g}")
 
@@ -33,9 +33,10 @@ class Estimate:
     """A number with its interval, in the unit of the values.
 
     Attributes:
-        n: How many values stand behind it.
-        point: None where there are none.
-        low: Lower end of the interval; None where there is no interval.
+        n: The number of values that it is computed from.
+        point: The number, or None if there are no values.
+        low: Lower end of the interval, or None if there is no interval.
+        high: Upper end of the interval, or None if there is no interval.
     """
 
     n: int
@@ -45,15 +46,15 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half the interval."""
+        """Half the width of the interval, or None if there is no interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
     def sure(self) -> Estimate:
-        """The numbers to the digits that are the same on all processors.
+        """The estimate rounded to the digits that are the same on all processors.
 
-        Those are 12 of the largest number, since an end near zero is a difference of larger ones;
-        whole numbers stay.
+        They are 12 digits of the largest number, since an end near zero is a difference of larger
+        numbers; whole numbers are unchanged.
         """
         known = [abs(x) for x in (self.point, self.low, self.high) if x is not None]
         largest = max(known, default=0.0)
@@ -68,27 +69,27 @@ class Estimate:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether both ends are as far from the point, so that one number says both."""
+        """True if both ends are equally far from the point, or if there is no interval."""
         if self.point is None or self.low is None or self.high is None:
             return True
         return math.isclose(self.point - self.low, self.high - self.point, rel_tol=1e-6)
 
     def within(self, least: float, most: float) -> Estimate:
-        """Return the same with ends between two numbers: between which the truth is known to be."""
+        """Return the estimate with its interval clipped to known bounds of the true value."""
         if self.low is None or self.high is None:
             return self
         return replace(self, low=max(self.low, least), high=min(self.high, most))
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the whole interval lies on one side of zero."""
+        """True if the whole interval lies on one side of zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Mean and two-sided Student-t interval, n - 1 degrees of freedom; normality is assumed.
+    """Return the mean and its two-sided Student's t interval, n - 1 degrees of freedom.
 
-    One value has no interval; none has no mean.
+    Normality is assumed. A single value has no interval, and an empty sequence has no mean.
     """
     n = len(values)
     if n == 0:
@@ -103,9 +104,9 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
 def share_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Return mean and interval of numbers between 0 and 1; the interval stays between them, too.
 
-    Where Student's t interval would leave them, it is taken of the log-odds of the mean, with the
-    error that the delta method gives them, and transformed back: so surveys estimate shares. Equal
-    values at 0 or 1 have no spread, and an interval of no width.
+    If Student's t interval leaves these bounds, it is computed for the log-odds of the mean, with
+    their error by the delta method, and transformed back, as is usual for shares in surveys. Equal
+    values at 0 or 1 have no spread, and an interval of zero width.
     """
     plain = mean_interval(values, confidence)
     half, mean = plain.half_width, plain.point
@@ -118,7 +119,7 @@ def share_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> E
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """With n - 1 in the denominator; NaN of fewer than two values."""
+    """Return the standard deviation, with n - 1 below; NaN for fewer than two values."""
     n = len(values)
     if n < 2:
         return math.nan
@@ -127,9 +128,9 @@ def standard_deviation(values: Sequence[float]) -> float:
 
 
 def smallest_level(values: Sequence[float], truth: float = 0.0) -> float:
-    """The level alpha at which the (1 - alpha) interval of the mean comes to leave `truth` out.
+    """Return the smallest level alpha at which the (1 - alpha) interval excludes `truth`.
 
-    That is the two-sided p of the t test; 1 of fewer than two values.
+    It is the two-sided p of the t test of the mean, and 1 for fewer than two values.
     """
     n = len(values)
     if n < 2:
@@ -142,7 +143,10 @@ def smallest_level(values: Sequence[float], truth: float = 0.0) -> float:
 
 
 def median_range(values: Sequence[float]) -> Estimate:
-    """Median, with the smallest and the largest value: for times, whose errors are one-sided."""
+    """Return the median with the smallest and largest value.
+
+    It suits times, whose errors are one-sided.
+    """
     if not values:
         return Estimate(n=0)
     point = statistics.median(values)
@@ -152,12 +156,12 @@ def median_range(values: Sequence[float]) -> Estimate:
 
 
 def paired_differences(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[float, ...]:
-    """The differences a - b, one for each seed that both have, in the order of the seeds."""
+    """Return the differences a - b, one for each seed that both have, in the order of the seeds."""
     return tuple(a[seed] - b[seed] for seed in sorted(a.keys() & b.keys()))
 
 
 def paired_ratio(a: Mapping[int, float], b: Mapping[int, float]) -> float | None:
-    """Median of a / b over the seeds that both have; None where there is none."""
+    """Return the median of a / b over the seeds that both have, or None if there are none."""
     ratios = [a[seed] / b[seed] for seed in sorted(a.keys() & b.keys()) if b[seed] != 0]
     return statistics.median(ratios) if ratios else None
 
@@ -169,17 +173,17 @@ _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _PREFIXED = frozenset({"FLOP", "FLOP/s", "B/s", "tokens/s", "tokens_per_second"})
 _SPELLED = {"k": "thousand", "M": "million", "G": "billion", "T": "trillion"}
 _LARGE_COUNT = 10_000.0
-_ROUNDING = 1e-9  # an interval narrower than this is what is left of equal numbers
+_ROUNDING = 1e-9  # relative width; narrower intervals are rounding errors of equal numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notation:
-    """How the numbers of one column are written.
+    """The notation of the numbers of one column.
 
     Attributes:
-        factor: What one displayed unit is worth, in the unit of the values.
-        unit: As displayed: ``ms``, ``MFLOP``; empty for a pure number.
-        decimals: Digits after the point; None for four significant digits each.
+        factor: The value of one displayed unit, in the unit of the values.
+        unit: The displayed unit: ``ms``, ``MFLOP``; empty for a pure number.
+        decimals: Digits after the point, or None for four significant digits each.
     """
 
     factor: float = 1.0
@@ -187,25 +191,28 @@ class Notation:
     decimals: int | None = None
 
     def write(self, value: float) -> str:
-        """The number, without its unit."""
+        """Return the number as text, without its unit."""
         scaled = rounded(value / self.factor)
         if self.decimals is None:
             return _proper(_significant(scaled))
         return _proper(f"{scaled:.{self.decimals}f}")
 
     def write_signed(self, value: float) -> str:
-        """The number with its sign, also where it is positive."""
+        """Return the number as text with its sign, also if it is positive."""
         text = self.write(value)
         is_zero = not text.strip(f"0.{_MINUS}")
         return text if text.startswith(_MINUS) or is_zero else f"+{text}"
 
     def with_unit(self, text: str) -> str:
-        """A written number and its unit."""
+        """Return a written number with its unit."""
         return f"{text} {self.unit}" if self.unit else text
 
 
 def for_scores(unit: str, half_widths: Sequence[float], values: Sequence[float]) -> Notation:
-    """Two significant digits of the typical interval; four of the largest value without one."""
+    """Return a notation with two significant digits of the median interval.
+
+    Without intervals it has four significant digits of the largest value.
+    """
     largest = max((abs(value) for value in values), default=0.0)
     least = max(largest * _ROUNDING, math.ulp(0.0))
     widths = [width for width in half_widths if least <= width < math.inf]
@@ -216,14 +223,14 @@ def for_scores(unit: str, half_widths: Sequence[float], values: Sequence[float])
 
 
 def for_estimates(unit: str, estimates: Iterable[Estimate]) -> Notation:
-    """As `for_scores`, from the intervals and the points of estimates."""
+    """Return the notation of `for_scores`, from the intervals and points of estimates."""
     known = [estimate for estimate in estimates if estimate.point is not None]
     widths = [width for one in known if (width := one.half_width) is not None]
     return for_scores(unit, widths, [one.point for one in known if one.point is not None])
 
 
 def for_quantities(unit: str, values: Sequence[float]) -> Notation:
-    """A prefix that suits the median: seconds, bytes, FLOPs, large counts."""
+    """Return a notation whose prefix suits the median: for seconds, bytes, FLOPs, large counts."""
     typical = statistics.median_low([abs(value) for value in values]) if values else 0.0
     if unit == "s":
         return _prefixed(_SMALL, typical, "s")
@@ -239,7 +246,7 @@ def for_quantities(unit: str, values: Sequence[float]) -> Notation:
 
 
 def as_ratio(value: float) -> str:
-    """About three significant digits, as ratios are read: ``0.45``, ``1.00``, ``16.4``, ``103``."""
+    """Return a ratio with about three significant digits: ``0.45``, ``1.00``, ``16.4``, ``103``."""
     if value < 0.1:
         return f"{value:.2g}"
     decimals = 2 if value < 10 else 1 if value < 100 else 0
@@ -247,18 +254,18 @@ def as_ratio(value: float) -> str:
 
 
 def as_percent(share: float) -> str:
-    """With one decimal: ``1.5 %``."""
+    """Return a share as a percentage with one decimal: ``1.5 %``."""
     return f"{100 * share:.1f} %"
 
 
 def as_quantity(unit: str, value: float) -> str:
-    """Three significant digits, with a prefix that fits: ``1.25 ms``, ``118 GFLOP/s``."""
+    """Return a quantity with three digits and a prefix: ``1.25 ms``, ``118 GFLOP/s``."""
     notation = for_quantities(unit, [value])
     return notation.with_unit(f"{value / notation.factor:.3g}")
 
 
 def as_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
-    """As ``[2.40, 2.43]``; empty where there is no interval."""
+    """Return an interval as ``[2.40, 2.43]``; empty if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{write(estimate.low)}, {write(estimate.high)}]"
@@ -274,7 +281,7 @@ def _decimals(size: float, digits: int) -> int:
 
 
 def _significant(value: float) -> str:
-    """Four significant digits, never an exponent below 1e6; counts stay whole."""
+    """Return four significant digits, without an exponent below 1e6; counts stay whole."""
     if value == 0:
         return "0"
     if abs(value) >= 1e6 or abs(value) < 1e-6:
@@ -285,7 +292,7 @@ def _significant(value: float) -> str:
 
 
 def _proper(text: str) -> str:
-    """A real minus sign, and none before a zero."""
+    """Return the text with a true minus sign, and without one before a zero."""
     if text.startswith("-"):
         return _MINUS + text[1:] if text.strip("-0.") else text[1:]
     return text

@@ -1,16 +1,16 @@
-"""Averages the logarithms of a quantity at several places, and fits a mixture of powers to them.
+"""Average the logarithms of a quantity at several places, and fit a mixture of powers to them.
 
-Growth is a matter of ratios, so everything is computed on logarithms. Each (place, process) is a
-process of its own, so the errors of two places are independent. Their sizes are assumed to be
-alike: all places of a variant share one standard deviation, and even three processes at seven
-places then give fourteen degrees of freedom.
+Growth is measured by ratios, so everything is computed on logarithms. Each (place, process) is a
+separate process, so the errors of two places are independent. Their sizes are assumed to be equal:
+all places of a variant share one standard deviation, and even three processes at seven places then
+give fourteen degrees of freedom.
 
 The mixture is a non-negative one of 1, n, n log n and n^2, by least squares on relative residuals:
-each place weighs 1 / t^2, so that the longest does not outvote the others. With four terms there
-are fifteen sets of terms, so all are solved, and those with a negative coefficient are refused.
-Which terms a growth needs is decided by Akaike's criterion with its correction for few points
-(AICc): noise would otherwise always buy a little n^2. In 1000 simulations of 1 + n + n^2 (seven
-lengths, noise of 2 %, three and five processes) the right terms were chosen 94 to 97 times in 100.
+each place has weight 1 / t^2, so that the longest does not dominate the others. With four terms
+there are fifteen sets of terms, so all are solved, and those with a negative coefficient are
+discarded. The terms are selected by Akaike's criterion with its correction for few points (AICc):
+noise would otherwise always add a little n^2. In 1000 simulations of 1 + n + n^2 (seven lengths,
+noise of 2 %, three and five processes) the right terms were chosen 94 to 97 times in 100.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from reports.stats.intervals import CONFIDENCE, Estimate, rounded
 
 Array = npt.NDArray[np.float64]
 _NUM_DRAWS = 2000
-_SEED = 20130620  # of every redraw: the same numbers give the same bytes
+_SEED = 20130620  # seed of every bootstrap: equal numbers give equal bytes
 
 
 @dataclass(frozen=True, eq=False)
 class LogMeans:
-    """Logarithms of one quantity at several places.
+    """The logarithms of one quantity at several places.
 
     Attributes:
         samples: Place, ascending -> the natural logarithm of each process's number, at least one.
@@ -44,37 +44,37 @@ class LogMeans:
 
     @cached_property
     def places(self) -> tuple[int, ...]:
-        """Ascending."""
+        """The places, ascending."""
         return tuple(self.samples)
 
     @cached_property
     def means(self) -> Array:
-        """`[place]`, over processes."""
+        """The means over processes, `[place]`."""
         return np.array([math.fsum(some) / len(some) for some in self.samples.values()])
 
     @cached_property
     def counts(self) -> Array:
-        """`[place]`, processes."""
+        """The numbers of processes, `[place]`."""
         return np.array([len(some) for some in self.samples.values()], dtype=np.float64)
 
     @cached_property
     def freedom(self) -> int:
-        """Degrees of freedom of `spread`; 0 where every number stands alone, as counts do."""
+        """The degrees of freedom of `spread`; 0 if each place has one number, as for counts."""
         return int(np.sum(self.counts - 1))
 
     @cached_property
     def spread(self) -> float:
-        """Standard deviation of one process, pooled over all places; 0 for what is exact."""
+        """The standard deviation of one process, pooled over all places; 0 for exact counts."""
         squares = (deviation**2 for some in self._deviations for deviation in some)
         return math.sqrt(math.fsum(squares) / self.freedom) if self.freedom else 0.0
 
     @property
     def quantile(self) -> float:
-        """Of Student's t."""
+        """The quantile of Student's t for the interval."""
         return float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
 
     def contrast(self, weights: Array) -> Estimate:
-        """Weighted sum of the means with its 95 % interval; without one for what is exact.
+        """Return a weighted sum of the means with its 95 % interval; exact counts have no interval.
 
         Args:
             weights: `[place]`.
@@ -89,12 +89,12 @@ class LogMeans:
         return Estimate(n=n, point=point, low=low, high=high)
 
     def redraws(self) -> Array:
-        """`[draw, place]`: means as they might have come out, by a residual bootstrap.
+        """Return resampled means by a residual bootstrap, `[draw, place]`.
 
         Residuals around each place's mean, scaled by sqrt(P / (P - 1)) and pooled over places, are
-        drawn with replacement. A percentile interval of such draws is that of a normal
-        distribution with a known spread; since it is not known, deviations are stretched by
-        Student's t over the normal quantile.
+        drawn with replacement. A percentile interval of such draws is that of a normal distribution
+        with a known spread; since the spread is estimated, deviations are stretched by Student's t
+        over the normal quantile.
         """
         rng = np.random.default_rng(_SEED)
         draws = np.tile(self.means, (_NUM_DRAWS, 1))
@@ -116,13 +116,13 @@ class LogMeans:
 
     @cached_property
     def _deviations(self) -> list[list[float]]:
-        """At each place, of each process from the mean."""
+        """The deviation of each process from the mean, at each place."""
         both = zip(self.samples.values(), self.means, strict=True)
         return [[x - mean for x in some] for some, mean in both]
 
 
 def log_means(values: Mapping[int, Sequence[float]]) -> LogMeans:
-    """The logarithms of positive numbers, by place; a place without one is left out."""
+    """Return the logarithms of positive numbers, by place; places without any are left out."""
     logs = {
         place: tuple(math.log(value) for value in some if value > 0)
         for place, some in sorted(values.items())
@@ -131,7 +131,7 @@ def log_means(values: Mapping[int, Sequence[float]]) -> LogMeans:
 
 
 MIN_PLACES = 4
-_POWERS = np.array([0, 1, 1, 2])  # of the terms, logarithms aside
+_POWERS = np.array([0, 1, 1, 2])  # powers of n in the terms, without logarithms
 _SETS = tuple(
     list(subset) for size in range(1, 5) for subset in itertools.combinations(range(4), size)
 )
@@ -144,11 +144,11 @@ class LeadingTerm:
     """The term of a mixture that grows fastest.
 
     Attributes:
-        index: Of the term, among those that make up at least 5 % at the last place: less cannot
-            be told from what the model misses.
-        share: What it makes up at the last place, together with the term that differs from it by
-            a logarithm only.
-        coefficients: `[4]`, in the unit of the growth; 0 where the growth does not need the term.
+        index: Index of the term, among those with a share of at least 5 % at the last place;
+            smaller shares cannot be distinguished from the misfit of the model.
+        share: Its share at the last place, together with the term that differs from it by a
+            logarithm only.
+        coefficients: `[4]`, in the unit of the growth; 0 for terms that were not selected.
     """
 
     index: int
@@ -157,7 +157,7 @@ class LeadingTerm:
 
 
 def leading_term(means: LogMeans) -> LeadingTerm | None:
-    """Which term leads, and by how much at the last place; None with fewer than four places."""
+    """Return the term that grows fastest, or None for fewer than four places."""
     if len(means.places) < MIN_PLACES:
         return None
     terms = terms_of(means.places)
@@ -169,18 +169,18 @@ def leading_term(means: LogMeans) -> LeadingTerm | None:
 
 
 def term_names(symbol: str) -> tuple[str, str, str, str]:
-    """The terms, as they are written."""
+    """Return the names of the terms."""
     return ("1", symbol, f"{symbol} log {symbol}", f"{symbol}^2")
 
 
 def terms_of(places: Sequence[int]) -> Array:
-    """`[place, 4]`: 1, n, n log2 n, n^2."""
+    """Return the terms 1, n, n log2 n, n^2 at each place, `[place, 4]`."""
     n = np.array(places, dtype=np.float64)
     return np.stack([np.ones_like(n), n, n * np.log2(n), n * n], axis=1)
 
 
 def _chosen_fit(means: LogMeans, terms: Array) -> Array:
-    """Coefficients `[4]`, with the terms of the best criterion; ties go to fewer, then slower."""
+    """Return coefficients `[4]` of the best set of terms; ties go to fewer, then slower terms."""
     best, chosen = math.inf, np.zeros(0)
     for subset in _SETS:
         solved, misfit = _solve(terms[:, subset], means.means)
@@ -195,11 +195,11 @@ def _chosen_fit(means: LogMeans, terms: Array) -> Array:
 
 
 def _criterion(means: LogMeans, num_free: int, misfit: float) -> float:
-    """AICc over all readings; what is exact needs no correction for few of them.
+    """Return the AICc over all readings; exact counts need no correction for small samples.
 
     Args:
-        means: The growth.
-        num_free: Coefficients, and one for the size of the residuals.
+        means: The means of the growth.
+        num_free: The number of coefficients, plus one for the size of the residuals.
         misfit: Root mean squared relative residual of the means.
     """
     n = int(means.counts.sum())
@@ -212,9 +212,9 @@ def _criterion(means: LogMeans, num_free: int, misfit: float) -> float:
 
 
 def _solve(terms: Array, logs: Array) -> tuple[Array, float]:
-    """Least squares on relative residuals: coefficients `[term]`, root mean squared residual."""
+    """Return coefficients `[term]` and root mean squared residual by relative least squares."""
     raw = terms / np.exp(logs)[:, None]
-    size = raw.max(axis=0)  # seconds of 1e-6 beside squares of 1e9: brought to 1
+    size = raw.max(axis=0)  # columns range from 1e-6 s to squares of 1e9: scale each to 1
     design = raw / size
     solved = np.linalg.solve(design.T @ design, design.sum(axis=0))
     residuals = design @ solved - 1

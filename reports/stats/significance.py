@@ -1,22 +1,23 @@
-"""Significance: the sign-flip test, Holm's correction for several claims, and power.
+"""Compute significance: the sign-flip test, Holm's correction for several claims, and power.
 
 Sign flip: Fisher's exact test of randomisation (The Design of Experiments, 1935, section 21). It
-assumes no distribution, only that without a difference each sign is as likely as the other. Its
-price is that n pairs have no p below 2 / 2^n, so that five can never reach 0.05.
+assumes no distribution, only that without a difference both signs are equally likely. Its cost is
+that n pairs cannot give a p below 2 / 2^n, so that five can never reach 0.05.
 
 Holm's step-down rule (Scandinavian Journal of Statistics 6, 1979): the clearest of m claims is
-judged at alpha / m; each one that is found to differ leaves the family, and the next is judged at
-alpha over those that remain; the first that stays open ends it. One thing is stricter here. A claim
-leaves the family only where its interval excludes zero. Holm's proof needs that what left had no
-more chance to err; a claim that was found equivalent, or too small, may well be one of no
-difference, and keeps its share. Then, however the claims depend on each other, the chance that the
-interval of any claim of no difference excludes zero is at most alpha. docs/statistics.md has the
-argument, and what is known of errors of direction.
+judged at alpha / m; each claim that is found to differ leaves the family, and the next is judged at
+alpha over those that remain; the first claim that stays open ends the procedure. This
+implementation is stricter in one respect: a claim leaves the family only if its interval excludes
+zero. Holm's proof requires that claims that left cannot err any more; a claim that was found
+equivalent, or too small, may well have no difference, and keeps its share. Then, however the claims
+depend on each other, the probability that the interval of any claim without a difference excludes
+zero is at most alpha. docs/statistics.md has the argument, and the known results on errors of
+direction.
 
-Power: the mean of n paired differences, whose truth is d and whose standard deviation is s, over
-its standard error is noncentral t with n - 1 degrees of freedom around d sqrt(n) / s. Where s is an
-estimate from few pairs, the power at the effect that it suggests is averaged over all estimates: at
-the effect for a known spread, three pairs would give 63 % in place of 80 %.
+Power: the mean of n paired differences, whose true mean is d and whose standard deviation is s,
+over its standard error is noncentral t with n - 1 degrees of freedom around d sqrt(n) / s. If s is
+estimated from few pairs, the power at the estimated effect is averaged over all estimates: at the
+effect for a known spread, three pairs would give 63 % instead of 80 %.
 """
 
 from __future__ import annotations
@@ -31,20 +32,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, nctdtr, nctdtrinc, ndtr, stdtrit
 
-MOST_PAIRS = 40  # beyond, half of the signs no longer fits into memory
-_ROUNDING = 1e-12  # sums this close, relative to the largest, are equal
+MOST_PAIRS = 40  # with more, the sums of half of the signs do not fit into memory
+_ROUNDING = 1e-12  # sums that differ by less, relative to the largest, are equal
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignFlip:
-    """The answer of the test.
+    """The result of the sign-flip test.
 
     Attributes:
-        n: Pairs.
-        alpha: The level that matters.
-        p: Two-sided; None where so few pairs cannot reach `alpha`, or there are over `MOST_PAIRS`.
-        least_p: The least that n pairs can give.
-        num_pairs_needed: The fewest pairs that could reach `alpha`.
+        n: The number of pairs.
+        alpha: The level of the test.
+        p: The two-sided p, or None if there are too few pairs to reach `alpha`, or over
+            `MOST_PAIRS`.
+        least_p: The smallest p that n pairs can give.
+        num_pairs_needed: The smallest number of pairs that can reach `alpha`.
     """
 
     n: int
@@ -55,11 +57,11 @@ class SignFlip:
 
 
 def sign_flip(differences: Sequence[float], alpha: float = 0.05) -> SignFlip:
-    """The exact two-sided test that paired differences scatter about zero, over all 2^n signs.
+    """Return the exact two-sided sign-flip test of paired differences, over all 2^n signs.
 
     Args:
-        differences: One a pair; finite.
-        alpha: Between 0 and 1.
+        differences: One per pair; finite.
+        alpha: The level, between 0 and 1.
     """
     n, needed = len(differences), num_pairs_needed(alpha)
     can_tell = needed <= n <= MOST_PAIRS
@@ -73,12 +75,15 @@ def sign_flip(differences: Sequence[float], alpha: float = 0.05) -> SignFlip:
 
 
 def num_pairs_needed(alpha: float) -> int:
-    """The fewest pairs with 2 / 2^n at or below `alpha`: 6 for 0.05, 9 for 0.005."""
+    """Return the fewest pairs with 2 / 2^n at or below `alpha`: 6 for 0.05, 9 for 0.005."""
     return math.ceil(math.log2(2 / alpha))
 
 
 def _share_as_extreme(differences: Sequence[float]) -> float:
-    """Share of the signs whose sum is at least as far from zero; each half's sums are met once."""
+    """Return the share of sign choices whose sum is at least as far from zero as that of the data.
+
+    The sums of each half are computed once, and combined by binary search.
+    """
     half = len(differences) // 2
     left = np.sort(_signed_sums(differences[:half]))
     right = _signed_sums(differences[half:])
@@ -92,7 +97,7 @@ def _share_as_extreme(differences: Sequence[float]) -> float:
 
 
 def _signed_sums(differences: Sequence[float]) -> NDArray[np.float64]:
-    """The sums under every choice of signs, ``[2^n]``."""
+    """Return the sums under every choice of signs, ``[2^n]``."""
     sums = np.zeros(1)
     for difference in differences:
         sums = np.concatenate([sums + difference, sums - difference])
@@ -104,11 +109,11 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class SmallestLevels:
-    """How clear a claim is, in levels: the smallest that says something; 1 where none does.
+    """The smallest levels at which a claim's interval is informative; 1 if there is none.
 
     Attributes:
         decides: The smallest level whose interval decides the claim.
-        excludes_zero: The smallest level whose interval leaves zero out.
+        excludes_zero: The smallest level whose interval excludes zero.
     """
 
     decides: float = 1.0
@@ -117,12 +122,12 @@ class SmallestLevels:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """The claims that are judged together, seen from one of them.
+    """The claims that are judged together, from the view of one of them.
 
     Attributes:
         level: The level at which this one is judged; its interval is that of 1 - level.
-        num_claims: In the family.
-        alpha: Of all of them together.
+        num_claims: The number of claims in the family.
+        alpha: The level of the whole family.
     """
 
     level: float = ALPHA
@@ -131,9 +136,9 @@ class Family:
 
 
 def holm(claims: Mapping[str, SmallestLevels], alpha: float = ALPHA) -> dict[str, Family]:
-    """The level at which each claim is judged, and the size of its family.
+    """Return the level at which each claim is judged, and the size of its family.
 
-    Those after the first that stays open are judged at the level at which it was.
+    Claims after the first one that stays open are judged at its level.
     """
     num_remaining, is_open = len(claims), False
     families: dict[str, Family] = {}
@@ -147,19 +152,19 @@ def holm(claims: Mapping[str, SmallestLevels], alpha: float = ALPHA) -> dict[str
 
 
 POWER = 0.8
-MIN_PAIRS = 3  # fewer have no verdict
+MIN_PAIRS = 3  # fewer pairs give no verdict
 MOST_SEEDS = 1000
-_NUM_QUANTILES = 200  # of a spread
-_PRECISION = 1e-4  # of an effect
+_NUM_QUANTILES = 200  # quantiles of an estimated spread
+_PRECISION = 1e-4  # relative precision of an effect
 
 
 def power(effect: float, spread: float, n: int, alpha: float = 0.05) -> float:
-    """Chance that the (1 - alpha) interval of n pairs lies wholly above zero.
+    """Return the probability that the (1 - alpha) interval of n pairs lies wholly above zero.
 
     Args:
         effect: The true mean of the differences; positive.
         spread: Their true standard deviation.
-        n: Pairs, at least two.
+        n: The number of pairs, at least two.
         alpha: The level.
     """
     if spread == 0:
@@ -171,24 +176,25 @@ def power(effect: float, spread: float, n: int, alpha: float = 0.05) -> float:
 def smallest_effect(
     spread: float, n: int, alpha: float = 0.05, num_pairs: int | None = None
 ) -> float:
-    """The true difference that n pairs of that spread tell from zero four times in five.
+    """Return the true difference that n pairs of that spread tell from zero four times in five.
 
     Args:
         spread: Standard deviation of the paired differences.
-        n: Pairs, at least two.
+        n: The number of pairs, at least two.
         alpha: The level.
-        num_pairs: From which the spread was estimated, at least two: the fewer, the larger the
-            effect, so that it is found as often over all estimates; None where it is known.
+        num_pairs: The number of pairs, at least two, from which the spread was estimated, or None
+            if it is known. The fewer they are, the larger is the effect, so that the power holds on
+            average over all estimates.
     """
     return _steps(n, alpha, num_pairs) * spread / math.sqrt(n)
 
 
 @functools.cache
 def _steps(n: int, alpha: float, num_pairs: int | None) -> float:
-    """The smallest effect in standard errors; with an estimated spread, in estimated ones.
+    """Return the smallest effect in standard errors; for an estimated spread, in estimated ones.
 
-    Given both spreads the mean is normal, so the chance is the mean of normal probabilities over
-    the quantiles of the two chi distributions: of the estimate, and of the pairs to come.
+    Given both spreads the mean is normal, so the probability is the mean of normal probabilities
+    over the quantiles of the two chi distributions: of the estimate, and of the future pairs.
     """
     if num_pairs is None:
         return float(nctdtrinc(n - 1, 1 - POWER, _quantile(n, alpha)))
@@ -205,7 +211,7 @@ def _steps(n: int, alpha: float, num_pairs: int | None) -> float:
 
 
 def _chi_quantiles(df: int) -> NDArray[np.float64]:
-    """Of an estimated standard deviation whose truth is one, ``[_NUM_QUANTILES]``."""
+    """Return quantiles of an estimated standard deviation of true value 1, ``[_NUM_QUANTILES]``."""
     shares = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
     found: NDArray[np.float64] = np.sqrt(chdtri(df, 1 - shares) / df)
     return found
@@ -214,16 +220,16 @@ def _chi_quantiles(df: int) -> NDArray[np.float64]:
 def num_seeds_to_find(
     effect: float, spread: float, alpha: float = 0.05, num_pairs: int | None = None
 ) -> int | None:
-    """The fewest pairs that tell a true difference from zero four times in five.
+    """Return the fewest pairs that tell a true difference from zero four times in five.
 
     Args:
         effect: The true difference; positive.
         spread: Standard deviation of the paired differences.
         alpha: The level.
-        num_pairs: As of `smallest_effect`.
+        num_pairs: The number of pairs from which the spread was estimated, as in `smallest_effect`.
 
     Returns:
-        None where it takes more than `MOST_SEEDS`.
+        The number of pairs, or None if more than `MOST_SEEDS` are needed.
     """
     counts = range(MIN_PAIRS, MOST_SEEDS + 1)
     found = bisect.bisect_left(
@@ -233,16 +239,16 @@ def num_seeds_to_find(
 
 
 def num_seeds_to_settle(gap: float, spread: float, alpha: float = 0.05) -> int | None:
-    """The fewest seeds whose interval decides, if mean and spread stay as they are.
+    """Return the fewest seeds whose interval decides, if mean and spread do not change.
 
     Args:
-        gap: How far the mean lies from what the interval must leave out: from zero where it
-            reaches the claimed size, else from that size.
+        gap: The distance of the mean from the value that the interval must exclude: zero if the
+            mean is at least half the claimed size, else that size.
         spread: Standard deviation of the paired differences.
         alpha: The level.
 
     Returns:
-        None where it takes more than `MOST_SEEDS`.
+        The number of seeds, or None if more than `MOST_SEEDS` are needed.
     """
     counts = range(MIN_PAIRS, MOST_SEEDS + 1)
 
