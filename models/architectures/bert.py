@@ -4,7 +4,7 @@ Paper: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformer
     Understanding" (arXiv:1810.04805), section 3 and its code.
 All: embedding + learned position + segment, normed -> depth x (mixer, feed-forward), a norm after
     each sum.
-bert: a layer of its own (a linear map, GELU, a norm) and the embedding, with a bias, predict the
+bert: a separate layer (a linear map, GELU, a norm) and the embedding, with a bias, predict the
     hidden tokens. If there are two texts, the first token predicts whether the second follows the
     first: its logits are then those of the pooler, a linear map and tanh, for the last two symbols,
     "it does not" and "it does", and a very low value for all others.

@@ -15,7 +15,7 @@ Equation: X = P x of the normed tokens x.
 Cost: n d for each slot, linear in the tokens.
 Controls: `has_memory=False` is attention in the same shared layers, `is_shared=False` gives each
     layer its own parameters.
-Departures: keys are as wide as a head (32 in the code); padding is left out of G's mean; only U_s
+Departures: keys are as wide as a head (the code has 32); padding is left out of G's mean; only U_s
     has a bias in addition to b. Maps of the workspace keep torch's initialisation, as theirs do.
     Shared layers have one probability of `stochastic_depth`, that of the last layer.
 Padding: exact. A sequence that is all padding writes nothing.

@@ -39,7 +39,7 @@ class Position(nn.Module, ABC):
 
     @abstractmethod
     def vectors(self, length: int) -> Tensor | None:
-        """Return the vectors of positions 0 to length - 1, `[length, dim]`; or None for no vectors.
+        """Return the vectors of positions 0 to length - 1, `[length, dim]`, or None.
 
         Raises:
             ModelError: There are more than `max_length` positions.

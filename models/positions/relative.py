@@ -138,8 +138,9 @@ class T5Position(RelativePosition):
     Raffel et al. 2020, "Exploring the Limits of Transfer Learning" (arXiv:1910.10683), section
     2.1: there are 32 buckets; half of them hold one distance each, the rest grow logarithmically up
     to a distance of 128, and all larger distances share the last. Without a causal mask each
-    direction has half of the buckets. Departures: the numbers are drawn from normal(0, 0.02); each layer has its
-    own table, where the paper shares one between layers; scores keep their scale, which T5 omits.
+    direction has half of the buckets. Departures: the numbers are drawn from normal(0, 0.02); each
+    layer has its own table, where the paper shares one between layers; scores keep their scale,
+    which T5 omits.
     """
 
     name = "t5"

@@ -2,7 +2,8 @@
 
 Papers: Xu et al. 2015, "Show, attend and tell" (arXiv:1502.03044), sections 3.1, 4.1 and 4.2;
     without attention, Vinyals et al. 2015, "Show and tell" (arXiv:1411.4555).
-Image: a_i are the positions of the last map of a `models.vision.residual_network`.
+Image: a_i are the vectors of the last map of a residual network, position by position; see
+    `models.vision.residual_network`.
 Equations, by `attention`: h_0 = tanh(W_1 mean a), c_0 = tanh(W_2 mean a); then for each word y
     e_i = u' tanh(W_a a_i + W_h h + b), alpha = softmax(e)
     z   = sigmoid(w' h) sum_i alpha_i a_i       soft; the gate is `has_gate` (section 4.2.1)
