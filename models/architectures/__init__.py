@@ -1,1 +1,1 @@
-"""One architecture a file."""
+"""Architectures, one per file."""

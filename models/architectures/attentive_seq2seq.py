@@ -12,29 +12,31 @@ Papers: Bahdanau, Cho and Bengio 2014, "Neural Machine Translation by Jointly Le
     is_source_reversed    False                  True
     depth                 1                      4
 
-form="bahdanau" (appendix A, the default). The encoder reads both ways, h_j = [ahead; back]. A unit
+form="bahdanau" (appendix A, the default). The encoder is bidirectional, h_j = [ahead; back]. A unit
     is s' = (1 - z) s + z tanh(W x + U (r * s)), r = sigmoid(W_r x + U_r s), z = sigmoid(W_z x + U_z
     s). The decoder starts at s_0 = tanh(W_s h_1 back). In each step a score of s_{i-1} and h_j
-    gives the weights of c_i = sum_j a_ij h_j, which enters candidate and both gates beside the
-    last token, as C c_i, without bias. Logits are W_o t_i with t_i = max(t'_{2k-1}, t'_{2k}) and
-    t' = U_o s_{i-1} + V_o y_{i-1} + C_o c_i (section A.2.2, and their code; equation 4 has s_i).
-form="luong" (section 3). Stacked LSTMs; the last (h, c) of every layer starts the same layer of the
-    decoder. The new state h_t of the top layer gives the weights of c_t; h~_t = tanh(W_c [c_t;
-    h_t]), and logits are W_s h~_t. With input feeding (section 3.3) the bottom layer reads h~_{t-1}
-    beside the token, zeros at the start. Without, all steps run at once.
+    gives the weights of c_i = sum_j a_ij h_j, which enters candidate and both gates together with
+    the last token, as C c_i, without bias. Logits are W_o t_i with t_i = max(t'_{2k-1}, t'_{2k})
+    and t' = U_o s_{i-1} + V_o y_{i-1} + C_o c_i (section A.2.2, and their code; equation 4 has
+    s_i).
+form="luong" (section 3). Stacked LSTMs; the last (h, c) of every layer initialises the same layer
+    of the decoder. The new state h_t of the top layer gives the weights of c_t; h~_t = tanh(W_c
+    [c_t; h_t]), and logits are W_s h~_t. With input feeding (section 3.3) the bottom layer reads
+    h~_{t-1} together with the token, zeros at the start. Without it, all steps run at once.
 Scores and windows: see `models/kernels/alignment.py`.
 
-Departures: all widths are dim (each way of Bahdanau's encoder too, so that h_j has 2 dim), and t
-    has dim / 2. Units have one bias to each gate; torch's LSTM has two. Maps start at normal(0, 1 /
-    inputs), Bahdanau's recurrent ones orthogonal as in the paper, LSTMs as torch draws them; the
-    papers' normal(0, 0.01^2) and uniform(-0.1, 0.1) suit a width of 1,000. No dropout.
-Several layers with form="bahdanau", which the paper has not: of the encoder each reads both ways of
-    the one below; of the decoder the bottom one reads c_i, the top one is s above, and each starts
-    as tanh(W_s h_1 back), with a W_s of its own.
-Padding: padded tokens of the source are not read, wherever they stand: real ones move to the front.
-    A source that is all padding is read as one token of zeros, and gives contexts of zeros. Padding
-    of the target must stand behind.
-Fast form: `torch.nn.LSTM`, by `read_padded` where a source is padded; loops over time in Bahdanau's
+Departures: all widths are dim (each direction of Bahdanau's encoder too, so that h_j has 2 dim),
+    and t has dim / 2. Units have one bias for each gate; torch's LSTM has two. Maps start at
+    normal(0, 1 / inputs), Bahdanau's recurrent ones orthogonal as in the paper, LSTMs with torch's
+    initialisation; the papers' normal(0, 0.01^2) and uniform(-0.1, 0.1) suit a width of 1,000.
+    There is no dropout.
+Several layers with form="bahdanau", which the paper does not have: each encoder layer reads both
+    directions of the one below; the bottom decoder layer reads c_i, the top one is s above, and
+    each starts as tanh(W_s h_1 back), with its own W_s.
+Padding: padded tokens of the source are not read, at any position: real ones move to the front. A
+    source that is all padding is read as one token of zeros, and gives contexts of zeros. Padding
+    of the target must follow its tokens.
+Fast form: `torch.nn.LSTM`, by `read_padded` if a source is padded; loops over time in Bahdanau's
     form and with input feeding. A step is the teacher-forced form over one token.
 """
 
@@ -63,13 +65,13 @@ _WINDOW = 10  # section 4.1 of Luong et al.
 
 @dataclass(frozen=True)
 class AttentiveState:
-    """What the decoder knows, before its first token and after each.
+    """State of the decoder, before its first token and after each.
 
     Attributes:
-        source: What it attends to.
+        source: The source that it attends to.
         vectors: Bahdanau's (s,); Luong's (h, c), with input feeding (h, c, h~). h~ is
             `[batch, dim]`, the others are `[batch, depth, dim]`.
-        num_tokens: How many it has read; the place of the next one.
+        num_tokens: Number of tokens read; the position of the next one.
     """
 
     source: Source
@@ -94,18 +96,18 @@ class AttentiveSeq2Seq(Architecture):
         """Knobs.
 
         Attributes:
-            form: Whose encoder and decoder; see the module's note.
-            score: How a state of the decoder meets one of the source; `dot` needs form="luong".
-            reach: Whether attention looks at the whole source, at a window that moves with the
-                target (`local_m`), or at one whose centre is predicted (`local_p`).
-            window: Places on each side of the centre, where `reach` is local; the paper's D.
-            has_input_feeding: Whether Luong's decoder reads the last h~ beside the token.
-            is_source_reversed: Whether the encoder reads the source from its end; places of
-                local attention and of `location` remain those of the source as it is given.
+            form: Paper that the encoder and the decoder follow; see the module's note.
+            score: Score of a decoder state and a source state; `dot` needs form="luong".
+            reach: Range of attention: the whole source (`global`), a window that moves with the
+                target (`local_m`), or one with a predicted centre (`local_p`).
+            window: Positions on each side of the centre if `reach` is local; the paper's D.
+            has_input_feeding: Whether Luong's decoder reads the last h~ together with the token.
+            is_source_reversed: Whether the encoder reads the source from its end; positions of
+                local attention and of `location` remain those of the original source.
             encoder_reset: Whether the reset gate of Bahdanau's encoder acts `before` the product
                 with U, as in the paper, or `after` it as in `torch.nn.GRU`, which is faster.
-            initialisation: Of all linear maps but those of additive scores, which start near
-                zero; see `models.initialisation`.
+            initialisation: Initialisation of all linear maps but those of additive scores, which
+                start near zero; see `models.initialisation`.
         """
 
         form: Literal["bahdanau", "luong"] = "bahdanau"
@@ -119,7 +121,7 @@ class AttentiveSeq2Seq(Architecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         is_luong = config.form == "luong"
         refused = {
             f"window={config.window} is not at least 1": config.window < 1,
@@ -142,14 +144,14 @@ class AttentiveSeq2Seq(Architecture):
 
     @classmethod
     def sequential_operations(cls, spec: ModelSpec) -> int:
-        """See `Architecture.sequential_operations`."""
+        """Return the number of operations that run one after another for each token."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         is_luong = config.form == "luong"
         decoder = 1 if is_luong and not config.has_input_feeding else LOOP
         return spec.depth * ((1 if is_luong else 2 * LOOP) + decoder)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec = self.spec
         with seeds.part("embedding"):
             self.embedding = TokenEmbedding(spec.input_size, spec.dim)
@@ -161,7 +163,7 @@ class AttentiveSeq2Seq(Architecture):
             self.head = linear_map(self.network.num_features, spec.output_size)
 
     def redraw(self, seeds: PartSeeds) -> None:
-        """See `Architecture.redraw`."""
+        """Redraw the linear maps by the configured initialisation."""
         redraw(self, self.config.initialisation, seeds)
 
     def forward(
@@ -171,16 +173,16 @@ class AttentiveSeq2Seq(Architecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits of the next token after each of the target's, `[batch, time, output_size]`.
+        """Return the logits of the token after each target token, `[batch, time, output_size]`.
 
         Args:
-            inputs: `[batch, time]`, the target, which begins with a start symbol.
-            mask: `[batch, time]`, True where a real token stands; None where all are real.
-            context: `[batch, time2]`, the source.
-            context_mask: `[batch, time2]`, likewise.
+            inputs: The target, `[batch, time]`, which begins with a start symbol.
+            mask: `[batch, time]`, True at real tokens, or None if all are real.
+            context: The source, `[batch, time2]`.
+            context_mask: `[batch, time2]`, True at real tokens, or None if all are real.
 
         Raises:
-            ModelError: no source.
+            ModelError: There is no source.
         """
         features, _ = self._read(inputs, mask, context, context_mask)
         logits: Tensor = self.head(features)
@@ -193,10 +195,10 @@ class AttentiveSeq2Seq(Architecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """How much each step takes from each token of the source, `[batch, time, time2]`.
+        """Return the weight of each source token at each step, `[batch, time, time2]`.
 
-        Row t is of the step that reads ``inputs[t]`` and predicts the token after it. Zero at
-        padding of the source. Arguments and errors are those of `forward`.
+        Row t belongs to the step that reads ``inputs[t]`` and predicts the token after it. Weights
+        are zero at padding of the source. Arguments and errors are those of `forward`.
         """
         _, weights = self._read(inputs, mask, context, context_mask)
         if context_mask is None:
@@ -207,7 +209,7 @@ class AttentiveSeq2Seq(Architecture):
     def _read(
         self, inputs: Tensor, mask: Tensor | None, context: Tensor | None, real: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """What the logits are made of, and the weights, with the real tokens first."""
+        """Return the head's input and the weights, with the real source tokens first."""
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
         target = self.embedding(inputs, mask)
@@ -215,7 +217,7 @@ class AttentiveSeq2Seq(Architecture):
         return features, weights
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> AttentiveState:
-        """What the decoder needs of the source, computed once; see `forward`."""
+        """Return the decoder's initial state, computed once per source; see `forward`."""
         if context_mask is None:
             is_real = torch.ones_like(context, dtype=torch.bool)
             return self.network.encode(self.source_embedding(context), is_real, is_padded=False)
@@ -225,21 +227,21 @@ class AttentiveSeq2Seq(Architecture):
         return self.network.encode(embedded, is_real, is_padded=True)
 
     def initial_state(self, batch: int, encoded: AttentiveState) -> AttentiveState:
-        """The state before the first token of each target.
+        """Return the state before the first token of each target.
 
         Args:
             batch: Number of sequences.
-            encoded: Their sources, by `encode`.
+            encoded: Their sources, from `encode`.
         """
         return encoded
 
     def step(self, tokens: Tensor, state: AttentiveState) -> tuple[Tensor, AttentiveState]:
-        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        """Read one token `[batch]` of each target; see `LanguageModel.step`."""
         features, _, after = self.network(self.embedding(tokens.unsqueeze(1)), state)
         return self.head(features.squeeze(1)), after
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Encoder, decoder and logits; the longest source unless its length is given."""
+        """Return the FLOPs; the source has its maximum length unless one is given."""
         longest = self.spec.others["context"].length
         source = longest if context_length is None else context_length
         head = 2.0 * batch * length * self.head.weight.numel()
@@ -250,7 +252,7 @@ class AttentiveForm(nn.Module, ABC):
     """Encoder and decoder between embeddings and logits.
 
     Attributes:
-        num_features: Width of what the logits are made of.
+        num_features: Width of the head's input.
     """
 
     num_features: int
@@ -269,12 +271,12 @@ class AttentiveForm(nn.Module, ABC):
             )
 
     def encode(self, embedded: Tensor, is_real: Tensor, *, is_padded: bool) -> AttentiveState:
-        """The state before the first token.
+        """Return the state before the first token.
 
         Args:
-            embedded: `[batch, time2, dim]`, the source, zeros at padding, which stands behind.
-            is_real: `[batch, time2]`.
-            is_padded: False where all is real, so that nothing needs to be looked up.
+            embedded: The source, `[batch, time2, dim]`, zeros at padding, which follows the tokens.
+            is_real: `[batch, time2]`, True at real tokens.
+            is_padded: False if all tokens are real, so that no indices are needed.
         """
         turn = Turn(is_real if is_padded else None)
         is_reversed = self.config.is_source_reversed
@@ -288,13 +290,13 @@ class AttentiveForm(nn.Module, ABC):
     def read_source(
         self, embedded: Tensor, turn: Turn, num_real: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """States of the source `[batch, time2, ...]` and vectors of the decoder's first state."""
+        """Return source states `[batch, time2, ...]` and the decoder's initial vectors."""
 
     @abstractmethod
     def forward(
         self, embedded: Tensor, state: AttentiveState
     ) -> tuple[Tensor, Tensor, AttentiveState]:
-        """Read tokens `[batch, time, dim]` of the target, one or more.
+        """Read one or more target tokens `[batch, time, dim]`.
 
         Returns:
             Features `[batch, time, num_features]`, weights `[batch, time, time2]`, the new state.
@@ -302,11 +304,11 @@ class AttentiveForm(nn.Module, ABC):
 
     @abstractmethod
     def flops(self, length: int, batch: int, source: int) -> float:
-        """Of targets and sources of so many tokens."""
+        """Return the FLOPs for targets of `length` and sources of `source` tokens."""
 
 
 class BahdanauForm(AttentiveForm):
-    """See the module's note."""
+    """Encoder and decoder of Bahdanau et al.; see the module's note."""
 
     def __init__(self, spec: ModelSpec, config: Any, seeds: PartSeeds) -> None:
         dim, depth = spec.dim, spec.depth
@@ -329,7 +331,7 @@ class BahdanauForm(AttentiveForm):
     def read_source(
         self, embedded: Tensor, turn: Turn, num_real: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """See `AttentiveForm.read_source`."""
+        """Return source states `[batch, time2, 2 * dim]` and the decoder's initial (s,)."""
         values, units = embedded, cast("list[GatedUnit]", list(self.encoder))
         for ahead, back in zip(units[::2], units[1::2], strict=True):
             backward = turn(back.read(turn(values)))
@@ -340,7 +342,7 @@ class BahdanauForm(AttentiveForm):
     def forward(
         self, embedded: Tensor, state: AttentiveState
     ) -> tuple[Tensor, Tensor, AttentiveState]:
-        """See `AttentiveForm.forward`."""
+        """Read target tokens one after another; see `AttentiveForm.forward`."""
         states = list(state.vectors[0].unbind(dim=1))
         last, contexts, weights = [], [], []
         of_inputs = self._units[0].of_input(embedded)
@@ -362,7 +364,7 @@ class BahdanauForm(AttentiveForm):
         return cast("list[GatedUnit]", list(self.decoder))
 
     def _advance(self, of_input: Tensor, states: list[Tensor]) -> list[Tensor]:
-        """The next states of all layers, from what the bottom one reads."""
+        """Return the next states of all layers, given the bottom layer's input."""
         bottom, *others = self._units
         new = [bottom(of_input, states[0])]
         for unit, s in zip(others, states[1:], strict=True):
@@ -370,7 +372,7 @@ class BahdanauForm(AttentiveForm):
         return new
 
     def flops(self, length: int, batch: int, source: int) -> float:
-        """See `AttentiveForm.flops`."""
+        """Return the FLOPs for targets of `length` and sources of `source` tokens."""
 
         def of(*modules: nn.Module) -> int:
             return sum(w.numel() for each in modules for w in each.parameters() if w.dim() == 2)
@@ -382,7 +384,7 @@ class BahdanauForm(AttentiveForm):
 
 
 class LuongForm(AttentiveForm):
-    """See the module's note."""
+    """Encoder and decoder of Luong et al.; see the module's note."""
 
     def __init__(self, spec: ModelSpec, config: Any, seeds: PartSeeds) -> None:
         dim, depth = spec.dim, spec.depth
@@ -399,7 +401,7 @@ class LuongForm(AttentiveForm):
     def read_source(
         self, embedded: Tensor, turn: Turn, num_real: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """See `AttentiveForm.read_source`."""
+        """Return source states `[batch, time2, dim]` and the decoder's initial vectors."""
         if num_real is None:
             values, last = self.encoder(embedded)
         else:
@@ -412,7 +414,7 @@ class LuongForm(AttentiveForm):
     def forward(
         self, embedded: Tensor, state: AttentiveState
     ) -> tuple[Tensor, Tensor, AttentiveState]:
-        """See `AttentiveForm.forward`."""
+        """Read target tokens, one after another with input feeding, else all at once."""
         if not self.config.has_input_feeding:
             return self._attend(embedded, state)
         features, weights = [], []
@@ -426,7 +428,7 @@ class LuongForm(AttentiveForm):
         return torch.cat(features, dim=1), torch.cat(weights, dim=1), state
 
     def _attend(self, read: Tensor, state: AttentiveState) -> tuple[Tensor, Tensor, AttentiveState]:
-        """All steps at once, from what the bottom layer reads; the new state is without h~."""
+        """Run all steps at once on the bottom layer's input; the new state lacks h~."""
         h, c = (part.transpose(0, 1).contiguous() for part in state.vectors[:2])
         hidden, last = self.decoder(read, (h, c))
         context, weights = self.alignment(hidden, state.source, state.num_tokens)
@@ -436,7 +438,7 @@ class LuongForm(AttentiveForm):
         return features, weights, AttentiveState(state.source, vectors, num_tokens)
 
     def flops(self, length: int, batch: int, source: int) -> float:
-        """See `AttentiveForm.flops`."""
+        """Return the FLOPs for targets of `length` and sources of `source` tokens."""
         encoder, decoder, combine = (
             sum(w.numel() for w in each.parameters() if w.dim() == 2)
             for each in (self.encoder, self.decoder, self.combine)

@@ -1,20 +1,20 @@
-"""BERT, as it is trained on text, and as it then answers about texts.
+"""BERT: the models that are trained on text, and the classifier that starts from them.
 
 Paper: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language
     Understanding" (arXiv:1810.04805), section 3 and its code.
 All: embedding + learned position + segment, normed -> depth x (mixer, feed-forward), a norm after
     each sum.
-bert: a hidden token is named by a layer of its own (a linear map, GELU, a norm) and the embedding,
-    with a bias. Where it is given two texts, the first token answers whether the second follows the
+bert: a separate layer (a linear map, GELU, a norm) and the embedding, with a bias, predict the
+    hidden tokens. If there are two texts, the first token predicts whether the second follows the
     first: its logits are then those of the pooler, a linear map and tanh, for the last two symbols,
-    "it does not" and "it does", and none for the others.
-bert_left_to_right: each token sees itself and earlier ones, and names the next one, as the model of
-    Table 5, "left to right, no next sentence".
-bert_prefix: likewise behind the first half of the tokens, which see each other, always by
-    `prefix_attention`.
-bert_classifier: the pooler, then a linear map to the classes. Parts of all have the same names, so
-    a training of the one may start from another.
-Departures: dropout is 0 unless it is asked for.
+    "it does not" and "it does", and a very low value for all others.
+bert_left_to_right: each token attends to itself and earlier ones, and predicts the next one, like
+    the model "left to right, no next sentence" of Table 5.
+bert_prefix: the same after the first half of the tokens, which attend to each other; its mixer is
+    always `prefix_attention`.
+bert_classifier: the pooler, then a linear map to the classes. The parts of all models have the same
+    names, so that training of one may start from the weights of another.
+Departures: dropout is 0 by default.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PREFIX_MIXER = "prefix_attention"
 
 
 class _Encoder(StackArchitecture):
-    """What all have."""
+    """Base class of all BERT models: embeddings, trunk and pooler."""
 
     reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens",)}
     may_read: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {SEGMENTS: ("tokens",)}
@@ -53,9 +53,9 @@ class _Encoder(StackArchitecture):
 
         Attributes:
             norm_placement: See `StackConfig`.
-            norm_eps: Likewise.
+            norm_eps: See `StackConfig`.
             initialisation: See `StackArchitecture.Config`.
-            position_std: Of the learned positions.
+            position_std: Standard deviation of the learned positions at the start.
         """
 
         norm_placement: Literal["pre", "post", "res_post"] = "post"
@@ -64,7 +64,7 @@ class _Encoder(StackArchitecture):
         position_std: float = UNSCALED_DEVIATION
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec = self.spec
         with seeds.part("embedding"):
             self.embedding = TokenEmbedding(spec.input_size, spec.dim, is_scaled=False)
@@ -80,11 +80,11 @@ class _Encoder(StackArchitecture):
         )
 
     def stack_spec(self) -> ModelSpec:
-        """What the stack is built from."""
+        """Return the spec of the stack."""
         return self.spec
 
     def build_pooler(self, seeds: PartSeeds, outputs: int, name: str) -> None:
-        """A linear map of the first token, tanh, and a linear map to logits."""
+        """Build a linear map and tanh of one vector, and a linear map to logits."""
         with seeds.part("pooler"):
             self.pooler = nn.Linear(self.spec.dim, self.spec.dim)
             scaled_normal(self.pooler)
@@ -94,14 +94,14 @@ class _Encoder(StackArchitecture):
             self.add_module(name, head)
 
     def hidden(self, inputs: Tensor, mask: Tensor | None, segments: Tensor | None) -> Tensor:
-        """`[batch, time, dim]`; without segments all is of the first."""
+        """Return `[batch, time, dim]`; without segments all tokens are in the first one."""
         which = torch.zeros_like(inputs) if segments is None else segments
         which = which if mask is None else which.masked_fill(~mask, 0)
         found: Tensor = self.trunk(self.embedding(inputs, mask) + self.segments(which), mask)
         return found
 
     def pooled(self, read: Tensor) -> Tensor:
-        """`[batch, dim]`, of one vector for each text; the paper's is the first token's."""
+        """Apply the pooler to one vector of each text, `[batch, dim]`."""
         return torch.tanh(self.pooler(read))
 
 
@@ -117,11 +117,11 @@ class Bert(_Encoder):
 
     @property
     def has_next_sentence(self) -> bool:
-        """Whether it is given two texts."""
+        """True if the model reads two texts."""
         return SEGMENTS in self.spec.others
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         super().build(seeds)
         dim, outputs = self.spec.dim, self.spec.output_size
         if outputs > self.spec.input_size:
@@ -144,14 +144,14 @@ class Bert(_Encoder):
         segments: Tensor | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
-        """See `Architecture.forward`; `[batch, time, output_size]`.
+        """Return logits `[batch, time, output_size]`.
 
         Args:
             inputs: `[batch, time]`.
-            mask: The same shape, True where a real token stands; None where all are real.
-            segments: The same shape, 1 in the second text; None where there is one.
-            places: `[batch, answers]`: the tokens that are named, and the shape of what is
-                returned, `[batch, answers, output_size]`; None names all.
+            mask: `[batch, time]`, True at real tokens, or None if all are real.
+            segments: `[batch, time]`, 1 in the second text, or None if there is one text.
+            places: Indices of the tokens to predict, `[batch, answers]`; the logits are then
+                `[batch, answers, output_size]`. With None all tokens are predicted.
         """
         hidden = self.hidden(inputs, mask, segments)
         asked = hidden
@@ -163,14 +163,14 @@ class Bert(_Encoder):
         return self._with_next_sentence(logits, hidden) if self.has_next_sentence else logits
 
     def _with_next_sentence(self, logits: Tensor, hidden: Tensor) -> Tensor:
-        """The first token's answers in place; with `places` it is the first of them."""
+        """Replace the logits of the first token, or of the first of `places`."""
         answers = self.get_submodule("next_sentence")(self.pooled(hidden[:, 0]))
         none = torch.full_like(logits[:, 0, NUM_SEGMENTS:], torch.finfo(logits.dtype).min / 2)
         first = torch.cat([none, answers], dim=-1)
         return torch.cat([first[:, None], logits[:, 1:]], dim=1)
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Blocks, the layer before the output and the output, and the pooler."""
+        """Return the FLOPs of the blocks, the layer before the output, output and pooler."""
         dim, places = self.spec.dim, self.spec.others.get(PLACES)
         num_named = length if places is None else min(length, places.length)
         per_token = 2 * dim * (dim + self.spec.output_size)
@@ -188,7 +188,7 @@ class BertLeftToRight(Bert):
 
 
 class BertPrefix(Bert):
-    """Tokens `[batch, time]` -> logits of the next ones, wrong for those of the prefix."""
+    """Tokens `[batch, time]` -> logits of the next ones; those of the prefix are meaningless."""
 
     name = "bert_prefix"
     answers = ("continuation",)
@@ -198,11 +198,11 @@ class BertPrefix(Bert):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(_Encoder.Config):
-        """Knobs, besides those of every stack.
+        """Knobs, in addition to those of every stack.
 
         Attributes:
-            heads: Of its attention.
-            bias: Whether the projections of its attention have biases.
+            heads: Number of attention heads.
+            bias: Whether the projections of the attention have biases.
         """
 
         heads: int = 4
@@ -210,11 +210,11 @@ class BertPrefix(Bert):
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """See `Architecture.mixers_of`."""
+        """Return the one mixer of the model, attention with a prefix."""
         return (PREFIX_MIXER,)
 
     def stack_spec(self) -> ModelSpec:
-        """With attention that has a prefix."""
+        """Return the spec of the stack, with attention that has a prefix."""
         knobs = {"heads": self.config.heads, "bias": self.config.bias}
         return replace(self.spec, mixer=PREFIX_MIXER, knobs=knobs)
 
@@ -233,30 +233,30 @@ class BertClassifier(_Encoder):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(_Encoder.Config):
-        """Knobs, besides those of every stack.
+        """Knobs, in addition to those of every stack.
 
         Attributes:
-            pooling: What the pooler reads: the `first` token, as in the paper, or the `mean` over
-                all, for mixers in which the first token sees no other.
+            pooling: Input of the pooler: the `first` token, as in the paper, or the `mean` over
+                all, for mixers in which the first token does not attend to others.
         """
 
         pooling: Literal["first", "mean"] = "first"
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         super().build(seeds)
         self.build_pooler(seeds, self.spec.output_size, "head")
 
     def forward(
         self, inputs: Tensor, mask: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:
-        """See `Architecture.forward`; `[batch, output_size]`; arguments as of `Bert`."""
+        """Return logits `[batch, output_size]`; arguments as in `Bert.forward`."""
         hidden = self.hidden(inputs, mask, segments)
         read = hidden[:, 0] if self.config.pooling == "first" else mean_of_real(hidden, mask)
         logits: Tensor = self.get_submodule("head")(self.pooled(read))
         return logits
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Blocks, pooler and head."""
+        """Return the FLOPs of blocks, pooler and head."""
         dim = self.spec.dim
         return self.trunk.flops(length, batch) + batch * 2 * dim * (dim + self.spec.output_size)

@@ -1,25 +1,26 @@
-"""ByteNet: a decoder of dilated convolutions, stacked upon an encoder place by place.
+"""ByteNet: a decoder of dilated convolutions, stacked on an encoder position by position.
 
 Paper: Kalchbrenner et al. 2016, "Neural Machine Translation in Linear Time" (arXiv:1610.10099),
     section 3.
-Stacking: place t of the decoder reads place t of the encoder's output, and there is no attention.
-Dynamic unfolding: the encoder runs over ceil(a |s|) places for a source of |s| tokens, those after
-    the last token empty; a = 1.2 from English to German. The decoder writes until its end symbol,
-    and reads zeros at places beyond these.
-Blocks (figure 3, left): x + W_3 r(n(W_2 * r(n(W_1 r(n(x)))))), n a layer norm, r ReLU. W_1 narrows
-    each token to half the width and W_3 widens it again; W_2 * is a convolution of kernel 3, whose
-    taps stand 1, 2, 4, 8, 16 places apart, block by block, then 1 again. The decoder's taps end at
-    its place, the encoder's stand around it. The paper has 30 blocks in each and a width of 1600.
-Departures: the paper does not say how the embedding of the target meets the source's column: here
-    they are concatenated and mapped to one token. Each stack ends in a norm, since its sums grow
-    with the number of blocks; the decoder's has a ReLU before the output matrix. Weights are drawn
-    from normal(0, 1 / inputs), embeddings from normal(0, 1), biases are zero. Multiplicative units
-    (figure 3, right), bags of n-grams and sub-batch norms are left out.
-Padding: stands after the tokens. Padded tokens of the source are empty places as long as these are
-    within ceil(a |s|), and enter convolutions as zeros beyond, like places outside the sequence. A
-    source that is all padding gives zeros.
+Stacking: position t of the decoder reads position t of the encoder's output; there is no attention.
+Dynamic unfolding: the encoder has ceil(a |s|) positions for a source of |s| tokens, and those after
+    the last token are empty; a = 1.2 from English to German. The decoder generates until its end
+    symbol, and reads zeros at positions beyond the encoder's.
+Blocks (figure 3, left): x + W_3 r(n(W_2 * r(n(W_1 r(n(x)))))), where n is a layer norm and r ReLU.
+    W_1 reduces each token to half the width, and W_3 restores it; W_2 * is a convolution of kernel
+    3, whose dilation is 1, 2, 4, 8, 16 in successive blocks, then 1 again. The decoder's
+    convolutions are causal, the encoder's are centred. The paper has 30 blocks in each and a width
+    of 1600.
+Departures: the paper does not say how the embedding of the target is combined with the source's
+    column; here they are concatenated and mapped to one token. Each stack ends in a norm, since its
+    sums grow with the number of blocks; the decoder's has a ReLU before the output matrix. Weights
+    are drawn from normal(0, 1 / inputs), embeddings from normal(0, 1), and biases are zero.
+    Multiplicative units (figure 3, right), bags of n-grams and sub-batch norms are left out.
+Padding: it follows the tokens. Padded tokens of the source are empty positions up to ceil(a |s|);
+    beyond, they enter convolutions as zeros, like positions outside the sequence. A source that is
+    all padding gives zeros.
 
-The step form keeps those inputs of each convolution that its taps will meet again.
+The step form keeps the inputs of each convolution that later steps read again.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from models.model_spec import whole_numbers
 
 @dataclass(frozen=True)
 class ByteNetState:
-    """What the decoder knows of the tokens that it has read.
+    """State of the decoder after some tokens.
 
     Attributes:
-        num_tokens: How many; the place of the next one.
+        num_tokens: Number of tokens read; the position of the next one.
         windows: The last (k - 1) dilation inputs of each convolution, `[batch, time, dim // 2]`.
-        source: The encoder's output, `[batch, places, dim]`.
+        source: The encoder's output, `[batch, positions, dim]`.
     """
 
     num_tokens: int
@@ -73,9 +74,10 @@ class ByteNet(Architecture):
         """Knobs; the depth is the number of blocks of the encoder and of the decoder.
 
         Attributes:
-            kernel_size: Tokens that a convolution sees.
-            dilations: How far apart they stand, block by block, repeated; joined by commas.
-            length_ratio: a of the module's note: places of the encoder's output for each token.
+            kernel_size: Number of tokens that a convolution reads.
+            dilations: Distances between these tokens in successive blocks, joined by commas and
+                repeated.
+            length_ratio: Positions of the encoder's output per source token; a in the module.
         """
 
         kernel_size: int = 3
@@ -84,7 +86,7 @@ class ByteNet(Architecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         if config.kernel_size < 1:
             raise ModelError(f"{cls.name}: kernel_size={config.kernel_size} is not at least 1")
         whole_numbers(config, "dilations", cls.name, separator=",")
@@ -92,7 +94,7 @@ class ByteNet(Architecture):
             raise ModelError(f"{cls.name}: length_ratio={config.length_ratio} is not above 0")
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec = self.spec
         if spec.dim % 2:
             raise ModelError(f"{self.name}: dim={spec.dim} is odd, and blocks halve it")
@@ -127,7 +129,7 @@ class ByteNet(Architecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits of the next token after each of the target's; see `Translator.forward`."""
+        """Return the logits of the token after each target token; see `Translator.forward`."""
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
         source = self.encode(context, context_mask)
@@ -144,7 +146,7 @@ class ByteNet(Architecture):
         return logits
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> Tensor:
-        """The encoder's output, `[batch, places, dim]`, zeros beyond those of a short source."""
+        """Return the encoder's output `[batch, positions, dim]`, zero beyond a short source."""
         is_token = torch.ones_like(context).bool() if context_mask is None else context_mask
         unfolded = self._places(context.shape[1])
         num_empty = max(0, unfolded - context.shape[1])
@@ -153,27 +155,27 @@ class ByteNet(Architecture):
         lengths = is_token.sum(dim=1, keepdim=True)
         place = torch.arange(hidden.shape[1], device=context.device)
         is_unfolded = place < (lengths.double() * self.config.length_ratio).ceil()
-        is_place = is_unfolded | (place < lengths)  # with a ratio below 1 all tokens are encoded
+        is_place = is_unfolded | (place < lengths)  # a ratio below 1 still encodes all tokens
         for block in self.encoder:
             hidden = block(hidden, is_place)
         return without_padding(self.encoder_norm(hidden), is_unfolded)[:, :unfolded]
 
     def _places(self, num_tokens: int) -> int:
-        """Of the encoder's output, for a source of so many tokens."""
+        """Return the number of positions of the encoder's output for a source."""
         return math.ceil(num_tokens * self.config.length_ratio)
 
     def _decoder_blocks(self) -> list[ByteNetBlock]:
         return cast("list[ByteNetBlock]", list(self.decoder))
 
     def initial_state(self, batch: int, encoded: Tensor) -> ByteNetState:
-        """The state before the first token of each target; `encoded` is of `encode`."""
+        """Return the state before the first target token; `encoded` is from `encode`."""
         half = self.spec.dim // 2
         reaches = [sum(block.around) for block in self._decoder_blocks()]
         windows = tuple(encoded.new_zeros(batch, reach, half) for reach in reaches)
         return ByteNetState(0, windows, encoded)
 
     def step(self, tokens: Tensor, state: ByteNetState) -> tuple[Tensor, ByteNetState]:
-        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        """Read one token `[batch]` of each target; see `LanguageModel.step`."""
         target, place = self.target_embedding(tokens), state.num_tokens
         is_within = place < state.source.shape[1]
         column = state.source[:, place] if is_within else torch.zeros_like(target)
@@ -185,7 +187,7 @@ class ByteNet(Architecture):
         return self._logits(hidden).squeeze(1), after
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Blocks and maps; the longest source unless its length is given."""
+        """Return the FLOPs; the source has its maximum length unless one is given."""
         longest = self.spec.others["context"].length
         source = longest if context_length is None else context_length
         places, dim, half = max(source, self._places(source)), self.spec.dim, self.spec.dim // 2
@@ -195,30 +197,33 @@ class ByteNet(Architecture):
 
 
 class ByteNetBlock(nn.Module):
-    """A residual block of figure 3, with ReLU; `[batch, time, dim]` to the same."""
+    """A residual block of figure 3, with ReLU, from `[batch, time, dim]` to the same shape."""
 
     def __init__(self, dim: int, kernel_size: int, dilation: int, is_causal: bool) -> None:
         super().__init__()
         half, reach = dim // 2, (kernel_size - 1) * dilation
         before = reach if is_causal else (kernel_size - 1) // 2 * dilation
-        self.around = before, reach - before  # places that the taps reach before and after
+        self.around = before, reach - before  # positions read before and after the token
         self.norms = nn.ModuleList(nn.LayerNorm(size) for size in (dim, half, half))
         self.narrow = DilatedMap(dim, half)
         self.mix = DilatedMap(half, half, kernel_size, dilation)
         self.widen = DilatedMap(half, dim)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`mask` `[batch, time]`: the convolution reads zeros where it is False."""
+        """Apply the block; the convolution reads zeros where `mask` `[batch, time]` is False."""
         read = functional.pad(without_padding(self._narrowed(x), mask), (0, 0, *self.around))
         return x + self._widened(read)
 
     def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
-        """One token `[batch, 1, dim]`, after those inputs of the convolution that it reaches."""
+        """Apply the block to one token `[batch, 1, dim]`.
+
+        `window` holds the earlier inputs of the convolution; the updated window is returned too.
+        """
         read = torch.cat([window, self._narrowed(x)], dim=1)
         return x + self._widened(read), read[:, 1:]
 
     def _narrowed(self, x: Tensor) -> Tensor:
-        """What the convolution reads."""
+        """Return the input of the convolution, `[batch, time, dim // 2]`."""
         narrow = self.narrow(self.norms[0](x).relu())
         read: Tensor = self.norms[1](narrow).relu()
         return read
@@ -229,7 +234,7 @@ class ByteNetBlock(nn.Module):
 
 
 class DilatedMap(nn.Module):
-    """A map of `width` tokens that stand `dilation` places apart, with a bias.
+    """A dilated convolution over `width` tokens, `dilation` positions apart, with a bias.
 
     `[batch, time, inputs]` -> `[batch, time - (width - 1) dilation, outputs]`.
     """
@@ -242,7 +247,7 @@ class DilatedMap(nn.Module):
         nn.init.normal_(self.weight, std=(width * inputs) ** -0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Apply the convolution; a width of 1 is a linear map."""
         if self.weight.shape[-1] == 1:
             return functional.linear(x, self.weight.squeeze(-1), self.bias)
         channels = x.transpose(1, 2)

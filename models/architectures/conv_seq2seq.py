@@ -2,25 +2,26 @@
 
 Paper: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning" (arXiv:1705.03122),
     section 3.
-Embeddings (3.1): e_j = word + learned place, of the source; g_i likewise, of the target.
+Embeddings (3.1): the source has e_j = word + learned position, and the target g_i likewise.
 Blocks (3.2): h^l = (GLU(W [k tokens of h^(l-1)] + b) + h^(l-1)) sqrt(.5). The encoder's k tokens
-    stand around place i, the decoder's end there. Linear maps lead from embeddings to the blocks
-    and back: of the source, z is the encoder's output; of the target, before the softmax.
+    are centred at position i, the decoder's end there. Linear maps lead from embeddings to the
+    blocks and back: for the source, the result is the encoder's output z; for the target, it is
+    read before the softmax.
 Attention (3.3, equations 1 and 2): d = W_d h + b_d + g; a_ij = softmax over j of d_i . z_j;
     c_i = m sqrt(1/m) sum_j a_ij (z_j + e_j), m the source's true length; (h + c) sqrt(.5).
-Gradients (3.4): those of z, but not of e in the sum, are divided by the number of attentions. The
-    outputs do not show it.
+Gradients (3.4): those of z, but not of e in the sum, are divided by the number of attentions. This
+    does not change the outputs.
 Weights (3.5; p is the share that dropout keeps of the inputs, n their number): normal with mean 0
-    and variance 4 p / n before a GLU, p / n elsewhere, 0.01 of all embeddings; biases are zero.
-    W = gain v / |v| of each output, everywhere but in tables (4.2; Salimans and Kingma 2016,
-    arXiv:1602.07868). Gains start at |v|.
-Departures: one width for embeddings and blocks. The text pads the decoder by k - 1 places on both
-    sides and removes k at the end, which leaves one too few; here k - 1. As the text has it, a
-    layer attends after its residual sum, without a map of c; the authors' code attends before it,
-    maps c, multiplies z + e and d by sqrt(.5) and divides gradients by twice the number. Dropout
-    (of embeddings, of inputs of convolutions, before the softmax) is 0 unless it is asked for.
-Padding: padded tokens enter convolutions as zeros, like those outside the sequence, take no
-    attention, and do not count in m. A sequence whose source is all padding takes zeros from it.
+    and variance 4 p / n before a GLU, p / n elsewhere; embeddings have standard deviation 0.1;
+    biases are zero. W = gain v / |v| for each output, everywhere but in tables (4.2; Salimans and
+    Kingma 2016, arXiv:1602.07868). Gains start at |v|.
+Departures: embeddings and blocks have the same width. The text pads the decoder by k - 1 positions
+    on both sides and removes k at the end, which leaves one too few; here k - 1 are removed. A
+    layer attends after its residual sum, as in the text, without a map of c; the authors' code
+    attends before it, maps c, multiplies z + e and d by sqrt(.5) and divides gradients by twice the
+    number. Dropout (of embeddings, of inputs of convolutions, before the softmax) is 0 by default.
+Padding: padded tokens enter convolutions as zeros, like those outside the sequence, get no
+    attention, and do not count in m. If the source is all padding, attention gives zeros.
 
 The step form keeps the last k - 1 inputs of each convolution of the decoder.
 """
@@ -50,7 +51,7 @@ Map = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class ConvSource:
-    """What the decoder's attention reads of the source.
+    """The encoded source, as the decoder's attention reads it.
 
     Attributes:
         keys: z, `[batch, time2, dim]`.
@@ -65,14 +66,15 @@ class ConvSource:
 
 @dataclass(frozen=True)
 class DecoderMaps:
-    """What the decoder computes with, of a whole target or of one place of it.
+    """Maps of the decoder, for a whole target or for one position of it.
 
     Attributes:
-        enter: Of the embeddings.
-        convolutions: `[batch, time + k - 1, dim]` to `[batch, time, 2 * dim]`, of each layer.
-        queries: Of each layer that attends, from 0.
-        leave: Of what leaves the last layer.
-        head: To the logits.
+        enter: Map of the embeddings.
+        convolutions: Convolution of each layer, `[batch, time + k - 1, dim]` to `[batch, time, 2 *
+            dim]`.
+        queries: Query map of each layer that attends, by its index from 0.
+        leave: Map of the last layer's output.
+        head: Map to the logits.
     """
 
     enter: Map
@@ -84,13 +86,13 @@ class DecoderMaps:
 
 @dataclass(frozen=True)
 class ConvDecodingState:
-    """What the decoder knows of the tokens that it has read.
+    """State of the decoder after some tokens.
 
     Attributes:
-        num_tokens: How many; the place of the next one.
+        num_tokens: Number of tokens read; the position of the next one.
         windows: The last k - 1 inputs of each convolution, `[batch, k - 1, dim]`.
-        source: See `ConvSource`.
-        maps: With weights that are normalised once, not at every token.
+        source: The encoded source.
+        maps: Maps of the decoder, whose weights are normalised once, not at every token.
     """
 
     num_tokens: int
@@ -116,12 +118,13 @@ class ConvSeq2Seq(Architecture):
         """Knobs; the depth is that of the encoder and of the decoder.
 
         Attributes:
-            kernel_size: Tokens that a convolution sees.
+            kernel_size: Number of tokens that a convolution reads.
             attending: Layers of the decoder with attention, counted from 1 and joined by commas, as
                 in Table 5 of the paper; `all` is every layer.
-            weight_norm: Whether weights are gains times directions; acts in training alone.
-            dropout: Share of the embeddings, of the inputs of convolutions, and of what the output
-                matrix reads that is zeroed in training; the paper's is 0.1 or 0.2.
+            weight_norm: Whether weights are products of gains and directions; affects training
+                only.
+            dropout: Dropout probability of the embeddings, of the inputs of convolutions, and of
+                the input of the output matrix; the paper's is 0.1 or 0.2.
         """
 
         kernel_size: int = 3
@@ -131,14 +134,14 @@ class ConvSeq2Seq(Architecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         if config.kernel_size < 1:
             raise ModelError(f"{cls.name}: kernel_size={config.kernel_size} is not at least 1")
         if not 0 <= config.dropout < 1:
             raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, source = self.spec, self.spec.others["context"]
         attending = self.attending_layers()
         self.dropout = nn.Dropout(self.config.dropout)
@@ -158,10 +161,10 @@ class ConvSeq2Seq(Architecture):
             )
 
     def attending_layers(self) -> tuple[int, ...]:
-        """Layers of the decoder that attend, from 0.
+        """Return the indices from 0 of the decoder's layers with attention.
 
         Raises:
-            ModelError: a layer that is not there, or is named twice.
+            ModelError: A layer does not exist, or is listed twice.
         """
         depth, text = self.spec.depth, self.config.attending
         if text == "all":
@@ -177,16 +180,16 @@ class ConvSeq2Seq(Architecture):
 
     @property
     def _kept(self) -> float:
-        """The share that dropout keeps."""
+        """Share of the numbers that dropout keeps."""
         return 1 - float(self.config.dropout)
 
     def _linear(self, kept: float = 1.0) -> NormedMap:
-        """From dim to dim."""
+        """Return a new map from dim to dim."""
         dim = self.spec.dim
         return NormedMap(dim, dim, variance=kept / dim, config=self.config)
 
     def _stack(self, seeds: PartSeeds) -> nn.ModuleDict:
-        """The map of the embeddings, the convolutions, and the map of what leaves the last one."""
+        """Return the map of the embeddings, the convolutions, and the map of their output."""
         dim, width, convolutions = self.spec.dim, self.config.kernel_size, nn.ModuleList()
         with seeds.part("enter"):
             enter = self._linear(self._kept)
@@ -207,7 +210,7 @@ class ConvSeq2Seq(Architecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits of the next token after each of the target's; see `Translator.forward`."""
+        """Return the logits of the token after each target token; see `Translator.forward`."""
         return self._decoded(inputs, mask, context, context_mask)[0]
 
     def attention_weights(
@@ -218,10 +221,12 @@ class ConvSeq2Seq(Architecture):
         context_mask: Tensor | None = None,
         layer: int | None = None,
     ) -> Tensor:
-        """a, `[batch, time, time2]`: of a layer from 0 that attends, or the mean of all that do.
+        """Return a, `[batch, time, time2]`, of one layer or the mean over all that attend.
+
+        `layer` counts from 0. The other arguments are those of `forward`.
 
         Raises:
-            ModelError: the layer has no attention.
+            ModelError: The layer has no attention.
         """
         weights = self._decoded(inputs, mask, context, context_mask)[1]
         if layer is None:
@@ -237,7 +242,7 @@ class ConvSeq2Seq(Architecture):
         context: Tensor | None,
         context_mask: Tensor | None,
     ) -> tuple[Tensor, dict[int, Tensor]]:
-        """Logits, and the weights of each layer that attends."""
+        """Return the logits, and the weights of each layer that attends."""
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
         source, maps = self.encode(context, context_mask), self._maps(lambda each: each)
@@ -253,7 +258,7 @@ class ConvSeq2Seq(Architecture):
         return self._logits(hidden, maps), weights
 
     def _maps(self, made: Callable[[NormedMap], Map]) -> DecoderMaps:
-        """The decoder's, after `made`."""
+        """Return the decoder's maps, each converted by `made`."""
         enter, convolutions, leave, head = (
             cast("Any", part)
             for part in (
@@ -269,7 +274,7 @@ class ConvSeq2Seq(Architecture):
     def _attended(
         self, to_query: Map, hidden: Tensor, embedded: Tensor, source: ConvSource
     ) -> tuple[Tensor, Tensor]:
-        """`hidden` `[batch, time, dim]` with what it takes from the source, and the weights."""
+        """Return `hidden` `[batch, time, dim]` plus the attention's output, and the weights."""
         query = to_query(hidden) + embedded
         is_real = source.is_real.unsqueeze(1)
         scores = query @ source.keys.transpose(1, 2)
@@ -283,7 +288,7 @@ class ConvSeq2Seq(Architecture):
         return maps.head(self.dropout(maps.leave(hidden)))
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> ConvSource:
-        """What attention reads of the source, `[batch, time2]`; padding as in `forward`."""
+        """Encode the source `[batch, time2]` for the decoder's attention."""
         is_real = torch.ones_like(context).bool() if context_mask is None else context_mask
         around = (self.config.kernel_size - 1) // 2, self.config.kernel_size // 2
         embedded = self.dropout(self.source_embedding(context, context_mask))
@@ -296,13 +301,13 @@ class ConvSeq2Seq(Architecture):
         return ConvSource(keys, keys + embedded, is_real)
 
     def initial_state(self, batch: int, encoded: ConvSource) -> ConvDecodingState:
-        """The state before the first token of each target; `encoded` is of `encode`."""
+        """Return the state before the first target token; `encoded` is from `encode`."""
         window = encoded.keys.new_zeros(batch, self.config.kernel_size - 1, self.spec.dim)
         maps = self._maps(NormedMap.of_one_place)
         return ConvDecodingState(0, (window,) * self.spec.depth, encoded, maps)
 
     def step(self, tokens: Tensor, state: ConvDecodingState) -> tuple[Tensor, ConvDecodingState]:
-        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        """Read one token `[batch]` of each target; see `LanguageModel.step`."""
         embedded = self.dropout(self.target_embedding.at(tokens, state.num_tokens)).unsqueeze(1)
         maps, windows = state.maps, []
         hidden = maps.enter(embedded)
@@ -316,21 +321,21 @@ class ConvSeq2Seq(Architecture):
         return self._logits(hidden, maps).squeeze(1), after
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Maps, convolutions and attentions; the longest source unless its length is given."""
+        """Return the FLOPs; the source has its maximum length unless one is given."""
         longest = self.spec.others["context"].length
         source = longest if context_length is None else context_length
         dim, width = self.spec.dim, self.config.kernel_size
-        stack = 2 * dim * dim * (2 + 2 * width * self.spec.depth)  # of one token
+        stack = 2 * dim * dim * (2 + 2 * width * self.spec.depth)  # FLOPs per token
         attention = len(self.queries) * (2 * dim * dim + 2 * 2 * source * dim)
         head = 2 * dim * self.spec.output_size
         return float(batch * (source * stack + length * (stack + attention + head)))
 
 
 class PlacedEmbedding(nn.Module):
-    """Tokens `[batch, time]` -> `[batch, time, dim]`, each the sum of its vector and its place's.
+    """Tokens `[batch, time]` -> `[batch, time, dim]`, sums of word and position embeddings.
 
     Raises:
-        ModelError: more tokens than places.
+        ModelError: There are more tokens than positions.
     """
 
     def __init__(self, vocabulary: int, dim: int, max_length: int) -> None:
@@ -341,21 +346,21 @@ class PlacedEmbedding(nn.Module):
             nn.init.normal_(drawn, std=0.1)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Look the tokens up; what stands at padding is not read."""
+        """Embed the tokens; the values at padding are ignored."""
         read = tokens if mask is None else tokens.masked_fill(~mask, 0)
         embedded: Tensor = self.places(self.table(read))
         return embedded
 
     def at(self, tokens: Tensor, place: int) -> Tensor:
-        """One token `[batch]` of each sequence, all at one place."""
+        """Embed one token `[batch]` of each sequence, all at position `place`."""
         return self.places.at(self.table(tokens), place)
 
 
 class NormedMap(nn.Module):
-    """A map of `width` neighbouring tokens, its weights normalised unless the config forbids it.
+    """A map of `width` neighbouring tokens, with weight normalisation if the config asks for it.
 
-    `[batch, time, inputs]` -> `[batch, time - width + 1, outputs]`; each output has a gain of its
-    own. Written out: torch's own renames parameters and changes the class of the module.
+    `[batch, time, inputs]` -> `[batch, time - width + 1, outputs]`; each output has its own gain.
+    This does not use torch's weight norm, which renames parameters and changes the module's class.
     """
 
     def __init__(
@@ -369,14 +374,14 @@ class NormedMap(nn.Module):
         self.gain = None if gain is None else nn.Parameter(gain)
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Return `[batch, time - width + 1, outputs]`."""
         weight = self._normed()
         if weight.shape[-1] == 1:
             return functional.linear(x, weight.squeeze(-1), self.bias)
         return functional.conv1d(x.transpose(1, 2), weight, self.bias).transpose(1, 2)
 
     def of_one_place(self) -> Map:
-        """The same of exactly `width` tokens: one product, with the weights as they are now."""
+        """Return this map for exactly `width` tokens: one product with the current weights."""
         weight = self._normed().transpose(1, 2).flatten(1)
         return partial(_at_one_place, weight, self.bias)
 
@@ -389,12 +394,12 @@ class NormedMap(nn.Module):
 
 
 def _at_one_place(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-    """`[batch, width, inputs]` -> `[batch, 1, outputs]`."""
+    """Map `[batch, width, inputs]` to `[batch, 1, outputs]`."""
     outputs: Tensor = functional.linear(x.flatten(1), weight, bias)
     return outputs.unsqueeze(1)
 
 
 def gradient_divided(x: Tensor, number: int) -> Tensor:
-    """`x`, to the bit, whose gradient is divided by `number` on its way back."""
+    """Return `x` unchanged, but divide its gradient by `number`."""
     kept = x.detach()
     return kept + (x - kept) / number

@@ -1,18 +1,18 @@
-"""A vision transformer that learns from a teacher by a token and a head of its own.
+"""A vision transformer that learns from a teacher through a separate token and head.
 
 Touvron et al. 2021, "Training data-efficient image transformers & distillation through attention"
-(arXiv:2012.12877), section 4. Behind ViT's class token stands a second learned one, with a position
-of its own; it goes through the same blocks, and a second head reads what becomes of it.
-In training the two answer apart: the class head from the targets, the other one from the teacher,
-as `auxiliary["distillation"]`. In evaluation the logits are the mean of both heads'. At
-`distillation_weight=0.5` hard distillation is equation 3: half of the cross-entropy of the class
-head with the target, half of the other one's with the teacher's argmax. Without a teacher both
-heads learn the targets: the paper's control, a second class token, which gains nothing (section 4).
-With `pooling="mean"` there are no tokens, and both heads read the mean over the patches, as in
-LeViT (Graham et al. 2021, arXiv:2104.01136, section 4.2).
+(arXiv:2012.12877), section 4. A second learned token, with its own position, follows ViT's class
+token; it passes through the same blocks, and a second head reads its output.
+In training the heads return separate logits: the class head learns from the targets, the other
+one, `auxiliary["distillation"]`, from the teacher. In evaluation the logits are the mean of both
+heads. With `distillation_weight=0.5` hard distillation is equation 3: half of the cross-entropy of
+the class head with the target, plus half of that of the other head with the teacher's argmax.
+Without a teacher both heads learn the targets; this is the paper's control, a second class token,
+which gains nothing (section 4). With `pooling="mean"` there are no tokens, and both heads read the
+mean over the patches, as in LeViT (Graham et al. 2021, arXiv:2104.01136, section 4.2).
 Cost: one token and one head more than ViT.
-Departures: those of `vit`. The paper adds the softmaxes of both heads (section 4); its code, as
-this one, takes the mean of the logits. Positions and inputs are drawn as ViT's here are.
+Departures: those of `vit`. The paper adds the softmaxes of both heads (section 4); its code, like
+this one, takes the mean of the logits. Positions and inputs are drawn as in `vit`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from models.vision.patches import patches
 
 
 def of_two_heads(own: Tensor, taught: Tensor, *, is_training: bool) -> Tensor | Outputs:
-    """What a model with a head for the targets and one for a teacher returns.
+    """Return the output of a model with a head for the targets and one for a teacher.
 
     Args:
         own: Logits of the first head, `[batch, output_size]`.
-        taught: Of the second.
-        is_training: Whether each is to learn for itself; else the two are one answer, their mean.
+        taught: Logits of the second head, `[batch, output_size]`.
+        is_training: Whether to return the logits of each head, so that each has its own loss;
+            otherwise the output is their mean.
     """
     return Outputs(own, {DISTILLATION: taught}) if is_training else (own + taught) / 2
 
@@ -47,22 +48,22 @@ class DeiT(ViT):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ViT.Config):
-        """Knobs of a vision transformer; `pooling` is of both heads, see the module's note."""
+        """Knobs of a vision transformer; `pooling` applies to both heads, see the module."""
 
     @property
     def tokens_before(self) -> tuple[str, ...]:
-        """See `Classifier.tokens_before`; the class token comes first."""
+        """Names of the learned tokens before the patches; the class token comes first."""
         before = super().tokens_before
         return (*before, "distillation_token") if before else ()
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         super().build(seeds)
         with seeds.part("distillation_head"):
             self.distillation_head: nn.Module = self.make_head(self.spec.dim)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """See `Architecture.forward`; in training `Outputs`, see the module's note."""
+        """Return `Outputs` with the logits of each head in training, else the mean logits."""
         assert mask is None, "an image has no padding"
         hidden = self.hidden(patches(inputs, self.config.patch))
         if self.config.pooling == "mean":
@@ -73,5 +74,5 @@ class DeiT(ViT):
         return of_two_heads(*heads, is_training=self.training)
 
     def flops_of_head(self) -> float:
-        """Of both heads, which are equally large."""
+        """Return the FLOPs of both heads, which have the same size."""
         return 2 * super().flops_of_head()

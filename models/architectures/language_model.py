@@ -1,12 +1,12 @@
 """A causal language model: tokens in, logits of the next token out.
 
 Embedding + position -> depth x block -> logits. The output matrix is the embedding (Press and
-Wolf 2017, arXiv:1608.05859), or one of its own; it has no bias.
+Wolf 2017, arXiv:1608.05859), or a separate matrix; it has no bias.
 
-Step form: in use, a language model writes its own next input, so that tokens come one by one. A
-step reads one and carries on what the mixers know of the earlier ones (keys and values, the state
-of a recurrence); it equals the parallel form token by token, where that one would read all earlier
-tokens again. What a step costs, and how that grows, is what a mixer costs when it decodes.
+Step form: in generation, a language model reads its own output, one token at a time. A step reads
+one token and updates the state of the mixers (keys and values, or the state of a recurrence); it
+equals the parallel form token by token, but does not read the earlier tokens again. The cost of a
+step, and its growth with the length, is the decoding cost of the mixer.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from models.stack import Trunk
 
 @dataclass(frozen=True)
 class DecodingState:
-    """What a model that writes knows of the tokens that it has read.
+    """State of a generating model after some tokens.
 
     Attributes:
-        num_tokens: How many; the place of the next one.
+        num_tokens: Number of tokens read; the position of the next one.
         layers: The states of the mixers, from the bottom upwards.
-        context: What the context mixers have prepared, where there is another sequence.
+        context: The context mixers' prepared source, if there is a second sequence.
     """
 
     num_tokens: int
@@ -53,21 +53,21 @@ class LanguageModel(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(StackArchitecture.Config):
-        """Knobs of a language model, besides those of every stack.
+        """Knobs of a language model, in addition to those of every stack.
 
         Attributes:
-            is_tied: Whether the output matrix is the embedding; else it is a matrix of its own,
-                drawn alike, from normal(0, 1 / dim).
-            has_scaled_embedding: Whether tokens are multiplied by sqrt(dim) as they enter, as in
-                Vaswani et al. 2017, section 3.4; if not, the embedding is drawn from
-                normal(0, 0.02), as GPT-2's.
+            is_tied: Whether the output matrix is the embedding; otherwise it is a separate matrix,
+                also drawn from normal(0, 1 / dim).
+            has_scaled_embedding: Whether input embeddings are multiplied by sqrt(dim), as in
+                Vaswani et al. 2017, section 3.4; if not, the embedding is drawn from normal(0,
+                0.02), as in GPT-2.
         """
 
         is_tied: bool = True
         has_scaled_embedding: bool = late_knob(True)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec = self.spec
         if self.config.is_tied:
             self.check_tie()
@@ -81,10 +81,10 @@ class LanguageModel(StackArchitecture):
                 scaled_normal(self.head)
 
     def check_tie(self) -> None:
-        """Refuse sizes at which embedding and output matrix cannot be one.
+        """Raise if embedding and output matrix cannot be shared.
 
         Raises:
-            ModelError: what can be predicted is not what can be read.
+            ModelError: The input and output vocabularies differ in size.
         """
         inputs, outputs = self.spec.input_size, self.spec.output_size
         if outputs != inputs:
@@ -94,29 +94,29 @@ class LanguageModel(StackArchitecture):
             )
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Architecture.forward`; `[batch, time, output_size]`."""
+        """Return logits `[batch, time, output_size]`."""
         return self._logits(self.trunk(self.embedding(inputs, mask), mask))
 
     def initial_state(self, batch: int) -> DecodingState:
-        """The state before the first token of each sequence.
+        """Return the state before the first token of each sequence.
 
         Raises:
-            ModelError: the mixer has no step form, or the model sees later tokens.
+            ModelError: The mixer has no step form, or the model attends to later tokens.
         """
         return DecodingState(num_tokens=0, layers=self.trunk.initial_states(batch))
 
     def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-        """One token of each sequence.
+        """Read one token of each sequence.
 
         Args:
             tokens: `[batch]` integers.
-            state: Of the tokens before.
+            state: State after the earlier tokens.
 
         Returns:
             The logits of the next token, `[batch, output_size]`, and the new state.
 
         Raises:
-            ModelError: a place beyond those that the position knows.
+            ModelError: The position encoding does not cover the next position.
         """
         embedded = self.embedding(tokens)
         hidden, layers = self.trunk.step(embedded, state.num_tokens, state.layers)
@@ -129,10 +129,10 @@ class LanguageModel(StackArchitecture):
         return nn.functional.linear(hidden, self.embedding.table.weight[: self.spec.output_size])
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Blocks and output matrix."""
+        """Return the FLOPs of blocks and output matrix."""
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         return self.trunk.flops(length, batch) + head
 
     def state_bytes(self, length: int) -> int:
-        """What all mixers keep."""
+        """Return the bytes of the states of all mixers."""
         return self.trunk.state_bytes(length)

@@ -1,23 +1,24 @@
-"""LeViT: strided convolutions, then stages of attention on an ever smaller grid.
+"""LeViT: strided convolutions, then stages of attention on successively smaller grids.
 
 Paper: Graham et al. 2021, "LeViT: a Vision Transformer in ConvNet's Clothing for Faster Inference"
-    (arXiv:2104.01136), section 4; where text and code differ, the authors' code.
+    (arXiv:2104.01136), section 4; where text and code differ, this follows the authors' code.
 Layers: 3 x 3 convolutions of stride 2, `halvings` of them with Hardswish between; stages, all but
-    the first of which begin with an attention that shrinks the grid; the mean over what is left;
-    two heads of batch norm and a linear map, one for the targets and one for a teacher, as
-    `models.architectures.deit` has them. Every other map has no biases and a batch norm behind it.
+    the first of which begin with an attention that shrinks the grid; the mean over the remaining
+    positions; two heads of batch norm and a linear map, one for the targets and one for a teacher,
+    as in `models.architectures.deit`. Every other map has a batch norm in place of biases.
 Equation: for each head y = norm(W hardswish(softmax(q k^T / sqrt(D) + B) v)), where q, k and v are
-    norm(W x), and B of two places is what the head has learned for |dr|, |dc|, their distances in
-    rows and columns. Values are twice as wide as the D of keys. A branch is added, x + y; the last
-    gain of its norm starts at 0, so that a block starts as the identity. Feed-forwards are
+    norm(W x), and B of two positions is learned per head for |dr|, |dc|, their distances in rows
+    and columns. Values are twice as wide as keys, which have width D. A branch is added, x + y; the
+    last gain of its norm starts at 0, so that a block starts as the identity. Feed-forwards are
     norm(W hardswish(norm(W x))).
-Shrinking: queries are those of every second row and column, values four times as wide as keys, and
-    as many heads as go into the width, D by D. Nothing is added, since shapes differ.
+Shrinking: queries are those of every second row and column, values are four times as wide as keys,
+    and the number of heads is the width divided by D. There is no residual sum, since the shapes
+    differ.
 Cost: that of attention on each stage's grid.
-Departures: the number of halvings is a knob, for images smaller than 224 pixels. Queries have a map
-    of their own where the code has one for queries, keys and values: the same numbers. Without
-    `has_attention_bias` the paper gives positions to tokens (Table 4, A5); here nothing does. The
-    first draw is the code's, which is torch's, and a truncated normal for the heads.
+Departures: the number of halvings is a knob, for images smaller than 224 pixels. Queries have their
+    own map where the code has one for queries, keys and values; the result is the same. Without
+    `has_attention_bias` the paper gives positions to tokens (Table 4, A5); here there are none.
+    The initialisation is the code's: torch's, and a truncated normal for the heads.
 """
 
 from __future__ import annotations
@@ -50,20 +51,21 @@ class LeViT(Architecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Knobs of LeViT; what differs between stages is numbers joined by ``-``.
+        """Knobs of LeViT; sizes that differ between stages are numbers joined by ``-``.
 
         Attributes:
-            dims: Widths of the stages; each but the last a multiple of `key_dim`.
-            depths: Of each stage, its pairs of an attention and a feed-forward.
-            heads: Of these attentions, in each stage.
+            dims: Widths of the stages; all but the last must be multiples of `key_dim`.
+            depths: Pairs of an attention and a feed-forward in each stage.
+            heads: Number of heads of these attentions in each stage.
             key_dim: Width of a head's queries and keys; the paper's is 16 or 32.
-            halvings: Convolutions that halve the image; the paper's four make 14 x 14 tokens of
-                224 x 224 pixels. Each doubles the channels, the last to the first of `dims`.
-            feed_forward_ratio: Hidden width of the feed-forwards over the stage's.
-            stochastic_depth: Chance, in training, that a sum leaves out its branch, for each image;
+            halvings: Number of convolutions that halve the image; the paper has four, which reduce
+                224 x 224 pixels to 14 x 14 tokens. Each doubles the channels, and the last has the
+                first of `dims`.
+            feed_forward_ratio: Hidden width of the feed-forwards divided by the stage's width.
+            stochastic_depth: Probability, in training, that a sum omits its branch, for each image;
                 the same at every depth.
-            has_attention_bias: Whether scores have B.
-            has_attention_activation: Whether values pass Hardswish before the output map.
+            has_attention_bias: Whether the scores have B.
+            has_attention_activation: Whether Hardswish is applied to values before the output map.
             has_distillation_head: Whether there is a second head, which learns from a teacher.
         """
 
@@ -80,7 +82,7 @@ class LeViT(Architecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         dims = whole_numbers(config, "dims", cls.name)
         for key in ("depths", "heads"):
             if len(whole_numbers(config, key, cls.name)) != len(dims):
@@ -109,13 +111,13 @@ class LeViT(Architecture):
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided; empty if it can."""
         if num_parts > 1:
             return f"its batch norms are over a whole batch, which would be cut into {num_parts}"
         return ""
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         if self.spec.grid is None:
             raise ModelError("levit: an image of no grid has no rows and columns")
         dims, depths, heads = (
@@ -147,7 +149,7 @@ class LeViT(Architecture):
         return nn.Sequential(nn.BatchNorm1d(dim), linear)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor | Outputs:
-        """See `Architecture.forward`; with two heads `Outputs` in training, as of `deit`."""
+        """Return the logits; with two heads `Outputs` in training, as in `deit`."""
         assert mask is None, "an image has no padding"
         x = self.stem(inputs)
         for stage in self.stages:
@@ -159,7 +161,7 @@ class LeViT(Architecture):
         return of_two_heads(logits, self.distillation_head(mean), is_training=self.training)
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Convolutions, stages and heads, whatever the number of pixels `length`."""
+        """Return the FLOPs of convolutions, stages and heads; `length` is ignored."""
         stages = sum(cast("LeViTStage", stage).flops() for stage in self.stages)
         heads = 1 if self.distillation_head is None else 2
         dim = whole_numbers(self.config, "dims", self.name)[-1]
@@ -170,7 +172,7 @@ class LeViTStem(nn.Module):
     """Convolutions of stride 2: `[batch, rows, columns, channels]` -> `[batch, time, dim]`.
 
     Attributes:
-        grids: Of the image after each of them.
+        grids: Rows and columns of the image after each convolution.
     """
 
     def __init__(self, channels: int, dim: int, grid: Grid, halvings: int) -> None:
@@ -184,14 +186,14 @@ class LeViTStem(nn.Module):
             channels = width
 
     def forward(self, image: Tensor) -> Tensor:
-        """Row by row; nothing is cut off behind the last convolution."""
+        """Return the tokens row by row; the last convolution has no activation."""
         x = image.permute(0, 3, 1, 2)
         for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = norm(conv(functional.hardswish(x) if number else x))
         return x.flatten(2).transpose(1, 2)
 
     def flops(self) -> float:
-        """Of one image; zeros beyond the edges are multiplied too."""
+        """Return the FLOPs of one image; products with the zero padding count too."""
         pairs = zip(self.convs, self.grids, strict=True)
         sizes = (math.prod(grid) * cast("nn.Conv2d", conv).weight.numel() for conv, grid in pairs)
         return 2.0 * sum(sizes)
@@ -201,13 +203,13 @@ class LeViTStage(nn.Module):
     """Layers on one grid, `[batch, time, before]` -> `[batch, time2, dim]`.
 
     Args:
-        before: Width of the stage before, where there is one; then the grid shrinks first.
-        dim: Width.
+        before: Width of the previous stage; if it is not None, the grid shrinks first.
+        dim: Width of the stage.
         depth: Pairs of an attention and a feed-forward.
-        heads: Of these attentions.
-        grid: Rows and columns of what comes in; as an attribute, of what goes out.
+        heads: Number of heads of these attentions.
+        grid: Rows and columns of the input; the attribute `grid` has those of the output.
         config: Knobs of the model.
-        seeds: Of this stage.
+        seeds: Random streams of this stage.
     """
 
     def __init__(
@@ -237,7 +239,7 @@ class LeViTStage(nn.Module):
         self.grid = grid
         self.add = Residual(dim, StackConfig(stochastic_depth=config.stochastic_depth), share=1.0)
         self.branches = nn.ModuleList()
-        for block in range(0 if self.shrink else 1, depth + 1):  # 0 is a feed-forward alone
+        for block in range(0 if self.shrink else 1, depth + 1):  # 0 is a single feed-forward
             if block:
                 with seeds.part(f"blocks.{block}.attention"):
                     self.branches.append(BiasedAttention(dim, grid=grid, heads=heads, **how))
@@ -246,7 +248,7 @@ class LeViTStage(nn.Module):
                 self.branches.append(HardswishMLP(dim, hidden, math.prod(grid)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Return the stage's output, `[batch, time2, dim]`."""
         if self.shrink is not None:
             x = self.shrink(x)
         for branch in self.branches:
@@ -254,6 +256,6 @@ class LeViTStage(nn.Module):
         return x
 
     def flops(self) -> float:
-        """Of one image."""
+        """Return the FLOPs of one image."""
         shrinking = 0.0 if self.shrink is None else self.shrink.flops()
         return sum((cast("HardswishMLP", each).flops() for each in self.branches), shrinking)

@@ -1,9 +1,10 @@
 """A masked language model: tokens in, some of them hidden; logits of the true token out, for each.
 
-Devlin et al. 2019, "BERT" (arXiv:1810.04805), section 3.1. A language model that sees both
-directions, with a vocabulary to read that may be larger than the one to predict: by the token that
-stands for a hidden one, say, which comes last. Which tokens are hidden is the task's to choose.
-Departures from BERT: no segments, no second layer before the output matrix, no bias in it.
+Devlin et al. 2019, "BERT" (arXiv:1810.04805), section 3.1. A bidirectional language model whose
+input vocabulary may be larger than its output vocabulary: for example, by the mask token, which
+comes last. The task chooses which tokens are hidden.
+Departures from BERT: there are no segments, no second layer before the output matrix, and no bias
+in it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from models.errors import ModelError
 class MaskedLanguageModel(LanguageModel):
     """Tokens `[batch, time]` -> logits `[batch, time, output_size]`.
 
-    Where tied, the output matrix is the first `output_size` rows of the embedding.
+    If tied, the output matrix is the first `output_size` rows of the embedding.
     """
 
     name = "masked_language_model"
@@ -23,10 +24,10 @@ class MaskedLanguageModel(LanguageModel):
     answers = ("symbols",)
 
     def check_tie(self) -> None:
-        """Refuse to predict a token that has no row in the embedding.
+        """Raise if a token to predict has no row in the embedding.
 
         Raises:
-            ModelError: more tokens to predict than to read.
+            ModelError: The output vocabulary is larger than the input vocabulary.
         """
         inputs, outputs = self.spec.input_size, self.spec.output_size
         if inputs < outputs:

@@ -1,7 +1,7 @@
-"""The mixer and nothing around it: what is measured when the mixer alone is measured.
+"""A stack of bare mixers, for measurements of a mixer without the rest of a model.
 
 Vectors `[batch, time, dim]` in, the same shape out, through `depth` layers of the mixer with no
-norm, no residual and no feed-forward between; no position but one that acts inside the mixer.
+norm, no residual and no feed-forward between; only positions that act inside the mixer apply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from models.stack import build_mixers
 
 
 class MixerAlone(Architecture):
-    """A stack of bare layers; they see both directions, as in Table 1 of Vaswani et al. 2017."""
+    """A stack of bidirectional mixers, as in Table 1 of Vaswani et al. 2017."""
 
     name = "mixer_alone"
     is_causal = False
@@ -28,7 +28,7 @@ class MixerAlone(Architecture):
     reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("vectors",)}
 
     def build(self, seeds: PartSeeds) -> None:
-        """The layers, each from the stream that it has in a whole model."""
+        """Build the mixers, each from the random stream that it has in a whole model."""
         if self.spec.input_size != self.spec.dim:
             raise ModelError(
                 f"{self.name} takes vectors of the width dim={self.spec.dim}, "
@@ -38,22 +38,22 @@ class MixerAlone(Architecture):
 
     @property
     def mixers(self) -> list[Mixer]:
-        """The layers, from the bottom upwards."""
+        """The mixers, from the bottom upwards."""
         return [cast("Mixer", layer) for layer in self.layers]
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, time, dim]` -> the same shape."""
+        """Map `[batch, time, dim]` to the same shape."""
         for mixer in self.mixers:
             inputs = mixer(inputs, mask)
         return inputs
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Of the mixers."""
+        """Return the FLOPs of the mixers."""
         return sum(mixer.flops(length, batch) for mixer in self.mixers)
 
 
 class CausalMixerAlone(MixerAlone):
-    """The same, where no token sees a later one: the form that can decode token by token."""
+    """A stack of causal mixers, which can decode token by token."""
 
     name = "causal_mixer_alone"
     is_causal = True

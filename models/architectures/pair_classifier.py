@@ -1,12 +1,12 @@
 """A classifier of pairs: two sequences in, one row of logits per pair out.
 
-The two towers of the task "retrieval" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006):
-one encoder, with the same weights, turns each sequence into a vector by itself, so that nothing
-but these two vectors can tell whether they belong together. A linear map reads the features
-[u; v; u * v; u - v] of the pair u, v (Mou et al. 2016, arXiv:1512.08422).
-Departures: the Arena's code has the same features, and two hidden layers between them and logits;
-that is ``head="two_layers"``. The default has none, so that a tower must say by itself what it
-has read.
+The model has the two towers of the task "retrieval" of the Long Range Arena (Tay et al. 2020,
+arXiv:2011.04006): one encoder, with the same weights, maps each sequence to a vector on its own, so
+only these two vectors can show whether the sequences belong together. A linear map reads the
+features [u; v; u * v; u - v] of the pair u, v (Mou et al. 2016, arXiv:1512.08422).
+Departures: the Arena's code has the same features, but two hidden layers between them and the
+logits; ``head="two_layers"`` adds these. The default has no hidden layer, so that each vector must
+hold the relevant content of its sequence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from models.architectures.classifier import Classifier
 from models.initialisation import scaled_normal
 from models.model_spec import late_knob
 
-HIDDEN_OF_HEAD = 512  # the Arena's width of the first hidden layer; the second has half of it
+HIDDEN_OF_HEAD = 512  # width of the Arena's first hidden layer; the second has half of it
 
 
 class PairHead(nn.Module):
@@ -36,7 +36,7 @@ class PairHead(nn.Module):
             scaled_normal(linear)
 
     def forward(self, features: Tensor) -> Tensor:
-        """`[batch, num_features]` -> `[batch, output_size]`."""
+        """Map features `[batch, num_features]` to logits `[batch, output_size]`."""
         logits: Tensor = self.last(self.second(self.first(features).relu()).relu())
         return logits
 
@@ -54,23 +54,23 @@ class PairClassifier(Classifier):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Classifier.Config):
-        """Knobs of a classifier of pairs, besides those of every classifier.
+        """Knobs of a classifier of pairs, in addition to those of every classifier.
 
         Attributes:
-            head: What stands between the features of a pair and its logits: one `linear` map, or
-                the Arena's `two_layers` of 512 and 256 with ReLU, and a linear map behind.
+            head: Map from the features of a pair to its logits: `linear` is one linear map,
+                `two_layers` the Arena's hidden layers of 512 and 256 with ReLU and a linear map.
         """
 
         head: Literal["linear", "two_layers"] = late_knob("linear")
 
     def make_head(self, num_features: int) -> nn.Module:
-        """See `Classifier.make_head`."""
+        """Return the map from the features of a pair to its logits."""
         if self.config.head == "linear":
             return super().make_head(num_features)
         return PairHead(num_features, self.spec.output_size)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Architecture.forward`; `[batch, output_size]`."""
+        """Return logits `[batch, output_size]`."""
         sequences = inputs.flatten(0, 1)  # (batch * 2, time, ...)
         encoded = self.encode(sequences, None if mask is None else mask.flatten(0, 1))
         u, v = encoded.reshape(len(inputs), 2, self.spec.dim).unbind(1)
@@ -78,5 +78,5 @@ class PairClassifier(Classifier):
         return logits
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Both sequences of each pair, and the head."""
+        """Return the FLOPs of both sequences of each pair and of the head."""
         return self.flops_of_encoding(length, 2 * batch) + batch * self.flops_of_head()

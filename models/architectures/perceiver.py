@@ -1,26 +1,26 @@
-"""A Perceiver: a few learned latents look at many inputs, then at one another.
+"""A Perceiver: a few learned latents attend to many inputs, then to one another.
 
 Paper: Jaegle et al. 2021, "Perceiver: General Perception with Iterative Attention"
     (arXiv:2103.03206), section 3.
-Inputs: a token's embedding, or a vector or a pixel as it is, beside the Fourier features of its
-    place: sin(f pi p), cos(f pi p) for each of `bands` frequencies f, evenly spaced in 1..mu/2 with
-    mu the places of an axis, and p itself, which runs over -1..1. An image has two such axes, its
-    rows and its columns (section 4.1). The first version of the paper has logarithmic spaces; its
-    authors' code has these. They are in the place of any other position.
+Inputs: a token's embedding, or an unmapped vector or pixel, concatenated with the Fourier features
+    of its position: sin(f pi p), cos(f pi p) for each of `bands` frequencies f, evenly spaced in
+    1..mu/2 with mu the positions of an axis, and p itself, which is in -1..1. An image has two such
+    axes, its rows and its columns (section 4.1). The first version of the paper has logarithmic
+    spacing; its authors' code has even spacing. These features replace any other position.
 Equation: z <- z + O softmax(Q z (K x)^T / sqrt(c)) V x, with one head of the inputs' width c and a
     norm of z and of x inside, then z <- z + MLP(norm(z)): a cross-attend. `depth` blocks of latents
-    alone follow. This happens `cross_attends` times. The head reads the mean over latents.
-Sharing: all cross-attends and their blocks share parameters save the first ones, which the paper
-    found unstable when shared.
-Cost: linear in the inputs: n m c + depth m^2 d for m latents. What cross-attends that share their
-    parameters read of the inputs, keys and values, is computed once for all of them.
-Departures: any mixer stands in the blocks, since latents have an identity and need no position; the
-    paper's is attention with 8 heads. A norm before the head, as in every stack here. Linear maps
-    are drawn by `initialisation`, latents from a normal(0, 0.02) cut at 0.04. Of ImageNet's model
-    the sizes are latents=512, dim=1024, cross_attends=8, depth=6, bands=64. An image may be read
-    patch by patch, whose places are those of the coarser grid; the paper's are pixels.
-Padding: exact; places are counted over the longest sequence, whatever a batch is padded to. Latents
-    that see nothing take zeros.
+    follow. This is repeated `cross_attends` times. The head reads the mean over latents.
+Sharing: all cross-attends and their blocks share parameters except the first ones, whose sharing
+    the paper found to be unstable.
+Cost: linear in the inputs: n m c + depth m^2 d for m latents. Keys and values of the inputs are
+    computed once for all cross-attends that share their parameters.
+Departures: the blocks take any mixer, since latents are distinct and need no position; the paper's
+    is attention with 8 heads. There is a norm before the head, as in every stack here. Linear maps
+    are drawn by `initialisation`, latents from normal(0, 0.02) truncated at 0.04. The sizes of
+    ImageNet's model are latents=512, dim=1024, cross_attends=8, depth=6, bands=64. An image may be
+    read patch by patch, with positions on the coarser grid; the paper reads pixels.
+Padding: exact; positions are scaled to the longest sequence, regardless of a batch's padding.
+    Latents get zeros if all inputs are padding.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from models.stack import Block, SubLayer, build_mixers
 from models.sublayers import FeedForward, StackConfig, build_norm, check_stack, normed
 from models.vision.patches import of_patches, patches
 
-Prepared = tuple[Tensor, Tensor, Mask]  # keys, values, and which of them are real
+Prepared = tuple[Tensor, Tensor, Mask]  # keys, values, and the mask of real inputs
 
 
 class Perceiver(StackArchitecture):
@@ -64,14 +64,16 @@ class Perceiver(StackArchitecture):
         """Knobs; dim is the width of a latent, depth the blocks after each cross-attend.
 
         Attributes:
-            initialisation: Of all linear maps; see `models.initialisation`.
-            latents: How many there are.
-            cross_attends: How often they look at the inputs.
-            bands: Frequencies of each axis; 0 for no places at all, which leaves a bag of inputs.
-            share: Whose parameters are shared: `paper` is all but the first cross-attend's and its
-                blocks', `all` these too, `none` nobody's.
-            input_width: Width of a token's embedding; None is dim. Vectors and pixels have theirs.
-            patch: Side in pixels of the squares that an image is read by; must divide its sides.
+            initialisation: Initialisation of all linear maps; see `models.initialisation`.
+            latents: Number of latents.
+            cross_attends: Number of cross-attends.
+            bands: Number of frequencies of each axis; 0 for no positions, so that inputs are
+                unordered.
+            share: Sharing of parameters: `paper` shares all but the first cross-attend and its
+                blocks, `all` shares these too, `none` shares nothing.
+            input_width: Width of a token's embedding, or None for dim. It does not apply to vectors
+                and pixels.
+            patch: Side in pixels of an image's patches; must divide the image's sides.
         """
 
         initialisation: Initialisation = "scaled_normal"
@@ -84,7 +86,7 @@ class Perceiver(StackArchitecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         check_stack(config, owner=cls.name)
         least_of = {"latents": 1, "cross_attends": 1, "bands": 0, "input_width": 1, "patch": 1}
         for key, least in least_of.items():
@@ -95,7 +97,7 @@ class Perceiver(StackArchitecture):
             raise ModelError(f"{cls.name}: residual='reversible' knows no cross-attends")
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, config = self.spec, self.config
         axes: tuple[int, ...] = (spec.length,)
         if spec.input_kind == "image":
@@ -121,7 +123,7 @@ class Perceiver(StackArchitecture):
             scaled_normal(self.head)
 
     def _table(self, seeds: PartSeeds) -> TokenEmbedding | None:
-        """Of tokens; None where pixels or vectors are read as they are."""
+        """Return the embedding of tokens, or None for vectors and pixels."""
         spec, width = self.spec, self.config.input_width
         if spec.input_kind == "tokens":
             with seeds.part("embedding"):
@@ -145,17 +147,17 @@ class Perceiver(StackArchitecture):
         return stages
 
     def stage_of(self, cross_attend: int) -> Stage:
-        """Whose parameters a cross-attend uses, counted from 0."""
+        """Return the stage that a cross-attend, counted from 0, uses."""
         return cast("Stage", self.stages[min(cross_attend, len(self.stages) - 1)])
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
+        """Return logits `[batch, output_size]`; an image has no mask."""
         latents = self.attend(self.read(inputs, mask), mask)
         logits: Tensor = self.head(latents.mean(dim=1))
         return logits
 
     def read(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """What is looked at, `[batch, time, width]`: inputs beside their places."""
+        """Return inputs concatenated with their position features, `[batch, time, width]`."""
         if self.table is not None:
             x: Tensor = self.table(inputs, mask)
         else:
@@ -168,7 +170,7 @@ class Perceiver(StackArchitecture):
         return torch.cat([x, places.expand(len(x), -1, -1)], dim=-1)
 
     def attend(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The latents after having looked at `x`, `[batch, latents, dim]`."""
+        """Return the latents after all stages, `[batch, latents, dim]`; `x` is from `read`."""
         x = self.dropout(x)
         prepared = {stage: cast("Stage", stage).cross.prepare(x, mask) for stage in self.stages}
         latents: Tensor = self.latents(len(x)).to(x.dtype)
@@ -178,7 +180,7 @@ class Perceiver(StackArchitecture):
         return normed(self.norm, latents)
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Of what is computed once for each stage, of each cross-attend, and of the head."""
+        """Return the FLOPs of keys and values, of each cross-attend, and of the head."""
         length //= self.config.patch**2
         once = sum(cast("Stage", each).cross.flops_of_inputs(length) for each in self.stages)
         uses = (self.stage_of(number) for number in range(self.config.cross_attends))
@@ -197,7 +199,7 @@ class Latents(nn.Module):
         nn.init.trunc_normal_(self.table, std=0.02, a=-0.04, b=0.04)
 
     def forward(self, batch: int) -> Tensor:
-        """`[batch, number, dim]`."""
+        """Return `[batch, number, dim]`."""
         return self.table.repeat(batch, 1, 1)
 
 
@@ -205,12 +207,12 @@ class Stage(nn.Module):
     """A cross-attend and the blocks after it.
 
     Args:
-        mixers: Of the blocks.
-        width: Of the inputs.
-        config: Knobs.
-        seeds: Of this stage.
-        before: Stages before it that have parameters of their own.
-        total: Such stages in all; by both the place of a block among all is found.
+        mixers: Mixers of the blocks.
+        width: Width of the inputs.
+        config: Knobs of the model.
+        seeds: Random streams of this stage.
+        before: Number of earlier stages with their own parameters.
+        total: Number of all such stages; both determine the depth of a block.
     """
 
     def __init__(
@@ -240,14 +242,14 @@ class Stage(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, latents: Tensor, prepared: Prepared) -> Tensor:
-        """`[batch, latents, dim]` -> the same shape."""
+        """Map latents `[batch, latents, dim]` to the same shape."""
         latents = self.cross.look(latents, prepared)
         for block in self.blocks:
             latents = block(latents)
         return latents
 
     def flops(self, num_latents: int, length: int) -> float:
-        """Of one sequence, without keys and values."""
+        """Return the FLOPs of one sequence, without keys and values."""
         blocks = cast("list[Block]", list(self.blocks))
         return sum(
             (each.flops(num_latents) for each in blocks),
@@ -256,7 +258,7 @@ class Stage(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Latents of width `dim` look at inputs of another width, by one head of that width."""
+    """Attention of latents of width `dim` to inputs, by one head of the inputs' width."""
 
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()
@@ -269,7 +271,7 @@ class CrossAttention(nn.Module):
             scaled_normal(each)
 
     def forward(self, latents: Tensor, prepared: Prepared) -> Tensor:
-        """`[batch, latents, dim]` -> the same shape."""
+        """Map latents `[batch, latents, dim]` to the same shape."""
         keys, values, real = prepared
         queries = self.query(latents)
         visible = whole_sequence(latents, None, keys, real, is_causal=False)
@@ -295,16 +297,16 @@ class CrossAttend(Block):
 
     @property
     def attention(self) -> CrossAttention:
-        """The mixer."""
+        """The mixer of the block."""
         return cast("CrossAttention", self.mixer)
 
     def prepare(self, x: Tensor, mask: Mask) -> Prepared:
-        """Keys and values `[batch, time, width]`, the same whenever these parameters are used."""
+        """Return keys and values `[batch, time, width]`, and the mask."""
         x = normed(self.input_norm, x, mask)
         return self.attention.key(x), self.attention.value(x), mask
 
     def look(self, latents: Tensor, prepared: Prepared) -> Tensor:
-        """`[batch, latents, dim]` -> the same shape."""
+        """Map latents `[batch, latents, dim]` to the same shape."""
         sub_layers: list[SubLayer] = self._ordered(
             lambda x: self.attention(x, prepared), lambda x: x
         )
@@ -313,20 +315,21 @@ class CrossAttend(Block):
         return latents
 
     def flops_of_inputs(self, length: int) -> float:
-        """Of keys and values."""
+        """Return the FLOPs of keys and values of one sequence."""
         return 2.0 * length * 2 * self.attention.key.weight.numel()
 
     def flops_of_latents(self, num_latents: int, length: int) -> float:
-        """Of queries, scores, sums, outputs and the feed-forward."""
+        """Return the FLOPs of queries, scores, sums, outputs and feed-forward."""
         maps = 2 * self.attention.query.weight.numel() + 2 * length * self.attention.key.in_features
         mlp = 0.0 if self.mlp is None else self.mlp.flops(num_latents)
         return 2.0 * num_latents * maps + mlp
 
 
 def fourier_features(axes: tuple[int, ...], bands: int) -> Tensor:
-    """Of every place of a grid, row by row: `[places, axes * (2 * bands + 1)]`; see the module.
+    """Return features of all positions of a grid, `[positions, axes * (2 * bands + 1)]`.
 
-    For each axis its sines, its cosines, and the coordinate; without bands nothing.
+    Positions are row by row. Each axis has its sines, its cosines and the coordinate; without
+    bands there are no features.
     """
     if bands == 0:
         return torch.zeros(math.prod(axes), 0)

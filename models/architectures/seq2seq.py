@@ -1,4 +1,4 @@
-"""An encoder-decoder whose decoder sees the source through one vector of fixed size.
+"""An encoder-decoder whose decoder reads the source through one vector of fixed size.
 
 Papers: Sutskever, Vinyals and Le 2014, "Sequence to Sequence Learning with Neural Networks"
     (arXiv:1409.3215); Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder
@@ -13,31 +13,32 @@ Papers: Sutskever, Vinyals and Le 2014, "Sequence to Sequence Learning with Neur
     depth                 4                      1
 
 Sutskever et al. (section 2, the defaults here): embedding -> depth x LSTM; the last (h, c) of every
-    layer starts the same layer of the decoder, which has parameters of its own and sees nothing
-    more of the source: embedding -> depth x LSTM -> logits. The source, not the target, is reversed
+    layer initialises the same layer of the decoder, which has its own parameters and reads nothing
+    else of the source: embedding -> depth x LSTM -> logits. The source, not the target, is reversed
     (section 3.3). All parameters are drawn from uniform(-0.08, 0.08) (section 3.4).
 Cho et al. (section 2.3 and appendix A): one layer of r = sigmoid(W_r e + U_r h), z = sigmoid(W_z e
     + U_z h), h <- z h + (1 - z) tanh(W e + U (r * h)), where e embeds the token. c = tanh(V h_N) of
-    the last h of the source, the decoder's starts as tanh(V' c), and c enters its candidate and
+    the last h of the source; the decoder's h starts as tanh(V' c), and c enters its candidate and
     both gates at every step, as C c, C_r c and C_z c. Logits are G s with s_i = max(s'_{2i-1},
     s'_{2i}) and s' = O_h h + O_y e + O_c c, where h has read y_{t-1}, and e embeds it.
 Departures from Sutskever et al.: torch's LSTM, with two biases to each gate and without the
-    peepholes of Graves 2013 (arXiv:1308.0850), which they cite. They do not say whether the
-    logits have a bias, and their 384 million parameters fit both: here they have.
+    peepholes of Graves 2013 (arXiv:1308.0850), which they cite. They do not say whether the logits
+    have a bias, and their 384 million parameters fit both cases; here they have one.
 Departures from Cho et al.: they print no biases; here each gate, s' and the logits have one. A
-    start symbol stands for their y_0 of zeros. G is one matrix, theirs a product of two; e is as
-    wide as h, theirs 100 for 1,000, and O_y reads e, in print the word itself. They draw from
-    normal(0, 0.01^2), recurrent matrices orthogonal; uniform_range=None leaves what torch draws.
-    The reset gate acts before the product in the decoder too, and not on C c, as in their code
-    (GroundHog); `torch.nn.GRU` (cell="gru") lets it act on U h + b, which is another function.
-Several layers with summary="context", which no paper has: c is made of the top layer's h, enters
-    the bottom layer of the decoder, and each of its layers starts as tanh(V'_l c). Of an LSTM the
-    cells then start as zeros.
-Padding: padded tokens of the source are not read, wherever they stand: real ones move to the front,
-    in the order in which they are read, so that reversal leaves padding behind. A source that is
-    all padding leaves the states at zeros. Padding of the target must stand behind.
-Fast form: `torch.nn.LSTM` and `torch.nn.GRU`, by `read_padded` where a source is padded; a loop
-    over time for `cho_gru`.
+    start symbol replaces their y_0 of zeros. G is one matrix, theirs a product of two; e is as wide
+    as h, theirs has 100 numbers for 1,000, and O_y reads e, in print the word itself. They draw
+    from normal(0, 0.01^2), recurrent matrices orthogonal; uniform_range=None keeps torch's
+    initialisation. The reset gate acts before the product in the decoder too, and not on C c, as in
+    their code (GroundHog); `torch.nn.GRU` (cell="gru") applies it to U h + b, which is a different
+    function.
+Several layers with summary="context", which neither paper has: c is computed from the top layer's
+    h, enters the bottom layer of the decoder, and each of its layers starts as tanh(V'_l c). The
+    cells of an LSTM then start as zeros.
+Padding: padded tokens of the source are not read, at any position: real ones move to the front, in
+    the order in which they are read, so that reversal leaves padding at the end. A source that is
+    all padding leaves the states at zeros. Padding of the target must follow its tokens.
+Fast form: `torch.nn.LSTM` and `torch.nn.GRU`, by `read_padded` if a source is padded; a loop over
+    time for `cho_gru`.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ States = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """What the decoder knows, before its first token and after each.
+    """State of the decoder, before its first token and after each.
 
     Attributes:
-        states: Of its layers, h and of an LSTM also the cells, each `[batch, depth, dim]`.
-        context: c, `[batch, dim]`; `[batch, 0]` where only the states are handed over.
+        states: States of its layers: h and, for an LSTM, the cells, each `[batch, depth, dim]`.
+        context: c, `[batch, dim]`, or `[batch, 0]` if only the states are passed on.
     """
 
     states: States
@@ -82,7 +83,7 @@ class ChoGRULayer(nn.Module):
         self.candidate = nn.Linear(hidden_size, hidden_size, bias=False)
 
     def forward(self, x: Tensor, h: Tensor, is_read: Tensor | None) -> tuple[Tensor, Tensor]:
-        """All outputs `[batch, time, hidden]`, and the last `[batch, hidden]`; see `ChoGRU`."""
+        """Return all outputs `[batch, time, hidden]` and the last one `[batch, hidden]`."""
         outputs = []
         for t, of_input in enumerate(self.of_input(x).unbind(dim=1)):
             new = self.advance(of_input, h)
@@ -91,7 +92,7 @@ class ChoGRULayer(nn.Module):
         return torch.stack(outputs, dim=1), h
 
     def advance(self, of_input: Tensor, h: Tensor) -> Tensor:
-        """The next h, `[batch, hidden]`, from the last and `[batch, 3 * hidden]` of the input."""
+        """Return the next h `[batch, hidden]`; `of_input` is `[batch, 3 * hidden]`."""
         x_r, x_z, x_n = of_input.chunk(3, dim=-1)
         h_r, h_z = self.gates(h).chunk(2, dim=-1)
         r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
@@ -99,7 +100,7 @@ class ChoGRULayer(nn.Module):
 
 
 class ChoGRU(nn.Module):
-    """Layers of the recurrence of Cho et al., each reading the one below."""
+    """A stack of layers with the recurrence of Cho et al."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int) -> None:
         super().__init__()
@@ -110,12 +111,12 @@ class ChoGRU(nn.Module):
     def forward(
         self, x: Tensor, h: Tensor | None = None, is_read: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Outputs `[batch, time, hidden]` and last states `[layers, batch, hidden]`, as torch's.
+        """Return outputs `[batch, time, hidden]` and last states `[layers, batch, hidden]`.
 
         Args:
             x: `[batch, time, input]`.
-            h: `[layers, batch, hidden]`, where the layers start; None for zeros.
-            is_read: `[batch, time]`, False where a token leaves the states as they are.
+            h: Initial states, `[layers, batch, hidden]`, or None for zeros.
+            is_read: `[batch, time]`, False at tokens that leave the states unchanged.
         """
         if h is None:
             h = x.new_zeros(len(self.layers), len(x), self.hidden_size)
@@ -127,7 +128,7 @@ class ChoGRU(nn.Module):
 
 
 class Seq2Seq(Architecture):
-    """Target `[batch, time]`, source `[batch, time2]` seen as one vector -> logits of tokens."""
+    """Target `[batch, time]`, source `[batch, time2]` encoded as one vector -> logits of tokens."""
 
     name = "seq2seq"
     takes = ("dim", "depth")
@@ -140,18 +141,19 @@ class Seq2Seq(Architecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Knobs, whose defaults are those of Sutskever et al.; the module's note has both papers'.
+        """Knobs; defaults are those of Sutskever et al., and the module's note has both papers'.
 
         Attributes:
             cell: The recurrence: torch's `lstm` or `gru`, or `cho_gru`, whose reset gate acts
                 before the product.
-            summary: What the decoder gets of the source: the last `states` of all layers, once, or
-                one vector c, the `context`, which makes its first states and enters each step.
-            readout: What makes the logits: a `linear` map of the top layer's output, or of `maxout`
-                units that also read the last token, and c where there is one.
+            summary: Part of the source that the decoder reads: the last `states` of all layers,
+                once, or one vector c, the `context`, which gives the initial states and enters each
+                step.
+            readout: Map to the logits: a `linear` map of the top layer's output, or of `maxout`
+                units that also read the last token, and c if there is one.
             is_source_reversed: Whether the source is read from its last token to its first.
-            uniform_range: Every parameter is drawn uniformly from within this of zero; None for
-                torch's own draw of each part.
+            uniform_range: Bound r of uniform(-r, r), from which all parameters are drawn, or None
+                to keep torch's initialisation.
         """
 
         cell: Literal["lstm", "gru", "cho_gru"] = "lstm"
@@ -162,23 +164,23 @@ class Seq2Seq(Architecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         limit = config.uniform_range
         if limit is not None and limit <= 0:
             raise ModelError(f"{cls.name}: uniform_range={limit} is not above 0, nor None")
 
     @classmethod
     def sequential_operations(cls, spec: ModelSpec) -> int:
-        """See `Architecture.sequential_operations`."""
+        """Return the number of operations that run one after another for each token."""
         return 2 * spec.depth * (LOOP if spec.settings.get("cell") == "cho_gru" else 1)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, dim, readout = self.spec, self.spec.dim, self.config.readout
         has_context = self.config.summary == "context"
         if readout == "maxout" and dim % 2:
             raise ModelError(f"{self.name}: readout='maxout' needs an even dim, not dim={dim}")
-        self.read_size = 2 * dim if has_context else dim  # of a token of the target, with c
+        self.read_size = 2 * dim if has_context else dim  # a target token, with c if there is one
         with seeds.part("source_embedding"):
             self.source_embedding = nn.Embedding(spec.others["context"].size, dim)
         with seeds.part("embedding"):
@@ -198,7 +200,7 @@ class Seq2Seq(Architecture):
             self.head = nn.Linear(dim // 2 if readout == "maxout" else dim, spec.output_size)
 
     def redraw(self, seeds: PartSeeds) -> None:
-        """Draw all parameters uniformly, if the config says so, each part from its own stream."""
+        """Redraw all parameters uniformly if so configured, each part from its own stream."""
         limit = self.config.uniform_range
         if limit is None:
             return
@@ -221,16 +223,16 @@ class Seq2Seq(Architecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits of the next token after each of the target's, `[batch, time, output_size]`.
+        """Return the logits of the token after each target token, `[batch, time, output_size]`.
 
         Args:
-            inputs: `[batch, time]`, the target, which begins with a start symbol.
-            mask: `[batch, time]`, True where a real token stands; None where all are real.
-            context: `[batch, time2]`, the source.
-            context_mask: `[batch, time2]`, likewise.
+            inputs: The target, `[batch, time]`, which begins with a start symbol.
+            mask: `[batch, time]`, True at real tokens, or None if all are real.
+            context: The source, `[batch, time2]`.
+            context_mask: `[batch, time2]`, True at real tokens, or None if all are real.
 
         Raises:
-            ModelError: no source.
+            ModelError: There is no source.
         """
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
@@ -238,7 +240,7 @@ class Seq2Seq(Architecture):
         return self._read(read, self.encode(context, context_mask))[0]
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> SourceSummary:
-        """What the decoder gets of the source; see `forward`."""
+        """Return the initial state of the decoder; see `forward`."""
         states = self._last_states(context, context_mask)
         top = states[0][:, -1]
         if self.config.summary == "states":
@@ -248,16 +250,16 @@ class Seq2Seq(Architecture):
         return SourceSummary((start, *map(torch.zeros_like, states[1:])), c)
 
     def initial_state(self, batch: int, encoded: SourceSummary) -> SourceSummary:
-        """The state before the first token of each target: what `encode` gave of the sources."""
+        """Return the state before the first token of each target, which is `encoded`."""
         return encoded
 
     def step(self, tokens: Tensor, state: SourceSummary) -> tuple[Tensor, SourceSummary]:
-        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        """Read one token `[batch]` of each target; see `LanguageModel.step`."""
         logits, after = self._read(tokens.unsqueeze(1), state)
         return logits.squeeze(1), after
 
     def _last_states(self, context: Tensor, mask: Tensor | None) -> States:
-        """Of the encoder's layers, after the last token that is read; `[batch, depth, dim]`."""
+        """Return the encoder's states `[batch, depth, dim]` after the last token read."""
         if self.config.is_source_reversed:
             context, mask = context.flip(1), None if mask is None else mask.flip(1)
         if mask is None or len(mask) == 0:  # an empty batch cannot be packed
@@ -267,13 +269,13 @@ class Seq2Seq(Architecture):
         num_real = mask.sum(dim=1)
         if self.config.cell == "cho_gru":
             return _batch_first(self.encoder(x, is_read=mask.gather(1, order))[1])
-        # A sequence of padding alone reads a token, then is zeroed.
+        # A sequence that is all padding reads one token; its states are zeroed afterwards.
         is_read = (num_real > 0).view(-1, 1, 1)
         _, last = read_padded(cast("nn.RNNBase", self.encoder), x, num_real)
         return tuple(torch.where(is_read, each, 0.0) for each in _batch_first(last))
 
     def _read(self, tokens: Tensor, state: SourceSummary) -> tuple[Tensor, SourceSummary]:
-        """Tokens `[batch, time]` of the target -> logits, and what the decoder then knows."""
+        """Return the logits of target tokens `[batch, time]`, and the state after them."""
         c = state.context.unsqueeze(1).expand(-1, tokens.shape[1], -1)
         read = torch.cat([self.embedding(tokens), c], dim=-1)
         start = tuple(each.transpose(0, 1).contiguous() for each in state.states)
@@ -285,15 +287,15 @@ class Seq2Seq(Architecture):
         return self.head(hidden), after
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Both recurrences, c, read-out and logits; the longest source unless its length is given.
+        """Return the FLOPs; the source has its maximum length unless one is given.
 
-        Every token of the source is counted, and every step of the target takes c anew.
+        Every token of the source counts, and every step of the target maps c again.
         """
         dim, depth = self.spec.dim, self.spec.depth
         longest = self.spec.others["context"].length
         source = longest if context_length is None else context_length
         gates = 4 if self.config.cell == "lstm" else 3
-        above = dim + 2 * dim * (depth - 1)  # of h in the bottom layer, and in layers above
+        above = dim + 2 * dim * (depth - 1)  # h of the bottom layer, h and input of those above
         products = gates * dim * (source * (dim + above) + length * (self.read_size + above))
         if self.config.summary == "context":
             products += (1 + depth) * dim**2
@@ -303,6 +305,6 @@ class Seq2Seq(Architecture):
 
 
 def _batch_first(states: Tensor | States) -> States:
-    """From one or several `[layers, batch, dim]`, as torch gives them: `[batch, layers, dim]`."""
+    """Return one or several states `[layers, batch, dim]` as `[batch, layers, dim]`."""
     several = states if isinstance(states, tuple) else (states,)
     return tuple(each.transpose(0, 1) for each in several)

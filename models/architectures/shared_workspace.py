@@ -1,24 +1,24 @@
-"""A classifier whose tokens talk through a shared workspace: a few slots that they compete for.
+"""A classifier whose tokens exchange information through a shared workspace of a few slots.
 
 Paper: Goyal et al. 2022, "Coordination Among Neural Modules Through a Shared Global Workspace"
-    (arXiv:2103.01197), section 2.1; where text and code differ, the authors' code.
-Layers: those of a Transformer, whose self-attention makes room for writing to the memory M of n
-    slots and reading from it. All layers share their parameters. M is the identity, padded by zeros
-    to n x d, at the bottom of every sequence, and is handed upwards from layer to layer.
+    (arXiv:2103.01197), section 2.1; where text and code differ, this follows the authors' code.
+Layers: those of a Transformer, whose self-attention is replaced by writing to the memory M of n
+    slots and reading from it. All layers share their parameters. M starts as the identity, padded
+    by zeros to n x d, for every sequence, and is passed upwards from layer to layer.
 Equation: X = P x of the normed tokens x.
-    Write: A = softmax(M W_q (X W_k)^T), unscaled, over the tokens; of each row of a head the top_k
-    largest weights are kept, without being normalised again. M' = norm(M + A X W_v), and
-    M~ = norm(M' + f(f(f(f(M'))))) with f(m) = relu(W m + b): one matrix four times.
+    Write: A = softmax(M W_q (X W_k)^T), unscaled, over the tokens; in each row of a head the top_k
+    largest weights are kept, without another normalisation. M' = norm(M + A X W_v), and
+    M~ = norm(M' + f(f(f(f(M'))))) with f(m) = relu(W m + b): one matrix, applied four times.
     Gates: i, f = sigmoid(G mean_t relu(w * X_t) + U_s tanh(M_s) + b) for slot s, where b is 0 for i
     and 1 for f at the start; M <- i * tanh(M~) + f * M.
-    Read: softmax(X W_q (M W_k)^T) M W_v, by the same three maps, is what a token takes.
+    Read: the output for a token is softmax(X W_q (M W_k)^T) M W_v, by the same three maps.
 Cost: n d for each slot, linear in the tokens.
 Controls: `has_memory=False` is attention in the same shared layers, `is_shared=False` gives each
-    layer parameters of its own.
-Departures: keys are as wide as a head (32 in the code); a drop of padding from G's mean; U_s alone
-    has a bias besides b. Maps of the workspace keep torch's initialisation, as theirs do. Shared
-    layers have one chance of `stochastic_depth`, the last one's.
-Padding: exact. Of a sequence of padding alone nothing is written.
+    layer its own parameters.
+Departures: keys are as wide as a head (the code has 32); padding is left out of G's mean; only U_s
+    has a bias in addition to b. Maps of the workspace keep torch's initialisation, as theirs do.
+    Shared layers have one probability of `stochastic_depth`, that of the last layer.
+Padding: exact. A sequence that is all padding writes nothing.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ class SharedWorkspace(Classifier):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Classifier.Config):
-        """Knobs of the workspace, besides those of a classifier.
+        """Knobs of the workspace, in addition to those of a classifier.
 
         Attributes:
-            slots: Of the memory.
-            write: Whether a slot reads the `top_k` tokens that it likes best (`hard`) or all of
-                them (`soft`).
-            top_k: How many those are; makes no difference when writing is soft.
-            attention_heads: Of writing and reading, or of the attention in their place.
-            has_memory: Whether tokens meet in the memory, or look at one another.
+            slots: Number of slots of the memory.
+            write: Whether a slot reads only the `top_k` tokens with the largest weights (`hard`) or
+                all tokens (`soft`).
+            top_k: Number of these tokens; has no effect if `write` is soft.
+            attention_heads: Heads of writing and reading, or of the attention that replaces them.
+            has_memory: Whether tokens use the memory; otherwise they attend to one another.
             is_shared: Whether all layers have the same parameters.
         """
 
@@ -82,7 +82,7 @@ class SharedWorkspace(Classifier):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         for key in ("slots", "top_k", "attention_heads"):
             if getattr(config, key) < 1:
@@ -92,12 +92,12 @@ class SharedWorkspace(Classifier):
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """Attention, where it takes the memory's place."""
+        """Return attention if it replaces the memory, else nothing."""
         config = config_from_knobs(cls.Config, spec.settings, owner=spec.architecture)
         return () if config.has_memory else ("attention",)
 
     def build_trunk(self, spec: ModelSpec, seeds: PartSeeds) -> SharedTrunk:
-        """See `Classifier.build_trunk`."""
+        """Return the layers between embedding and head."""
         heads = self.config.attention_heads
         if spec.dim % heads:
             raise ModelError(f"{self.name}: attention_heads={heads} does not divide dim={spec.dim}")
@@ -110,7 +110,7 @@ class SharedWorkspace(Classifier):
 
 
 class SharedTrunk(nn.Module):
-    """Position, layers that may be one and the same, final norm; as `models.stack.Trunk`."""
+    """Position, layers that may share parameters, and final norm, like `models.stack.Trunk`."""
 
     def __init__(self, spec: ModelSpec, config: SharedWorkspace.Config, seeds: PartSeeds) -> None:
         super().__init__()
@@ -129,18 +129,18 @@ class SharedTrunk(nn.Module):
         self.norm = build_norm(spec.dim, config) if has_norm else nn.Identity()
 
     def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
-        """`[batch, time, dim]` -> the same shape; the memory starts anew."""
+        """Map `[batch, time, dim]` to the same shape, with a new memory."""
         x, memory = self.dropout(self.position(x)), None
         for layer in range(self.depth):
             x, memory = self.block_of(layer).through(x, mask, memory)
         return normed(self.norm, x, mask)
 
     def block_of(self, layer: int) -> WorkspaceBlock:
-        """The one that a layer uses."""
+        """Return the block that a layer uses."""
         return cast("WorkspaceBlock", self.blocks[min(layer, len(self.blocks) - 1)])
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Of every layer, shared or not."""
+        """Return the FLOPs of every layer, shared or not."""
         layers = (self.block_of(layer).flops(length, batch) for layer in range(self.depth))
         return sum(layers, self.position.flops(length, batch))
 
@@ -148,7 +148,7 @@ class SharedTrunk(nn.Module):
 def _mixers(
     spec: ModelSpec, config: SharedWorkspace.Config, seeds: PartSeeds
 ) -> list[Mixer] | list[Workspace]:
-    """A workspace for each layer, or attention."""
+    """Return a workspace for each layer, or attention."""
     if not config.has_memory:
         knobs = {"heads": config.attention_heads}
         of_attention = replace(spec, mixer="attention", knobs=knobs)
@@ -161,10 +161,13 @@ def _mixers(
 
 
 class WorkspaceBlock(Block):
-    """A block that hands a memory on, if there is one."""
+    """A block that passes a memory on, if there is one."""
 
     def through(self, x: Tensor, mask: Mask, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """`[batch, time, dim]` and memory, None at the bottom -> the same."""
+        """Return the block's output `[batch, time, dim]` and the new memory.
+
+        `memory` is None for the first layer; the new one is None if the block has no workspace.
+        """
         workspace: nn.Module = self.mixer
         if not isinstance(workspace, Workspace):
             return self(x, mask), None
@@ -181,7 +184,7 @@ class WorkspaceBlock(Block):
 
 
 class Workspace(nn.Module):
-    """The memory's maps: what is written, what is kept, what is read."""
+    """Memory of a layer: its maps for writing, gating and reading."""
 
     no_weight_decay = ("gate_bias", "gate_factor")
 
@@ -202,7 +205,7 @@ class Workspace(nn.Module):
     def forward(
         self, x: Tensor, mask: Mask = None, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Tokens `[batch, time, dim]` and memory `[batch, slots, dim]` -> what is read, memory."""
+        """Return the output `[batch, time, dim]` and the new memory `[batch, slots, dim]`."""
         if memory is None:
             memory = self.initial_memory(x)
         x = self.project(x)
@@ -212,7 +215,7 @@ class Workspace(nn.Module):
         return self._read(x, memory), memory
 
     def initial_memory(self, x: Tensor) -> Tensor:
-        """The identity, padded or cut to `[slots, dim]`, for every sequence."""
+        """Return the identity, padded or cut to `[slots, dim]`, for every sequence."""
         start = torch.eye(self.slots, self.dim, dtype=x.dtype, device=x.device)
         return start.repeat(len(x), 1, 1)
 
@@ -230,7 +233,7 @@ class Workspace(nn.Module):
         return written
 
     def _gates(self, x: Tensor, mask: Mask, memory: Tensor) -> list[Tensor]:
-        """How much is taken of what is new and of what was there, `[batch, slots, dim]` each."""
+        """Return the input gate and the forget gate, `[batch, slots, dim]` each."""
         of_inputs = self.input_gate(mean_of_real((self.gate_factor * x).relu(), mask))
         slots = memory.tanh().unbind(dim=1)
         of_slots = [gate(slot) for gate, slot in zip(self.slot_gates, slots, strict=True)]
@@ -242,13 +245,16 @@ class Workspace(nn.Module):
         return merge_heads(fused_attention(*self._heads(x, memory), visible, scale=1.0))
 
     def _heads(self, asking: Tensor, asked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of one, keys and values of the other, `[batch, heads, ..., width]`."""
+        """Return queries of `asking`, and keys and values of `asked`.
+
+        Each has shape `[batch, heads, ..., width]`.
+        """
         maps = (self.query, asking), (self.key, asked), (self.value, asked)
         queries, keys, values = (split_heads(each(read), self.heads) for each, read in maps)
         return queries, keys, values
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """The maps, both attentions, the matrix that is applied four times, and the gates."""
+        """Return the FLOPs of the maps, both attentions, the repeated matrix and the gates."""
         of_tokens = length * (1 + 2 + 1)
         of_slots = self.slots * (1 + _MLP_STEPS + 2 + 2)
         maps = (of_tokens + of_slots + 2) * self.dim**2
@@ -256,6 +262,6 @@ class Workspace(nn.Module):
 
 
 def largest(weights: Tensor, number: int) -> Tensor:
-    """The largest weights of each row, as they are; all others are zero."""
+    """Return the largest weights of each row unchanged, and zero for all others."""
     top = weights.topk(min(number, weights.shape[-1]), dim=-1)
     return torch.zeros_like(weights).scatter(-1, top.indices, top.values)

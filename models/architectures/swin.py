@@ -4,18 +4,18 @@ Paper: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using
     (arXiv:2103.14030), section 3.1 and Figure 3; the second version, Liu et al. 2022
     (arXiv:2111.09883), is `models.architectures.swin_v2`.
 Layers: square patches, mapped linearly to dim, and a norm; stages of blocks, whose mixer is
-    `window_attention`; before each stage but the first a merging: of each 2 x 2 neighbours the
-    vectors are concatenated, upper left, lower left, upper right, lower right, normed, and mapped
-    without bias to twice the width. A norm, the mean over all places, and a linear map.
+    `window_attention`; before each stage but the first a merging: the vectors of 2 x 2 neighbours
+    are concatenated (upper left, lower left, upper right, lower right), normed, and mapped without
+    bias to twice the width. A norm, the mean over all positions, and a linear map follow.
 Cost: linear in pixels.
-Departures: no position by default, as in the paper; an absolute one, for its Table 4, is drawn at
-    the size of tokens, not from 0.02. The chance to leave out block l of L is l / L times
-    `stochastic_depth`, where the authors' code has (l - 1) / (L - 1). Where branches are normed
-    after they are computed (`norm_placement="res_post"`, Swin v2), gains start at 0, so that every
-    block starts as the identity, and mergings are normed last, as in the authors' code. Linear
-    maps are drawn as the stack's are; the paper's initialisation is `truncated_normal`. A map with
-    an odd side is filled up with zeros at its end, as in the code, not only where it is merged but
-    where windows do not fill it; there what fills up is masked.
+Departures: there is no position by default, as in the paper; an absolute one, for its Table 4, is
+    drawn with the standard deviation of tokens, not 0.02. The probability to omit block l of L is
+    l / L times `stochastic_depth`, where the authors' code has (l - 1) / (L - 1). If branches are
+    normed after they are computed (`norm_placement="res_post"`, Swin v2), gains start at 0, so that
+    every block starts as the identity, and mergings are normed last, as in the authors' code.
+    Linear maps are initialised like the stack's; the paper's initialisation is `truncated_normal`.
+    A map with an odd side is padded with zeros at its end, as in the code, for merging and for
+    windows; in windows the padding is masked.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Swin(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(StackArchitecture.Config):
-        """Knobs of a Swin transformer, besides those of every stack.
+        """Knobs of a Swin transformer, in addition to those of every stack.
 
         Attributes:
             patch: Side of a patch in pixels; must divide the sides of the image.
-            depths: Blocks of each stage, as ``2-2-6-2``.
-            heads: Heads of each stage, as ``3-6-12-24``; a single number is the first stage's, and
-                doubles with the width.
+            depths: Number of blocks of each stage, such as ``2-2-6-2``.
+            heads: Number of heads of each stage, such as ``3-6-12-24``; a single number is the
+                first stage's, and doubles with the width.
             window: Side of a window in tokens; a map that is not larger is one window.
             shift: See `models.mixers.attentions.window_attention`.
-            relative_bias: See there.
-            score: See there.
-            has_absolute_position: Whether a learned position is joined to the patches.
+            relative_bias: See `models.mixers.attentions.window_attention`.
+            score: See `models.mixers.attentions.window_attention`.
+            has_absolute_position: Whether the patches get a learned absolute position.
         """
 
         patch: int = 4
@@ -78,7 +78,7 @@ class Swin(StackArchitecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         for key, least in {"patch": 1, "window": 2}.items():
             if getattr(config, key) < least:
@@ -100,11 +100,11 @@ class Swin(StackArchitecture):
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """Its own."""
+        """Return the one mixer of the model, window attention."""
         return (_MIXER,)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         config, spec = self.config, of_patches(self.spec, self.config.patch)
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(spec)
@@ -132,7 +132,7 @@ class Swin(StackArchitecture):
             scaled_normal(self.head)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """See `Architecture.forward`; `[batch, output_size]`."""
+        """Return logits `[batch, output_size]`."""
         x = normed(self.embedding_norm, self.embedding(patches(inputs, self.config.patch)))
         x = self.dropout(self.position(x))
         for stage in self.stages:
@@ -142,7 +142,7 @@ class Swin(StackArchitecture):
         return logits
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Linear maps and stages, whatever the number of pixels `length`."""
+        """Return the FLOPs of linear maps and stages; the number of pixels `length` is ignored."""
         num_patches = of_patches(self.spec, self.config.patch).length
         before = self.embedding.flops(num_patches, batch) + self.position.flops(num_patches, batch)
         stages = (cast("WindowStage", stage).flops(batch) for stage in self.stages)
@@ -153,11 +153,11 @@ class WindowStage(nn.Module):
     """A merging, if there is one, and blocks on a map of one size.
 
     Args:
-        spec: Width and grid of what it reads; depth, and heads as a knob.
-        config: Knobs.
-        seeds: Of this stage.
-        merges: Whether it begins with a merging.
-        shares: The places of its blocks among all, l / L, which it takes.
+        spec: Width and grid of the input; depth, and heads as a knob.
+        config: Knobs of the model.
+        seeds: Random streams of this stage.
+        merges: Whether the stage begins with a merging.
+        shares: Iterator over l / L for the remaining blocks; the stage takes one value per block.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class WindowStage(nn.Module):
             self.blocks.append(block)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]` -> the same, or a quarter of the places at twice the width."""
+        """Return the stage's output for `[batch, time, dim]`, in the shape of `spec`."""
         if self.merging is not None:
             x = self.merging(x)
         for block in self.blocks:
@@ -205,23 +205,23 @@ class WindowStage(nn.Module):
         return x
 
     def flops(self, batch: int) -> float:
-        """Of all of it."""
+        """Return the FLOPs of the blocks and the merging."""
         blocks = (cast("Block", each).flops(self.spec.length, batch) for each in self.blocks)
         return sum(blocks, 0.0 if self.merging is None else self.merging.flops(batch))
 
 
 def _start_as_identity(block: Block) -> None:
-    """Set the gains of the norms inside its sums to zero."""
+    """Set the gains of the norms in the block's branches to zero."""
     norms = [block.mixer_norm] if block.mlp is None else [block.mixer_norm, block.mlp_norm]
     for norm in norms:
         nn.init.zeros_(cast("nn.Parameter", norm.weight))
 
 
 class PatchMerging(nn.Module):
-    """The vectors of 2 x 2 neighbours to one of twice the width.
+    """A map from the vectors of 2 x 2 neighbours to one of twice the width.
 
     Attributes:
-        spec: Width and grid of what it puts out.
+        spec: Width and grid of the output.
     """
 
     def __init__(self, spec: ModelSpec, config: StackConfig) -> None:
@@ -235,7 +235,7 @@ class PatchMerging(nn.Module):
         self.norm = build_norm((4 if self.is_normed_first else 2) * spec.dim, config)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]` -> `[batch, time / 4, 2 * dim]`, odd sides rounded up."""
+        """Map `[batch, time, dim]` to `[batch, time / 4, 2 * dim]`, odd sides rounded up."""
         rows, columns = self.grid
         image = x.reshape(len(x), rows, columns, x.shape[-1])
         image = functional.pad(image, (0, 0, 0, columns % 2, 0, rows % 2))
@@ -246,5 +246,5 @@ class PatchMerging(nn.Module):
         return normed(self.norm, self.map(merged))
 
     def flops(self, batch: int) -> float:
-        """A product for each place that is left."""
+        """Return the FLOPs: one product for each remaining position."""
         return 2.0 * batch * self.spec.length * self.map.weight.numel()

@@ -1,10 +1,10 @@
-"""The second Swin transformer: the first one with other values of its knobs.
+"""The second Swin transformer: the first one with other default knobs.
 
 Paper: Liu et al. 2022, "Swin Transformer V2: Scaling Up Capacity and Resolution"
     (arXiv:2111.09883), section 3: branches are normed after they are computed, scores are cosines,
-    and a network says the bias of a step, on a logarithmic scale.
+    and a network computes the bias of a displacement, on a logarithmic scale.
 Departures: those of `models.architectures.swin`. The norms that the paper adds to its largest
-    models every six blocks are left out, as is what transfers a model to larger windows.
+    models every six blocks are left out, as is the transfer of a model to larger windows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SwinV2(Swin):
         Attributes:
             norm_placement: See `models.sublayers.StackConfig`.
             relative_bias: See `models.mixers.attentions.window_attention`.
-            score: See there.
+            score: See `models.mixers.attentions.window_attention`.
         """
 
         norm_placement: Literal["pre", "post", "res_post"] = "res_post"

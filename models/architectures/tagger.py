@@ -20,7 +20,7 @@ from models.stack import Trunk
 class Tagger(StackArchitecture):
     """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> logits of each token.
 
-    The logits are `[batch, time, output_size]`; at padded positions they mean nothing.
+    The logits are `[batch, time, output_size]`; those at padded positions are meaningless.
     """
 
     name = "tagger"
@@ -29,7 +29,7 @@ class Tagger(StackArchitecture):
     answers = ("symbols",)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(self.spec)
         self.trunk = Trunk(self.spec, self.config, seeds, is_causal=self.is_causal)
@@ -38,11 +38,11 @@ class Tagger(StackArchitecture):
             scaled_normal(self.head)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Architecture.forward`; `[batch, time, output_size]`."""
+        """Return logits `[batch, time, output_size]`."""
         logits: Tensor = self.head(self.trunk(self.embedding(inputs, mask), mask))
         return logits
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Linear map of the inputs, blocks and head."""
+        """Return the FLOPs of the inputs' linear map, the blocks and the head."""
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         return self.embedding.flops(length, batch) + self.trunk.flops(length, batch) + head

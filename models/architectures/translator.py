@@ -3,17 +3,18 @@
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), section 3.
 Encoder: embedding + position -> depth x (mixer, feed-forward). Decoder: embedding + position ->
     depth x (causal mixer, context mixer over the encoder's outputs, feed-forward) -> logits.
-Defaults are the paper's: norm after each sum, ReLU, one matrix for both embeddings and the output,
-    multiplied by sqrt(dim) at the inputs only. With norm_placement="pre" each stack ends in a norm.
-Departures: biases in feed-forwards only, unless the mixer has a knob for them; dropout is 0 unless
-    it is asked for.
-Padding: padded tokens of the source are hidden from every mixer that hides padding. A sequence
-    whose source is all padding takes zeros from it.
+Defaults are the paper's: a norm after each sum, ReLU, one matrix for both embeddings and the
+    output, multiplied by sqrt(dim) at the inputs only. With norm_placement="pre" each stack ends in
+    a norm.
+Departures: only feed-forwards have biases, unless the mixer has a knob for them; dropout is 0 by
+    default.
+Padding: padded tokens of the source are hidden from every mixer that hides padding. If the source
+    is all padding, the context mixer gives zeros.
 
-Every hole takes any mixer that fits: the encoder's sees both directions, the decoder's is causal,
+Each mixer of the model is free to choose: the encoder's is bidirectional, the decoder's is causal,
 and the context mixer needs `supports_context`. In training the decoder reads the target, shifted by
-a start symbol (teacher forcing); in use it reads what it has written, see `models.decoding`. The
-step form equals the parallel one token by token; the source is encoded, and its keys and values
+a start symbol (teacher forcing); in generation it reads its own output, see `models.decoding`. The
+step form equals the parallel one token by token; the source is encoded, and its keys and values are
 computed, once.
 """
 
@@ -56,18 +57,18 @@ class Translator(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(StackArchitecture.Config):
-        """Knobs of a translator, besides those of every stack, two of which have the paper's value.
+        """Knobs of a translator; two of every stack's knobs have the paper's value.
 
         Attributes:
             norm_placement: See `StackConfig`.
             feed_forward: See `StackConfig`.
-            tied: What shares the matrix of the target's embedding: `all` is the source's embedding
-                and the output (section 3.4 of the paper; both have one vocabulary then), `output`
-                is the output (Press and Wolf 2017, arXiv:1608.05859), `none` is nothing.
-            decoder_mixer: The decoder's own mixer; None for the encoder's, built causal. It takes
-                those knobs of the encoder's that it has.
-            context_mixer: What mixes the source into the decoder; takes knobs in the same way.
-            context_heads: Number of its heads; None for those of the mixer, or its default.
+            tied: Matrices that share the weights of the target's embedding: `all` is the source's
+                embedding and the output (section 3.4 of the paper; both then have one vocabulary),
+                `output` is the output (Press and Wolf 2017, arXiv:1608.05859), `none` is nothing.
+            decoder_mixer: The decoder's own mixer, or None for the encoder's, built causal. It gets
+                those of the encoder mixer's knobs that it has.
+            context_mixer: Mixer of the source into the decoder; it gets knobs in the same way.
+            context_heads: Number of its heads, or None for the knob of the mixer, or its default.
         """
 
         norm_placement: Literal["pre", "post", "res_post"] = "post"
@@ -79,7 +80,7 @@ class Translator(StackArchitecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         for key in ("decoder_mixer", "context_mixer"):
             if ":" in (getattr(config, key) or ""):
@@ -87,7 +88,7 @@ class Translator(StackArchitecture):
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """See `Architecture.mixers_of`."""
+        """Return the names of all mixers of the model."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return (
             *mixer_pattern(spec.mixer),
@@ -97,20 +98,20 @@ class Translator(StackArchitecture):
 
     @classmethod
     def stepping_mixers(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """Those of the decoder."""
+        """Return the names of the decoder's own mixers."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return mixer_pattern(config.decoder_mixer or spec.mixer)
 
     @classmethod
     def why_blind(cls, spec: ModelSpec) -> str:
-        """See `Architecture.why_blind`; the context mixer decides."""
+        """Return why the context mixer gives no attention weights; empty if it does."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         if mixer_class(config.context_mixer).attention_weights is Mixer.attention_weights:
             return f"context_mixer={config.context_mixer!r} gives no attention weights"
         return super().why_blind(spec)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec = self.spec
         self.check_tie()
         with seeds.part("embedding"):
@@ -131,7 +132,7 @@ class Translator(StackArchitecture):
                 scaled_normal(self.head)
 
     def build_encoder(self, seeds: PartSeeds) -> None:
-        """Make what reads the source."""
+        """Build the encoder of the source."""
         source = self.spec.others["context"]
         if self.config.tied != "all":
             with seeds.part("source_embedding"):
@@ -141,14 +142,14 @@ class Translator(StackArchitecture):
 
     @property
     def longest_source(self) -> int:
-        """Vectors of the longest source."""
+        """Length of the longest encoded source."""
         return self.spec.others["context"].length
 
     def check_tie(self) -> None:
-        """Refuse vocabularies that cannot have one matrix.
+        """Raise if vocabularies cannot share one matrix.
 
         Raises:
-            ModelError: their sizes differ.
+            ModelError: Their sizes differ.
         """
         sizes = {"input_size": self.spec.input_size, "output_size": self.spec.output_size}
         if self.config.tied == "all":
@@ -160,10 +161,10 @@ class Translator(StackArchitecture):
             )
 
     def build_context_mixer(self) -> Mixer:
-        """What mixes the source in, once for each block.
+        """Return a new mixer of the source; each decoder block calls this once.
 
         Raises:
-            ModelError: a mixer that takes no context, and whatever it refuses.
+            ModelError: The mixer takes no context, or rejects its knobs.
         """
         name = self.config.context_mixer
         if not mixer_class(name).supports_context:
@@ -183,7 +184,7 @@ class Translator(StackArchitecture):
         )
 
     def _knobs_of(self, pattern: str) -> dict[str, Knob]:
-        """The model's knobs that one of these mixers has."""
+        """Return the model's knobs that one of these mixers has."""
         owned = {key for name in mixer_pattern(pattern) for key in knobs_of_mixer(name)}
         return {key: value for key, value in self.spec.knobs.items() if key in owned}
 
@@ -194,16 +195,16 @@ class Translator(StackArchitecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits of the next token after each of the target's, `[batch, time, output_size]`.
+        """Return the logits of the token after each target token, `[batch, time, output_size]`.
 
         Args:
-            inputs: `[batch, time]`, the target, which begins with a start symbol.
-            mask: `[batch, time]`, True where a real token stands; None where all are real.
-            context: `[batch, time2]`, the source.
-            context_mask: `[batch, time2]`, likewise.
+            inputs: The target, `[batch, time]`, which begins with a start symbol.
+            mask: `[batch, time]`, True at real tokens, or None if all are real.
+            context: The source, `[batch, time2]`.
+            context_mask: `[batch, time2]`, True at real tokens, or None if all are real.
 
         Raises:
-            ModelError: no source.
+            ModelError: There is no source.
         """
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
@@ -218,10 +219,10 @@ class Translator(StackArchitecture):
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
     ) -> Tensor:
-        """See `Architecture.attention_weights`: the mean over heads of the layer before the last.
+        """Return the mean over heads of the last layer but one, `[batch, time, time2]`.
 
-        Of a single layer its own. Of six layers the fifth agrees best with alignments by people,
-        Garg et al. 2019 (arXiv:1909.02074, section 4).
+        A model of one layer gives its own weights. In a model of six layers, the fifth agrees best
+        with human alignments (Garg et al. 2019, arXiv:1909.02074, section 4).
         """
         mixer = self.decoder.context_mixers()[-2:][0]
         calls: list[Any] = []
@@ -233,24 +234,24 @@ class Translator(StackArchitecture):
         return mixer.attention_weights(*calls[0]).mean(dim=1)
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> tuple[State, ...]:
-        """What each layer of the decoder needs of the source, computed once; see `forward`."""
+        """Return what each decoder layer needs of the source; see `forward`."""
         return self.decoder.prepare(self.encoded(context, context_mask), context_mask)
 
     def initial_state(self, batch: int, encoded: tuple[State, ...]) -> DecodingState:
-        """The state before the first token of each target.
+        """Return the state before the first token of each target.
 
         Args:
             batch: Number of sequences.
-            encoded: Their sources, by `encode`.
+            encoded: Their sources, from `encode`.
 
         Raises:
-            ModelError: the decoder's mixer has no step form.
+            ModelError: The decoder's mixer has no step form.
         """
         layers = self.decoder.initial_states(batch)
         return DecodingState(num_tokens=0, layers=layers, context=encoded)
 
     def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-        """One token `[batch]` of each target; see `LanguageModel.step`."""
+        """Read one token `[batch]` of each target; see `LanguageModel.step`."""
         hidden, layers = self.decoder.step(
             self.embedding(tokens), state.num_tokens, state.layers, state.context
         )
@@ -258,7 +259,7 @@ class Translator(StackArchitecture):
         return self._logits(hidden), after
 
     def encoded(self, context: Tensor, context_mask: Tensor | None) -> Tensor:
-        """The vectors of a source, `[batch, time2, dim]`."""
+        """Return the vectors of a source, `[batch, time2, dim]`."""
         embedding = self.embedding if self.config.tied == "all" else self.source_embedding
         encoded: Tensor = self.encoder(embedding(context, context_mask), context_mask)
         return encoded
@@ -268,17 +269,17 @@ class Translator(StackArchitecture):
         return nn.functional.linear(hidden, matrix.weight)
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Encoder, decoder and output matrix; the longest source unless its length is given."""
+        """Return the FLOPs; the source has its maximum length unless one is given."""
         source = self.longest_source if context_length is None else context_length
         encoder: float = self.encoder.flops(source, batch)
         return encoder + self.flops_of_decoder(length, batch, source)
 
     def flops_of_decoder(self, length: int, batch: int, source: int) -> float:
-        """Of its blocks and of the output matrix, over so many vectors of a source."""
+        """Return the FLOPs of blocks and output matrix for a source of `source` vectors."""
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         return self.decoder.flops(length, batch, source) + head
 
     def state_bytes(self, length: int, context_length: int | None = None) -> int:
-        """What the mixers of the decoder keep, and what they prepare of the source."""
+        """Return the bytes of the decoder's state, its prepared keys and values included."""
         source = self.longest_source if context_length is None else context_length
         return self.decoder.state_bytes(length, source)

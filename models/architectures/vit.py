@@ -1,10 +1,10 @@
 """A vision transformer: an image in, one row of logits out.
 
 Dosovitskiy et al. 2020, "An image is worth 16 x 16 words" (arXiv:2010.11929), equations 1 to 4: the
-image is cut into square patches, each mapped linearly to dim; before them stands a class token, of
-which the head reads what becomes of it after depth blocks and a norm.
-Departures: any mixer stands in the blocks; no dropout by default; inputs are drawn as those of the
-classifier are. Positions are what the model is given; the paper's are `learned`, its projections of
+image is cut into square patches, each mapped linearly to dim; a class token precedes them, and the
+head reads its output after depth blocks and a norm.
+Departures: the blocks take any mixer; there is no dropout by default; inputs are drawn as in
+`classifier`. Positions are those of the spec; the paper's are `learned`, its projections of
 queries, keys and values have biases (`bias=True`), and its patches are 16 pixels wide.
 """
 
@@ -33,10 +33,10 @@ class ViT(Classifier):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Classifier.Config):
-        """Knobs of a vision transformer, besides those of every stack.
+        """Knobs of a vision transformer, in addition to those of every stack.
 
         Attributes:
-            pooling: As of a classifier; the paper's is the `class_token`.
+            pooling: See `Classifier.Config`; the paper has the `class_token`.
             patch: Side of a patch in pixels; must divide the sides of the image.
         """
 
@@ -45,24 +45,24 @@ class ViT(Classifier):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         if config.patch < 1:
             raise ModelError(f"{cls.name}: patch={config.patch} is not at least 1")
 
     def of_tokens(self) -> ModelSpec:
-        """What reads the patches."""
+        """Return the spec of the layers that read the patches."""
         return of_patches(self.spec, self.config.patch)
 
     def patch_grid(self) -> tuple[int, int] | None:
-        """See `Architecture.patch_grid`."""
+        """Return the rows and columns of the grid of patches."""
         return self.of_tokens().grid
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
+        """Return logits `[batch, output_size]`; `mask` must be None."""
         assert mask is None, "an image has no padding"
         return super().forward(patches(inputs, self.config.patch))
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Those of a classifier of patches, whatever the number of pixels `length`."""
+        """Return the FLOPs of a classifier of patches; the number of pixels `length` is ignored."""
         return super().flops(self.of_tokens().length, batch)

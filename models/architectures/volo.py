@@ -1,22 +1,23 @@
-"""Vision outlooker: neighbours first, by weights that a token gives itself; then attention.
+"""Vision outlooker: local attention whose weights each token predicts, then self-attention.
 
 Yuan et al. 2021, "VOLO: Vision Outlooker for Visual Recognition" (arXiv:2106.13112), section 3;
-where text and code differ, the authors' code.
+where text and code differ, this follows the authors' code.
 Layers: a stem of a 7 x 7 convolution of stride 2 and two of 3 x 3, each with batch norm and ReLU,
-    and patches of what they give; `outlook_depth` blocks of `outlook_attention` on that grid, of
-    width `outlook_dim`; squares of 2 x 2 mapped to dim; positions; `depth` blocks of attention;
-    blocks of class attention as in `cait`, without biases; norm; head.
-Head of tokens (`has_token_head`): a second head reads every patch; half of the largest of its
-    logits is added to those of the class token, and all are given beside them, for a loss.
-Mixer: of the blocks after the outlookers, any; the paper's is `attention` with a bias in its output
-    map alone. Their feed-forwards are 3 times as wide as dim, 4 times in VOLO-D5.
-Cost: outlookers k^4 n d on four times as many tokens; attention as in a ViT.
-Departures: no token labelling and no mix-token: a head of tokens learns by what it adds to the
-    logits, unless a task's loss reads `Outputs.auxiliary`. Stochastic depth counts blocks from the
-    first after the outlookers, which have none, as in the code; there the count starts below them.
-    `residual="reversible"` is for the blocks after the outlookers. `initialisation` draws the
-    convolutions too, which the code leaves to torch. Sides that are no multiple of two patches are
-    refused; the code leaves out what is over.
+    and patches of its output; `outlook_depth` blocks of `outlook_attention` on that grid, of width
+    `outlook_dim`; squares of 2 x 2 mapped to dim; positions; `depth` blocks of attention; blocks
+    of class attention as in `cait`, without biases; a norm; the head.
+Token head (`has_token_head`): a second head reads every patch. Half of the maximum of its logits
+    over the patches is added to the logits of the class token, and all of them are returned too,
+    for a loss.
+Mixer: the blocks after the outlookers take any mixer; the paper's is `attention` with a bias in its
+    output map only. Their feed-forwards are 3 times as wide as dim, 4 times in VOLO-D5.
+Cost: outlookers cost k^4 n d on four times as many tokens; attention costs the same as in a ViT.
+Departures: there is no token labelling and no mix-token; a token head learns through its part of
+    the logits, unless a task's loss reads `Outputs.auxiliary`. Stochastic depth counts blocks from
+    the first after the outlookers, and these have none, as in the code; there the count starts
+    below them. `residual="reversible"` applies to the blocks after the outlookers.
+    `initialisation` draws the convolutions too, which the code leaves to torch. Sides that are not
+    a multiple of two patches are rejected; the code drops the remainder.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from models.stack import Block, build_mixers
 from models.sublayers import FeedForward
 from models.vision.patches import patches
 
-_SHRINKING = 2  # by which the outlookers' grid is finer than that of attention
+_SHRINKING = 2  # the outlookers' grid is this many times as fine as that of attention
 _STEM_STRIDE = 2
 
 
@@ -50,22 +51,22 @@ class VOLO(CaiT):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(CaiT.Config):
-        """Knobs of a vision outlooker, besides those of CaiT.
+        """Knobs of a vision outlooker, in addition to those of CaiT.
 
         Attributes:
-            patch: Side in pixels of what an outlooker reads as a token; twice as much must divide
-                the sides of the image. The paper's is 8.
+            patch: Side in pixels of an outlooker's token; twice this number must divide the sides
+                of the image. The paper's is 8.
             stem_width: Channels of the convolutions before the patches.
             outlook_depth: Blocks of outlook attention; 0 for none.
-            outlook_dim: Their width; the paper's is half of dim.
-            outlook_heads: Their heads; must divide `outlook_dim`.
-            outlook_window: Side of a window of theirs.
-            outlook_stride: Places between the centres of their windows.
+            outlook_dim: Width of these blocks; the paper's is half of dim.
+            outlook_heads: Number of their heads; must divide `outlook_dim`.
+            outlook_window: Side of their windows.
+            outlook_stride: Distance between the centres of their windows.
             has_token_head: Whether a second head reads the patches.
-            layer_scale: As of every stack; the paper's.
-            stochastic_depth_rule: As of every stack; the paper's.
-            norm_eps: As of every stack; the paper's.
-            feed_forward_ratio: As of every stack; the paper's, except for D5.
+            layer_scale: See `StackConfig`; the default is the paper's.
+            stochastic_depth_rule: See `StackConfig`; the default is the paper's.
+            norm_eps: See `StackConfig`; the default is the paper's.
+            feed_forward_ratio: See `StackConfig`; the default is the paper's, except for D5.
         """
 
         patch: Literal[2, 4, 8, 16] = 4
@@ -83,7 +84,7 @@ class VOLO(CaiT):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         least = {"stem_width": 1, "outlook_depth": 0, "outlook_dim": 1}
         for key, value in least.items():
@@ -94,12 +95,12 @@ class VOLO(CaiT):
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """That of the outlookers, too."""
+        """Return the names of all mixers, that of the outlookers included."""
         return ("outlook_attention", *super().mixers_of(spec))
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided; empty if it can."""
         if num_parts > 1:
             return (
                 f"its stem's batch norm is over a whole batch, which would be cut into {num_parts}"
@@ -109,7 +110,7 @@ class VOLO(CaiT):
         )
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         super().build(seeds)
         config, spec = self.config, self.of_outlookers()
         with seeds.part("stem"):
@@ -130,7 +131,7 @@ class VOLO(CaiT):
                 self.token_head = self.make_head(self.spec.dim)
 
     def of_outlookers(self) -> ModelSpec:
-        """What the blocks of outlook attention are."""
+        """Return the spec of the blocks of outlook attention."""
         config, (rows, columns) = self.config, self._grid()
         knobs = {
             "heads": config.outlook_heads,
@@ -149,7 +150,7 @@ class VOLO(CaiT):
         )
 
     def of_tokens(self) -> ModelSpec:
-        """What attention reads, as squares of what the outlookers give."""
+        """Return the spec of the attention blocks, which read squares of outlooker tokens."""
         rows, columns = (side // _SHRINKING for side in self._grid())
         return replace(
             self.spec,
@@ -160,7 +161,7 @@ class VOLO(CaiT):
         )
 
     def _grid(self) -> tuple[int, int]:
-        """Rows and columns of the outlookers' tokens."""
+        """Return the rows and columns of the outlookers' tokens."""
         patch, grid = self.config.patch, self.spec.grid
         if grid is None or any(side % (_SHRINKING * patch) for side in grid):
             said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
@@ -170,9 +171,9 @@ class VOLO(CaiT):
         return grid[0] // patch, grid[1] // patch
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """See `Architecture.forward`; `Outputs`, its auxiliary `tokens`, with a head of those.
+        """Return logits `[batch, output_size]`; with a token head, `Outputs`.
 
-        Those are logits `[batch, patches, output_size]`.
+        Its auxiliary `tokens` are the logits of the patches, `[batch, patches, output_size]`.
         """
         assert mask is None, "an image has no padding"
         squares = patches(self.outlook(inputs), _SHRINKING)
@@ -184,14 +185,14 @@ class VOLO(CaiT):
         return Outputs(logits, {"tokens": of_tokens})
 
     def outlook(self, image: Tensor) -> Tensor:
-        """Stem and outlookers: the image -> `[batch, rows, columns, outlook_dim]`."""
+        """Apply stem and outlookers; return `[batch, rows, columns, outlook_dim]`."""
         tokens = self.stem(image).flatten(1, 2)
         for block in self.outlookers:
             tokens = block(tokens)
         return cast("Tensor", tokens.unflatten(1, self._grid()))
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Stem, outlookers, and those of the rest."""
+        """Return the FLOPs of the whole model at its own image size; `length` is ignored."""
         rows, columns = self._grid()
         blocks = [cast("Block", block) for block in self.outlookers]
         outlookers = sum(block.flops(rows * columns, batch) for block in blocks)
@@ -202,13 +203,13 @@ class VOLO(CaiT):
 
 
 class OutlookStem(nn.Module):
-    """Convolutions with batch norm, and a map of what lies in each patch.
+    """Convolutions with batch norm, and a linear map of each patch of their output.
 
     Args:
-        channels: Of the image.
-        width: Of the convolutions.
-        dim: Of a token.
-        patch: Side of what a token stands for, in pixels; even.
+        channels: Channels of the image.
+        width: Channels of the convolutions.
+        dim: Width of a token.
+        patch: Side of a token's square in pixels; must be even.
     """
 
     def __init__(self, channels: int, width: int, dim: int, patch: int) -> None:
@@ -229,7 +230,7 @@ class OutlookStem(nn.Module):
         self.map = nn.Conv2d(width, dim, side, stride=side)
 
     def forward(self, image: Tensor) -> Tensor:
-        """`[batch, rows, columns, channels]` -> `[batch, rows / patch, columns / patch, dim]`."""
+        """Return tokens `[batch, rows / patch, columns / patch, dim]` of an image."""
         x = image.permute(0, 3, 1, 2)  # channels last in memory
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = functional.relu(norm(conv(x)))
@@ -237,7 +238,7 @@ class OutlookStem(nn.Module):
         return mapped
 
     def flops(self, num_tokens: int) -> float:
-        """Of one image; zeros beyond the edges are multiplied too."""
+        """Return the FLOPs of one image; products with the zero padding count too."""
         places = num_tokens * math.prod(self.map.stride)
         convs = sum(parameter.numel() for parameter in self.convs.parameters())
         return 2.0 * (places * convs + num_tokens * self.map.weight.numel())

@@ -1,7 +1,7 @@
-"""Absolute positional encodings, which are joined to the embeddings.
+"""Absolute positional encodings, which are combined with the embeddings.
 
-Each has a vector for every place; it is added to the token there, or concatenated with it. What
-acts inside a mixer, between two tokens, is none of these: see `models.positions.relative`.
+Each encoding has a vector for every position, which is added to the token there or concatenated
+with it. Encodings that act inside a mixer, between two tokens, are in `models.positions.relative`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ class Position(nn.Module, ABC):
     """An encoding of absolute positions, added to the tokens.
 
     Attributes:
-        version: Goes up whenever a change here moves a number.
-        takes: What it is built from besides `dim` and `max_length`: `grid`, the rows and columns of
-            an image's patches, or None; `std`, of the normal distribution that it draws from.
+        version: Number that increases with every change here that alters a result.
+        takes: Arguments of the constructor in addition to `dim` and `max_length`: `grid`, the rows
+            and columns of an image's patches, or None; `std`, the standard deviation of the normal
+            distribution that initialises it.
     """
 
     version: ClassVar[int] = 1
@@ -38,40 +39,40 @@ class Position(nn.Module, ABC):
 
     @abstractmethod
     def vectors(self, length: int) -> Tensor | None:
-        """Of the places 0 to length - 1, `[length, dim]`; None where there are none.
+        """Return the vectors of positions 0 to length - 1, `[length, dim]`, or None.
 
         Raises:
-            ModelError: more than `max_length` places.
+            ModelError: There are more than `max_length` positions.
         """
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` `[batch, time, dim]` with the vectors added."""
+        """Add the vectors to `x` `[batch, time, dim]`."""
         vectors = self.vectors(x.shape[1])
         return x if vectors is None else x + vectors
 
     def at(self, x_t: Tensor, place: int) -> Tensor:
-        """One token `[batch, dim]` of each sequence, with the vector of its place added."""
+        """Add the vector of `place` to one token `[batch, dim]` of each sequence."""
         vectors = self.vectors(place + 1)
         return x_t if vectors is None else x_t + vectors[place]
 
     def resampled(self, name: str, table: Tensor) -> Tensor | None:
-        """What a parameter would be here that was learned on a coarser or a finer grid.
+        """Convert a parameter that was learned on a coarser or a finer grid to this grid.
 
         Args:
-            name: Of the parameter.
-            table: As the same position has it on the other grid.
+            name: Name of the parameter.
+            table: Its value in the same encoding on the other grid.
 
         Returns:
-            It on this grid; None where it does not fit, and always where there is no grid.
+            The parameter on this grid, or None if it does not fit or the encoding has no grid.
         """
         return None
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Sums are elementwise."""
+        """Return 0: the sums are elementwise."""
         return 0.0
 
     def check_length(self, length: int) -> None:
-        """Refuse positions beyond the table."""
+        """Raise `ModelError` for positions beyond the table."""
         if length > self.max_length:
             raise ModelError(
                 f"{type(self).__name__} has positions for {self.max_length} tokens, not {length}"
@@ -79,18 +80,18 @@ class Position(nn.Module, ABC):
 
 
 class NoPosition(Position):
-    """Adds nothing: only the mixer can tell orders apart."""
+    """No encoding: only the mixer can distinguish the order of tokens."""
 
     def vectors(self, length: int) -> None:
-        """None."""
+        """Return None."""
         return
 
 
 class SinusoidalPosition(Position):
-    """Fixed waves; section 3.5 of Vaswani et al. 2017 (arXiv:1706.03762).
+    """Fixed sine and cosine waves; section 3.5 of Vaswani et al. 2017 (arXiv:1706.03762).
 
     PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(pos / 10000^(2i/dim)), so that
-    PE(pos + k) is a rotation of PE(pos) that depends on k alone. No parameters.
+    PE(pos + k) is a rotation of PE(pos) that depends on k alone. It has no parameters.
     """
 
     def __init__(self, *, dim: int, max_length: int) -> None:
@@ -99,25 +100,25 @@ class SinusoidalPosition(Position):
         self.register_buffer("table", table, persistent=False)
 
     def vectors(self, length: int) -> Tensor:
-        """See `Position.vectors`."""
+        """Return the first `length` rows of the table."""
         self.check_length(length)
         return self.get_buffer("table")[:length]
 
 
 class LearnedPosition(Position):
-    """A learned vector per position, drawn from normal(0, 1): at the size of the tokens.
+    """A learned vector for each position, drawn from normal(0, 1), the scale of the tokens.
 
     Section 3.5 of Vaswani et al. 2017, after Gehring et al. 2017 (arXiv:1705.03122). BERT draws
-    places and tokens alike, both from normal(0, 0.02); here tokens enter with unit variance, and
-    places a fiftieth of that went unnoticed for hundreds of steps. Of an image, vectors learned at
+    both positions and tokens from normal(0, 0.02); here tokens have unit variance, and positions of
+    a fiftieth of their size had no effect for hundreds of steps. For an image, vectors learned at
     another resolution are interpolated over the grid of its patches (ViT, arXiv:2010.11929,
     section 3.2), bicubically as in DeiT (arXiv:2012.12877, section 5).
 
     Args:
         dim: Width of a token.
-        max_length: Tokens, those before the grid included.
-        grid: Rows and columns of the tokens that come last; None where they have none.
-        std: Standard deviation, where it is not 1.
+        max_length: Maximum number of tokens, including those before the grid.
+        grid: Rows and columns of the tokens that come last, or None if they have no grid.
+        std: Standard deviation of the initial vectors.
     """
 
     version = 2
@@ -132,9 +133,9 @@ class LearnedPosition(Position):
         nn.init.normal_(self.table, std=std)
 
     def resampled(self, name: str, table: Tensor) -> Tensor | None:
-        """See `Position.resampled`; the other grid has the ratio of rows to columns of this one.
+        """Interpolate the vectors of another grid with the same ratio of rows to columns.
 
-        Vectors before the grid, as a class token's, stay what they are.
+        Vectors before the grid, such as that of a class token, are not changed.
         """
         if self.grid is None or table.shape[1:] != self.table.shape[1:]:
             return None
@@ -147,21 +148,21 @@ class LearnedPosition(Position):
         return torch.cat([before, moved.flatten(0, 1)])
 
     def vectors(self, length: int) -> Tensor:
-        """See `Position.vectors`."""
+        """Return the first `length` rows of the table."""
         self.check_length(length)
         return self.table[:length]
 
 
 class GridPosition(Position):
-    """Half of a vector says the row of a token, the other half its column.
+    """An encoding of rows in one half of each vector, and of columns in the other half.
 
-    The 2-D positional embedding of Dosovitskiy et al. 2020 (arXiv:2010.11929, appendix D.4). What
-    stands before the grid, as a class token, has no place on it: zeros. Of a sequence on no grid
-    all tokens stand in one row.
+    The 2-D positional embedding of Dosovitskiy et al. 2020 (arXiv:2010.11929, appendix D.4). Tokens
+    before the grid, such as a class token, have no position on it; their vectors are zero. A
+    sequence without a grid is one row.
 
     Args:
-        dim: Width of a token; of an odd one the column has the larger half.
-        max_length: Tokens, those before the grid included.
+        dim: Width of a token; if it is odd, the column has the larger half.
+        max_length: Maximum number of tokens, including those before the grid.
         grid: Rows and columns.
     """
 
@@ -176,10 +177,10 @@ class GridPosition(Position):
 
     @abstractmethod
     def tables(self) -> tuple[Tensor, Tensor]:
-        """Of rows and of columns, `[rows, dim // 2]` and `[columns, the rest]`."""
+        """Return the vectors of rows, `[rows, dim // 2]`, and of columns, `[columns, the rest]`."""
 
     def vectors(self, length: int) -> Tensor:
-        """See `Position.vectors`."""
+        """Return the vectors of the first `length` tokens, with zeros before the grid."""
         self.check_length(length)
         of_rows, of_columns = self.tables()
         down = of_rows.unsqueeze(1).expand(-1, self.columns, -1)
@@ -190,7 +191,7 @@ class GridPosition(Position):
 
 
 class SinusoidalGridPosition(GridPosition):
-    """Fixed waves along rows and along columns, those of `SinusoidalPosition` at half the width."""
+    """Fixed waves along rows and columns, like `SinusoidalPosition` at half the width."""
 
     def __init__(self, **sizes: Any) -> None:
         super().__init__(**sizes)
@@ -201,14 +202,14 @@ class SinusoidalGridPosition(GridPosition):
             self.register_buffer(name, table, persistent=False)
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """See `GridPosition.tables`."""
+        """Return the fixed tables of rows and of columns."""
         return self.get_buffer("row_table"), self.get_buffer("column_table")
 
 
 class LearnedGridPosition(GridPosition):
-    """A learned vector for each row and each column, drawn as those of `LearnedPosition`.
+    """A learned vector for each row and each column, drawn as in `LearnedPosition`.
 
-    Those learned at another resolution are interpolated linearly, along either axis for itself.
+    Vectors learned at another resolution are interpolated linearly, along each axis separately.
     """
 
     takes = ("grid", "std")
@@ -222,11 +223,11 @@ class LearnedGridPosition(GridPosition):
         nn.init.normal_(self.column_table, std=std)
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """See `GridPosition.tables`."""
+        """Return the learned tables of rows and of columns."""
         return self.row_table, self.column_table
 
     def resampled(self, name: str, table: Tensor) -> Tensor | None:
-        """See `Position.resampled`."""
+        """Interpolate the table of rows or of columns of another grid."""
         own = self.get_parameter(name)
         if self.grid is None or table.shape[1:] != own.shape[1:]:
             return None
@@ -234,9 +235,9 @@ class LearnedGridPosition(GridPosition):
 
 
 def grid_in_ratio(count: int, grid: tuple[int, int]) -> tuple[int, int] | None:
-    """Rows and columns of `count` places, in the ratio of `grid`; None where there are no such."""
+    """Return the rows and columns of `count` positions in the ratio of `grid`, if they exist."""
     largest = math.gcd(*grid)
-    rows, columns = (side // largest for side in grid)  # of the smallest grid in that ratio
+    rows, columns = (side // largest for side in grid)  # the smallest grid in that ratio
     times = math.isqrt(count // (rows * columns))
     is_whole = times > 0 and times**2 * rows * columns == count
     return (times * rows, times * columns) if is_whole else None
@@ -245,14 +246,14 @@ def grid_in_ratio(count: int, grid: tuple[int, int]) -> tuple[int, int] | None:
 def interpolated(
     table: Tensor, grid: tuple[int, int], mode: Literal["bicubic", "bilinear"]
 ) -> Tensor:
-    """Vectors `[rows, columns, dim]` on another grid, `[*grid, dim]`; both cover the same square.
+    """Return the vectors `[rows, columns, dim]` on another grid of the same square, `[*grid, dim]`.
 
-    With antialiasing, as in timm: where `grid` is coarser, each new vector has a share of all old
-    ones around it, and where it is finer, torch then takes the cubic of a = -1/2 (Keys 1981), the
-    one that keeps a table linear in row and column linear. Without, as in DeiT's code, it takes
-    a = -3/4. Beyond the edge lies nothing: the weights of what there is sum to 1.
+    Antialiasing is on, as in timm: if `grid` is coarser, each new vector is a weighted mean of all
+    old ones around it; if it is finer, torch uses the cubic kernel with a = -1/2 (Keys 1981), which
+    keeps a table linear if it is linear in row and column. DeiT's code has no antialiasing, which
+    gives a = -3/4. Positions beyond the edge are left out, and the other weights sum to 1.
     """
-    if grid[1] == 1 < grid[0]:  # of torch 2.13 all rows are then the first one: turn it
+    if grid[1] == 1 < grid[0]:  # torch 2.13 would repeat the first row; transpose
         return interpolated(table.transpose(0, 1), (1, grid[0]), mode).transpose(0, 1)
     channels_first = table.permute(2, 0, 1).unsqueeze(0)
     moved = functional.interpolate(channels_first, size=grid, mode=mode, antialias=True)
@@ -260,7 +261,7 @@ def interpolated(
 
 
 def sinusoids(length: int, dim: int) -> Tensor:
-    """The table of PE(pos, i), `[length, dim]` in float64."""
+    """Return the table of PE(pos, i), `[length, dim]` in float64."""
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     even = torch.arange(0, dim, 2, dtype=torch.float64)  # 2i
     angles = position / 10000 ** (even / dim)  # (length, dim / 2 rounded up)

@@ -1,1 +1,1 @@
-"""Architectures that act: what was seen, done and asked for in, the next action out."""
+"""Architectures that act: past states, actions and returns in, the next action out."""

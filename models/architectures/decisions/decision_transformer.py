@@ -1,23 +1,24 @@
-"""A sequence model that acts: returns asked for, states and actions in, the next action out.
+"""A sequence model that acts: desired returns, states and actions in, the next action out.
 
 Paper: Chen et al. 2021, "Decision Transformer: Reinforcement Learning via Sequence Modeling"
     (arXiv:2106.01345), section 3, algorithm 1, and the code for Gym.
 Equation: each step t of an episode is three tokens,
 
-    R_t = (r_t + r_(t+1) + ... ) / return_scale     what is still asked for, the return-to-go
+    R_t = (r_t + r_(t+1) + ... ) / return_scale     the return-to-go: rewards still desired
     tokens      ..., W_R R_t + e_t, W_s s_t + e_t, W_a a_t + e_t, ...     e_t embeds the time t
     hidden      trunk(norm(tokens)), causal
-    action a_t  read off the token of the state s_t, which sees R_t, s_t and all before, not a_t
+    action a_t  read from the token of the state s_t, which attends to R_t, s_t and all before,
+                but not to a_t
 
-    Actions that are vectors are answered by tanh of a linear map, to be trained by squared error;
-    actions that are symbols by logits, to be trained by cross-entropy, as in the code for Atari.
-Padding: it may stand before or behind the real steps. It is never read, and sees nothing that
-    matters. Time is embedded, places in the window are not, so attention without a `position`
-    gives the same wherever padding stands.
-has_returns=False: behaviour cloning by the same trunk, from states and actions alone.
-Departures: dropout is 0 unless it is asked for, the paper's is 0.1; actions at padding are 0 and
-    not -10, which comes to the same, since nothing reads them. The code for Atari has tanh behind
-    its embeddings, and the one for Gym none, as here.
+    Actions that are vectors are predicted by tanh of a linear map, trained with the squared error;
+    actions that are symbols by logits, trained with cross-entropy, as in the code for Atari.
+Padding: it may precede or follow the real steps. It is never read, and its outputs are meaningless.
+    Time is embedded, but positions in the window are not, so attention without a `position` gives
+    the same result wherever padding is.
+has_returns=False: behaviour cloning by the same trunk, from states and actions only.
+Departures: dropout is 0 by default, the paper's is 0.1; actions at padding are 0 and not -10, which
+    is equivalent, since nothing reads them. The code for Atari applies tanh to its embeddings; the
+    one for Gym does not, and neither does this one.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from models.sublayers import build_norm, normed
 
 
 class DecisionTransformer(StackArchitecture):
-    """States `[batch, time, input_size]` and more -> actions `[batch, time, output_size]`."""
+    """Desired returns, states, actions and times -> actions `[batch, time, output_size]`."""
 
     name = "decision_transformer"
     is_causal = True
@@ -54,13 +55,13 @@ class DecisionTransformer(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(StackArchitecture.Config):
-        """Knobs, besides those of every stack.
+        """Knobs, in addition to those of every stack.
 
         Attributes:
-            has_returns: Whether the return asked for is a token of each step; without it the
-                model clones what the players of its data did.
+            has_returns: Whether the desired return is a token of each step; without it the model
+                clones the actions of its data.
             has_time: Whether the time in the episode is embedded.
-            return_scale: What returns are divided by; the paper's is 1,000.
+            return_scale: Divisor of the returns; the paper's is 1,000.
             feed_forward: See `StackConfig`; the paper's has ReLU.
         """
 
@@ -71,18 +72,18 @@ class DecisionTransformer(StackArchitecture):
 
     @classmethod
     def check_config(cls, config: Config) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         if config.return_scale <= 0:
             raise ModelError(f"{cls.name}: return_scale={config.return_scale} is not above 0")
 
     @property
     def tokens_per_step(self) -> int:
-        """Return, state and action; or the last two."""
+        """Number of tokens of a step: return (if there is one), state and action."""
         return 2 + self.config.has_returns
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, config = self.spec, self.config
         with seeds.part("state"):
             self.state = nn.Linear(spec.input_size, spec.dim)
@@ -109,28 +110,28 @@ class DecisionTransformer(StackArchitecture):
         times: Tensor,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """See `Architecture.forward`; `[batch, time, output_size]`.
+        """Return the actions or their logits, `[batch, time, output_size]`.
 
         Args:
             inputs: The states, `[batch, time, input_size]`.
-            actions: What was done in them, `[batch, time]` or `[batch, time, size]`; that of the
-                last state may be anything.
-            returns: What was asked for from then on, `[batch, time, 1]`.
+            actions: The actions taken, `[batch, time]` or `[batch, time, size]`; that of the last
+                state is ignored.
+            returns: The desired returns from each step on, `[batch, time, 1]`.
             times: Steps since the episode began, `[batch, time]`.
-            mask: `[batch, time]`, True at real steps; None where all are real.
+            mask: `[batch, time]`, True at real steps, or None if all are real.
         """
         tokens = self._tokens(inputs, _real(actions, mask), returns, times, mask)
         batch, time, count, dim = tokens.shape
         real = None if mask is None else mask.repeat_interleave(count, dim=1)
         flat = normed(self.embedding_norm, tokens.flatten(1, 2), real)
         hidden = self.trunk(flat, real).view(batch, time, count, dim)
-        answered: Tensor = self.head(hidden[:, :, -2])  # the state's, which has not seen the action
+        answered: Tensor = self.head(hidden[:, :, -2])  # the state's token; it precedes the action
         return torch.tanh(answered) if self._is_continuous else answered
 
     def _tokens(
         self, states: Tensor, actions: Tensor, returns: Tensor, times: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """`[batch, time, tokens, dim]`, of each step in their order."""
+        """Return the tokens of each step in their order, `[batch, time, tokens, dim]`."""
         found = [self.state(_real(states, mask)), self.action(actions)]
         if self.config.has_returns:
             found.insert(0, self.asked(_real(returns, mask) / self.config.return_scale))
@@ -145,7 +146,7 @@ class DecisionTransformer(StackArchitecture):
         return self.spec.others[ACTIONS].kind == "vectors"
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Of `length` steps: the linear maps of what enters, blocks, and the head at states."""
+        """Return the FLOPs of `length` steps: input maps, blocks, and the head at states."""
         maps = [self.state, self.head, *([self.asked] if self.config.has_returns else [])]
         per_step = sum(2 * each.weight.numel() for each in maps)
         if self._is_continuous:
@@ -154,7 +155,7 @@ class DecisionTransformer(StackArchitecture):
 
 
 def _embedding(kind: InputKind, size: int, dim: int) -> nn.Module:
-    """A table of symbols, drawn as GPT-2's, or a linear map of vectors."""
+    """Return a table of symbols, initialised as in GPT-2, or a linear map of vectors."""
     if kind == "vectors":
         return nn.Linear(size, dim)
     table = nn.Embedding(size, dim)
@@ -163,7 +164,7 @@ def _embedding(kind: InputKind, size: int, dim: int) -> nn.Module:
 
 
 def _real(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Zero where padding stands: what stands there is never read."""
+    """Set values at padding to zero, so that they are never read."""
     if mask is None:
         return values
     return values.masked_fill(~mask if values.ndim == 2 else ~mask.unsqueeze(-1), 0)

@@ -1,1 +1,1 @@
-"""Architectures that read an image beside words."""
+"""Architectures that read an image, most of them together with text."""

@@ -1,16 +1,16 @@
-"""A captioner: an image in, a sentence about it out, word by word, by a decoder with attention.
+"""A captioner: an image in, a sentence about it out, word by word, from a decoder with attention.
 
 Papers: the decoder is that of Vaswani et al. 2017 (arXiv:1706.03762), as in `translator`, over the
     vectors of an image: patches of a vision transformer (Liu et al. 2021, "CPTR",
-    arXiv:2101.10804; Li et al. 2021, "TrOCR", arXiv:2109.10282), or the places of a convolutional
-    map (Herdade et al. 2019, arXiv:1906.05963, baseline of section 4).
+    arXiv:2101.10804; Li et al. 2021, "TrOCR", arXiv:2109.10282), or the positions of a
+    convolutional map (Herdade et al. 2019, arXiv:1906.05963, baseline of section 4).
 Encoder: see `models.vision.image_encoder`. Decoder: embedding + position -> depth x (causal mixer,
     context mixer over the image, feed-forward) -> logits.
-Departures: the encoder is trained with the decoder, from its first draw; norms stand before
+Departures: the encoder is trained with the decoder, from random weights; norms come before
     sub-layers, and feed-forwards have GELU, as in ViT, while CPTR takes both from the translator.
 
-Every hole takes any mixer that fits: the encoder's sees all patches, the decoder's is causal. See
-`show_attend_tell` for captioners with a recurrent decoder.
+Encoder and decoder take any mixer that fits: the encoder's is bidirectional, the decoder's causal.
+See `show_attend_tell` for captioners with a recurrent decoder.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Captioner(Translator):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ImageEncoderConfig, Translator.Config):
-        """Knobs of a captioner, besides those of a translator and of the image's encoder.
+        """Knobs of a captioner, in addition to those of a translator and of the image's encoder.
 
         Attributes:
             norm_placement: See `StackConfig`.
             feed_forward: See `StackConfig`.
-            tied: As of a translator; an image has no vocabulary to share.
+            tied: See `Translator.Config`; `all` is invalid, since an image has no vocabulary.
         """
 
         norm_placement: Literal["pre", "post", "res_post"] = "pre"
@@ -60,7 +60,7 @@ class Captioner(Translator):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         check_image_encoder(config, cls.name)
         if config.tied == "all":
@@ -68,37 +68,37 @@ class Captioner(Translator):
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided; empty if it can."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return why_not_in_parts(config, num_parts)
 
     def build_encoder(self, seeds: PartSeeds) -> None:
-        """See `Translator.build_encoder`."""
+        """Build the encoder of the image."""
         image = self.spec.others["context"]
         self.encoder = ImageEncoder(self.spec, image, self.config, seeds.within("encoder"))
 
     @property
     def longest_source(self) -> int:
-        """Places of the image."""
+        """Number of positions of the encoded image."""
         num_places: int = self.encoder.num_places
         return num_places
 
     def source_grid(self) -> tuple[int, int]:
-        """See `Architecture.source_grid`."""
+        """Return the rows and columns of the encoded image."""
         grid: tuple[int, int] = self.encoder.grid
         return grid
 
     def encoded(self, context: Tensor, context_mask: Tensor | None) -> Tensor:
-        """The vectors of an image, `[batch, places, dim]`."""
+        """Return the vectors of an image, `[batch, positions, dim]`."""
         assert context_mask is None, "an image has no padding"
         encoded: Tensor = self.encoder(context)
         return encoded
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Encoder, decoder and output matrix, whatever the number of pixels."""
+        """Return the FLOPs of encoder, decoder and output matrix at the model's image size."""
         of_image: float = self.encoder.flops(batch)
         return of_image + self.flops_of_decoder(length, batch, self.longest_source)
 
     def state_bytes(self, length: int, context_length: int | None = None) -> int:
-        """What the decoder's mixers keep, and what they prepare of the image."""
+        """Return the bytes of the decoder's state, its prepared keys and values included."""
         return self.decoder.state_bytes(length, self.longest_source)

@@ -1,22 +1,23 @@
-"""Images and texts as vectors that lie near to each other where they belong together (CLIP).
+"""Image and text encoders whose vectors are close for matching pairs (CLIP).
 
 Paper: Radford et al. 2021, "Learning transferable visual models from natural language supervision"
-    (arXiv:2103.00020, section 2.3 and Figure 3). Two towers that know nothing of each other:
+    (arXiv:2103.00020, section 2.3 and Figure 3). There are two independent towers:
 
     u = image tower, mapped by a matrix and divided by its length
-    v = text tower, causal, read at the symbol that ends the text, mapped and divided likewise
+    v = text tower, causal, read at the symbol that ends the text, mapped and divided as u is
     logits = exp(t) u v'
 
     where t is learned and starts at ln(1 / 0.07). In training each text of a batch is a candidate
-    for each image, and the loss is the mean of the cross-entropies over texts and over images; see
-    `suite.tasks.emoji.emoji_pairs`, which has it.
-Clamp: t is held at ln(100) or less. The parameter itself is cut, before a training pass, hence
-    after each update: a minimum in the formula would leave it above without a gradient.
+    for each image, and the loss is the mean of the cross-entropies over texts and over images; it
+    is defined in `suite.tasks.emoji.emoji_pairs`.
+Clamp: t is kept at ln(100) or below. The parameter itself is clamped before a training pass, hence
+    after each update; a minimum in the formula would leave a larger t without a gradient.
 Ending: the symbol that ends a text is its last real one. The paper's code takes the largest symbol
-    of a text for it, which breaks where another symbol has a larger number.
-Departures: the vector of an image is the mean over its places (see `models.vision.image_encoder`),
-    not a class token, and no norm stands before the first block; linear maps are drawn as
-    `initialisation` says, of which the default draws the two last maps as the paper does.
+    of a text for it, which fails if another symbol has a larger number.
+Departures: the vector of an image is the mean over its positions (see
+    `models.vision.image_encoder`), not a class token, and there is no norm before the first block;
+    linear maps are drawn by `initialisation`, whose default draws the two last maps as the paper
+    does.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ LARGEST_SCALE = 100.0
 class Contrastive(StackArchitecture):
     """Texts `[batch, candidates, time]` and an image for each row -> logits `[batch, candidates]`.
 
-    Beside these it returns what a loss over the whole batch needs, see `models.interface`.
+    The output also holds what a loss over the whole batch needs; see `models.interface`.
     """
 
     name = "contrastive"
@@ -64,12 +65,12 @@ class Contrastive(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ImageEncoderConfig, StackArchitecture.Config):
-        """Knobs, besides those of the stack and of the image's encoder.
+        """Knobs, in addition to those of the stack and of the image's encoder.
 
         Attributes:
-            embedding_dim: Numbers of a vector of an image or a text; None is the model's width.
-            similarity_temperature: What products are divided by at first.
-            has_learned_temperature: Whether it is learned, or stays.
+            embedding_dim: Width of the vectors of images and texts, or None for the model's width.
+            similarity_temperature: Initial divisor of the products.
+            has_learned_temperature: Whether the temperature is learned or fixed.
         """
 
         embedding_dim: int | None = None
@@ -78,7 +79,7 @@ class Contrastive(StackArchitecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         check_image_encoder(config, cls.name)
         if config.embedding_dim is not None and config.embedding_dim < 1:
@@ -91,7 +92,7 @@ class Contrastive(StackArchitecture):
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided; empty if it can."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         reason = super().why_whole(
             spec, num_parts=num_parts, are_parameters_divided=are_parameters_divided
@@ -99,7 +100,7 @@ class Contrastive(StackArchitecture):
         return reason or why_not_in_parts(config, num_parts)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, config = self.spec, self.config
         size = config.embedding_dim or spec.dim
         with seeds.part("embedding"):
@@ -111,7 +112,7 @@ class Contrastive(StackArchitecture):
         with seeds.part("image_map"):
             self.image_map = nn.Linear(spec.dim, size, bias=False)
         log_scale = -math.log(config.similarity_temperature)
-        start = torch.tensor([log_scale])  # of one number, since DeepSpeed takes none without axes
+        start = torch.tensor([log_scale])  # 1-D: DeepSpeed rejects 0-D parameters
         self.log_scale: Tensor
         if config.has_learned_temperature:
             self.log_scale = nn.Parameter(start)
@@ -121,12 +122,12 @@ class Contrastive(StackArchitecture):
     def forward(
         self, inputs: Tensor, mask: Tensor | None = None, context: Tensor | None = None
     ) -> Outputs:
-        """Logits of the candidates of each image, `[batch, candidates]`.
+        """Return the logits of the candidates of each image, `[batch, candidates]`.
 
         Args:
-            inputs: `[batch, candidates, time]`, the texts, each with its end.
-            mask: The same shape, True where a real symbol stands; None where all are real.
-            context: `[batch, rows, columns, channels]`, the images.
+            inputs: The texts, `[batch, candidates, time]`, each with its end symbol.
+            mask: The same shape, True at real symbols, or None if all are real.
+            context: The images, `[batch, rows, columns, channels]`.
         """
         is_real = None if mask is None else mask.flatten(0, 1)
         texts = self.text_vectors(inputs.flatten(0, 1), is_real)
@@ -137,7 +138,7 @@ class Contrastive(StackArchitecture):
         return Outputs(scale * torch.einsum("bd,bcd->bc", image, texts), vectors)
 
     def text_vectors(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """`[texts, embedding_dim]`, of length 1."""
+        """Return unit vectors `[texts, embedding_dim]`."""
         read: Tensor = self.trunk(self.embedding(tokens, mask), mask)
         last = tokens.shape[1] - 1 if mask is None else mask.sum(dim=1) - 1
         ends = torch.as_tensor(last, device=tokens.device).expand(len(tokens)).clamp(min=0)
@@ -145,22 +146,22 @@ class Contrastive(StackArchitecture):
         return normalize(self.text_map(found), dim=-1)
 
     def image_vectors(self, images: Any) -> Tensor:
-        """`[images, embedding_dim]`, of length 1."""
+        """Return unit vectors `[images, embedding_dim]`."""
         return normalize(self.image_map(self.encoder(images).mean(dim=1)), dim=-1)
 
     def _scale(self) -> Tensor:
-        """What products are multiplied by."""
+        """Return exp(t), the factor of the products; clamp t first in training."""
         if self.training and self.config.has_learned_temperature:
             with torch.no_grad():
                 self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
         return self.log_scale.exp()
 
     def source_grid(self) -> tuple[int, int]:
-        """See `Architecture.source_grid`."""
+        """Return the rows and columns of the encoded image."""
         return self.encoder.grid
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Both towers, of one text for each image, and their product; not those of the loss."""
+        """Return the FLOPs of both towers and their product, one text per image; no loss."""
         size = self.config.embedding_dim or self.spec.dim
         ends = 2.0 * batch * (2 * self.spec.dim * size + size)
         return self.encoder.flops(batch) + self.trunk.flops(length, batch) + ends

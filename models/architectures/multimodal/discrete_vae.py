@@ -1,8 +1,8 @@
-"""An image through a few tokens and back: what `image_tokens` learns to draw by.
+"""An image through a few tokens and back: the training of the tokenizer of `image_tokens`.
 
-Papers: van den Oord et al. 2017 (VQ-VAE, arXiv:1711.00937) and the first of two trainings of Ramesh
-    et al. 2021 (DALL-E, arXiv:2102.12092); see `models.vision.image_tokenizer`, which has the
-    formulas and the departures.
+Papers: van den Oord et al. 2017 (VQ-VAE, arXiv:1711.00937) and the first training stage of Ramesh
+    et al. 2021 (DALL-E, arXiv:2102.12092); `models.vision.image_tokenizer` has the equations and
+    the departures.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class DiscreteVae(Architecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ImageTokenizerConfig):
-        """Those of the tokenizer."""
+        """Knobs of the tokenizer."""
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         check_image_tokenizer(config, cls.name)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec = self.spec
         image = Input(kind="image", size=spec.input_size, length=spec.length, grid=spec.grid)
         self.tokenizer = ImageTokenizer(
@@ -49,10 +49,10 @@ class DiscreteVae(Architecture):
         )
 
     def forward(self, inputs: Tensor) -> Outputs:
-        """The images that come back, their tokens, and what the code adds to the loss."""
+        """Return the decoded images, their tokens, and the penalty added to the loss."""
         found = self.tokenizer(inputs)
         return Outputs(found.images, {IMAGE_TOKENS: found.tokens, PENALTY: found.penalty})
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """There and back, whatever the number of pixels that is asked for."""
+        """Return the FLOPs of encoder and decoder at the model's image size."""
         return batch * self.tokenizer.flops()

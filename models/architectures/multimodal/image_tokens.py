@@ -1,15 +1,15 @@
-"""Draw a picture from its caption, token by token, in a code that another training has found.
+"""Text-to-image generation: draw an image from its caption, one token of a learned code at a time.
 
 Paper: Ramesh et al. 2021, "Zero-shot text-to-image generation" (DALL-E, arXiv:2102.12092, section
-    2). A discrete autoencoder is trained on pictures; then one causal Transformer on the symbols of
-    a caption and, behind them, the tokens of its picture. The loss weighs them 1 to 7, and the
-    fillers behind a caption are read: here as one symbol, at its position.
-Parts: `tokenizer`, whose weights are those of a `discrete_vae` from which the training starts, and
-    which is not trained here. Embeddings of words and of codes + position -> depth x block ->
-    logits, by the same two matrices.
-Departures: every layer sees all that stands before, where the paper's are sparse by rows and
-    columns; positions are those of one sequence; a picture is drawn once, at a temperature of 1,
-    where the paper chooses among 512 by a contrastive model.
+    2). A discrete autoencoder is trained on images; then one causal Transformer is trained on the
+    symbols of a caption followed by the tokens of its image. The loss weights text and image 1 to
+    7. The fillers after a caption are read: here as one symbol, at its position.
+Parts: the weights of `tokenizer` are those of a trained `discrete_vae`, and are not trained here.
+    Embeddings of words and of codes + position -> depth x block -> logits, through the same two
+    embedding matrices.
+Departures: every layer attends to all earlier positions, where the paper's are sparse by rows and
+    columns; positions are those of one sequence; one image is drawn per caption, at a temperature
+    of 1, where the paper selects one of 512 with a contrastive model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from models.vision.image_tokenizer import (
 
 
 class ImageTokens(StackArchitecture):
-    """Captions `[batch, time]` and their pictures -> logits `[batch, places, codes]`."""
+    """Captions `[batch, time]` and their images -> logits `[batch, positions, codes]`."""
 
     name = "image_tokens"
     is_causal = True
@@ -51,24 +51,24 @@ class ImageTokens(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ImageTokenizerConfig, StackArchitecture.Config):
-        """Knobs, besides those of the stack and of the tokenizer.
+        """Knobs, in addition to those of the stack and of the tokenizer.
 
         Attributes:
-            text_weight: Of the caption's loss, where that of the picture counts 1.
+            text_weight: Weight of the caption's loss; that of the image has weight 1.
         """
 
         text_weight: float = 1 / 7
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         check_image_tokenizer(config, cls.name)
         if config.text_weight < 0:
             raise ModelError(f"{cls.name}: text_weight={config.text_weight} is not at least 0")
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, config = self.spec, self.config
         self.tokenizer = ImageTokenizer(
             spec.others[CONTEXT], spec.output_size, config, seeds.within("tokenizer"), self.name
@@ -82,21 +82,21 @@ class ImageTokens(StackArchitecture):
 
     @property
     def num_image_tokens(self) -> int:
-        """Of a picture."""
+        """Number of tokens of an image."""
         return self.tokenizer.num_places
 
     def forward(
         self, inputs: Tensor, mask: Tensor | None = None, context: Tensor | None = None
     ) -> Outputs:
-        """Logits of each token of the picture, read with the caption and the tokens before it.
+        """Return the logits of each image token, given the caption and earlier image tokens.
 
         Args:
-            inputs: `[batch, time]`, the caption, which begins with a start symbol.
-            mask: `[batch, time]`, False at fillers; None where there are none.
-            context: `[batch, rows, columns, channels]`, the picture.
+            inputs: The caption, `[batch, time]`, which begins with a start symbol.
+            mask: `[batch, time]`, False at fillers, or None if there are none.
+            context: The image, `[batch, rows, columns, channels]`.
 
         Raises:
-            ModelError: no picture.
+            ModelError: There is no image.
         """
         if context is None:
             raise ModelError(f"{self.name} needs context, the picture whose tokens it predicts")
@@ -111,7 +111,7 @@ class ImageTokens(StackArchitecture):
         return Outputs(self._code_logits(of_picture), {IMAGE_TOKENS: tokens, PENALTY: penalty})
 
     def _loss_of_words(self, hidden: Tensor, words: Tensor, mask: Tensor | None) -> Tensor:
-        """`[batch]`, weighed: the mean over the words that follow the start, fillers left out."""
+        """Return the weighted mean loss over the words after the start symbol, `[batch]`."""
         logits = linear(hidden, self.embedding.table.weight)
         losses = cross_entropy(logits.transpose(1, 2), words[:, 1:], reduction="none")
         is_real = torch.ones_like(losses) if mask is None else mask[:, 1:].to(losses)
@@ -122,19 +122,19 @@ class ImageTokens(StackArchitecture):
 
     @torch.no_grad()
     def draw(self, inputs: Tensor, mask: Tensor | None = None, *, chances: Tensor) -> Tensor:
-        """Pictures, as the tokenizer decodes tokens that are drawn one after the other.
+        """Draw image tokens one after another and return the decoded images.
 
         Args:
-            inputs: As of `forward`.
-            mask: Likewise.
-            chances: `[batch, places]` between 0 and 1: a token is the first one up to which the
-                probabilities add up to more.
+            inputs: The caption, `[batch, time]`, which begins with a start symbol.
+            mask: `[batch, time]`, False at fillers, or None if there are none.
+            chances: `[batch, positions]`, uniform random numbers between 0 and 1. Each token is the
+                first one at which the cumulative probability reaches this number.
 
         Returns:
             `[batch, rows, columns, output_size]`.
 
         Raises:
-            ModelError: the mixer has no step form.
+            ModelError: The mixer has no step form.
         """
         words = inputs if mask is None else inputs.masked_fill(~mask, 0)
         states, place = self.trunk.initial_states(len(words)), 0
@@ -149,7 +149,7 @@ class ImageTokens(StackArchitecture):
         return self.tokenizer.images(torch.stack(drawn, dim=1))
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """The picture's tokens, blocks, and the logits of words and codes."""
+        """Return the FLOPs of the image's tokens, the blocks and the logits of words and codes."""
         places, dim = self.num_image_tokens, self.spec.dim
         heads = 2 * dim * ((length - 1) * self.spec.input_size + places * self.config.codes)
         trunk = self.trunk.flops(length + places - 1, batch)
@@ -157,6 +157,6 @@ class ImageTokens(StackArchitecture):
 
 
 def _drawn(logits: Tensor, chances: Tensor) -> Tensor:
-    """`[batch]`, of logits `[batch, symbols]`."""
+    """Return one symbol per row, `[batch]`, drawn from logits `[batch, symbols]`."""
     until = logits.float().softmax(dim=-1).cumsum(dim=-1)
     return (until < chances[:, None] * until[:, -1:]).sum(dim=-1)

@@ -1,19 +1,19 @@
-"""A question about an image in, one row of logits out: words look at the places of the picture.
+"""A question about an image in, one row of logits out: words attend to positions of the image.
 
-Papers: Lu et al. 2019, "ViLBERT" (arXiv:1908.02265, section 3.1: the words' queries meet the keys
+Papers: Lu et al. 2019, "ViLBERT" (arXiv:1908.02265, section 3.1: queries of the words with keys
     and values of the image); Li et al. 2019, "VisualBERT" (arXiv:1908.03557, section 3.2: words and
     regions in one sequence).
 Image: see `models.vision.image_encoder`. Words: embedding + position -> depth x block -> the mean
-    over the words -> linear map. By `fusion`,
+    over the words -> linear map. The values of `fusion` are
 
-    cross           a block has a context mixer over the image beside its mixer over the words
-    concatenation   blocks run over words and places in one sequence, the words first
-    question        nothing of the image is read: what the question alone gives
+    cross           a block has a context mixer over the image after its mixer over the words
+    concatenation   blocks run over words and image positions in one sequence, the words first
+    question        the image is not read: a baseline that answers from the question alone
 
 Departures: the image's vectors come from an encoder that is trained with the rest; ViLBERT also
-    lets the image read the words. Places and words share the position's table in `concatenation`,
-    in which places stand behind the longest question.
-Padding: padded words are hidden from every mixer that hides padding, and are no part of the mean.
+    lets the image attend to the words. In `concatenation`, image positions and words share one
+    table of positions, and the image follows the longest question.
+Padding: padded words are hidden from every mixer that hides padding, and are left out of the mean.
 """
 
 from __future__ import annotations
@@ -55,36 +55,36 @@ class QuestionAnswerer(StackArchitecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ImageEncoderConfig, StackArchitecture.Config):
-        """Knobs, besides those of the stack and of the image's encoder.
+        """Knobs, in addition to those of the stack and of the image's encoder.
 
         Attributes:
-            fusion: How words and image meet; see the module's note.
+            fusion: How words and image are combined; see the module's note.
         """
 
         fusion: Literal["cross", "concatenation", "question"] = "cross"
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         super().check_config(config)
         check_image_encoder(config, cls.name)
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided; empty if it can."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         is_read = config.fusion != "question"
         return why_not_in_parts(config, num_parts) if is_read else ""
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """See `Architecture.mixers_of`."""
+        """Return the names of all mixers of the model."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         looks = ("attention",) if config.fusion == "cross" else ()
         return (*super().mixers_of(spec), *looks)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, image = self.spec, self.spec.others["context"]
         with seeds.part("embedding"):
             self.embedding = TokenEmbedding(spec.input_size, spec.dim)
@@ -105,7 +105,7 @@ class QuestionAnswerer(StackArchitecture):
             scaled_normal(self.head)
 
     def _build_look(self) -> Mixer:
-        """What mixes the image into the words, once for each block."""
+        """Return a new context mixer over the image; each block calls this once."""
         assert self.encoder is not None, "called only where the image is read"
         dim = self.spec.dim
         return construct_mixer(
@@ -118,18 +118,18 @@ class QuestionAnswerer(StackArchitecture):
         )
 
     def source_grid(self) -> tuple[int, int] | None:
-        """See `Architecture.source_grid`."""
+        """Return the rows and columns of the encoded image, or None if it is not read."""
         return self.encoder.grid if self.encoder else None
 
     def forward(
         self, inputs: Tensor, mask: Tensor | None = None, context: Tensor | None = None
     ) -> Tensor:
-        """Logits of the answer, `[batch, output_size]`.
+        """Return the logits of the answer, `[batch, output_size]`.
 
         Args:
-            inputs: `[batch, time]`, the question.
-            mask: `[batch, time]`, True where a real word stands; None where all are real.
-            context: `[batch, rows, columns, channels]`, the image.
+            inputs: The question, `[batch, time]`.
+            mask: `[batch, time]`, True at real words, or None if all are real.
+            context: The image, `[batch, rows, columns, channels]`.
         """
         words, time = self.embedding(inputs, mask), inputs.shape[1]
         if self.encoder is None:
@@ -142,7 +142,10 @@ class QuestionAnswerer(StackArchitecture):
         return logits
 
     def _joint(self, words: Tensor, mask: Tensor | None, places: Tensor) -> Tensor:
-        """One sequence, in which places stand behind the longest question, whatever the batch."""
+        """Return the trunk's output for words and image in one sequence.
+
+        Image positions always follow the longest question, so that they do not depend on the batch.
+        """
         missing = self.spec.length - words.shape[1]
         is_real = words.new_ones(words.shape[:2], dtype=torch.bool) if mask is None else mask
         seen = places.new_ones(places.shape[:2], dtype=torch.bool)
@@ -153,7 +156,7 @@ class QuestionAnswerer(StackArchitecture):
         return joint
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Image, words and head, whatever the number of pixels."""
+        """Return the FLOPs of image encoder, blocks and head at the model's image size."""
         num_places = self.encoder.num_places if self.encoder else 0
         of_image = self.encoder.flops(batch) if self.encoder else 0.0
         head = 2.0 * batch * self.head.weight.numel()

@@ -1,26 +1,29 @@
-"""A recurrent captioner: an image in, a sentence out, each word from one look at the image or none.
+"""A recurrent captioner: an image in, a sentence out, with or without attention to the image.
 
 Papers: Xu et al. 2015, "Show, attend and tell" (arXiv:1502.03044), sections 3.1, 4.1 and 4.2;
-    without a look, Vinyals et al. 2015, "Show and tell" (arXiv:1411.4555).
-Image: the places a_i of the last map of a residual network, see `models.vision.image_encoder`.
-Equation, by `attention`: h_0 = tanh(W_1 mean a), c_0 = tanh(W_2 mean a); then for each word y
+    without attention, Vinyals et al. 2015, "Show and tell" (arXiv:1411.4555).
+Image: a_i are the vectors of the last map of a residual network, position by position; see
+    `models.vision.residual_network`.
+Equations, by `attention`: h_0 = tanh(W_1 mean a), c_0 = tanh(W_2 mean a); then for each word y
     e_i = u' tanh(W_a a_i + W_h h + b), alpha = softmax(e)
     z   = sigmoid(w' h) sum_i alpha_i a_i       soft; the gate is `has_gate` (section 4.2.1)
         = sigmoid(w' h) a_s with s from alpha   hard
     h, c = LSTM([E y; z], h, c), and logits L_o tanh(E y + L_h h + L_z z), with dropout before and
-    after the tanh. The first y is no word: its E y is zero, as in the authors' code.
-    none   h_0 and c_0 are all that the decoder knows of the image: no z.
-Penalty of the doubly stochastic form (equation 14), of both looks: lambda sum_i (1 - sum_t
-    alpha_ti)^2 of an image, over the steps at which a word is asked for, the end too. With T of
-    these and L places the sums over time have the mean T / L, and cannot all be 1. In training
-    an image counts by its number of words, as its likelihood does.
-Hard: s is drawn once for an image and word; with the chance of one half a batch is read softly. The
-    choice learns by `models.score_function`. In evaluation the soft mean is read, as there.
-Departures: the map is not a network trained on ImageNet, but is trained with the rest, its places
-    mapped linearly to dim. Biases are those of torch's maps. Show and tell reads the image as the
-    first word; here it starts the state, so that the two differ in the look alone. The authors
-    average the penalty over images, of which each of their batches has captions of one length.
-Padding: of words stands behind. Fast form: none, a loop over words.
+    after the tanh. The first y is not a word: its E y is zero, as in the authors' code.
+    none   there is no z: the decoder reads the image through h_0 and c_0 only.
+Penalty of the doubly stochastic form (equation 14), for soft and hard attention: lambda sum_i (1 -
+    sum_t alpha_ti)^2 per image, over the steps with a target, the end included. With T such steps
+    and L positions the sums over time have the mean T / L, and cannot all be 1. In training an
+    image is weighted by its number of words, as in its likelihood.
+Hard attention: s is drawn once for each image and word; with probability one half a batch uses soft
+    attention instead. The choice is trained by `models.score_function`. Evaluation uses the soft
+    mean, as in the paper's code.
+Departures: the map is not from a network trained on ImageNet, but is trained with the rest, its
+    positions mapped linearly to dim. Biases are those of torch's maps. Show and tell reads the
+    image as the first word; here it sets the initial state, so that the two models differ in their
+    attention only. The authors average the penalty over images, since each of their batches has
+    captions of one length.
+Padding: it follows the words. Fast form: none; the model loops over words.
 """
 
 from __future__ import annotations
@@ -45,19 +48,19 @@ from models.vision.residual_network import (
     why_not_in_parts,
 )
 
-_SOFT_SHARE = 0.5  # of the batches of hard attention
+_SOFT_SHARE = 0.5  # share of batches that hard attention reads softly
 
 
 @dataclass(frozen=True)
 class CaptionState:
-    """What the decoder knows before a word.
+    """State of the decoder before a word.
 
     Attributes:
-        values: a, `[batch, places, dim]`.
-        keys: W_a a + b, `[batch, places, dim]`.
-        h: `[batch, dim]`, as is c.
-        c: Of the LSTM.
-        num_words: Read so far; the first is read as none.
+        values: a, `[batch, positions, dim]`.
+        keys: W_a a + b, `[batch, positions, dim]`.
+        h: Hidden state of the LSTM, `[batch, dim]`.
+        c: Cell state of the LSTM, `[batch, dim]`.
+        num_words: Number of words read so far; the first one is read as zeros.
     """
 
     values: Tensor
@@ -81,16 +84,16 @@ class ShowAttendTell(Architecture):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Knobs; dim is the width of words, states and places.
+        """Knobs; dim is the width of words, states and image positions.
 
         Attributes:
-            attention: See the module's note.
-            has_gate: Whether z is multiplied by a gate of h.
-            doubly_stochastic: lambda of the penalty.
-            dropout: Before and after the tanh of the read-out, and of E y.
-            blocks: Of each stage of the network that reads the image, joined by hyphens.
-            stem: `7x7` makes its map a quarter as high and wide, `3x3` leaves it.
-            encoder_width: Channels of its first stage.
+            attention: Kind of attention to the image; see the module's note.
+            has_gate: Whether z is multiplied by a gate computed from h.
+            doubly_stochastic: Factor of the penalty; lambda of the module's note.
+            dropout: Dropout before and after the tanh of the read-out, and of E y.
+            blocks: Residual blocks in each stage of the image's network, joined by hyphens.
+            stem: First convolution; `7x7` reduces rows and columns to a quarter, `3x3` keeps them.
+            encoder_width: Channels of the network's first stage.
         """
 
         attention: Literal["none", "soft", "hard"] = "soft"
@@ -103,12 +106,12 @@ class ShowAttendTell(Architecture):
 
         @property
         def residual_network(self) -> ResidualConfig:
-            """What reads the image."""
+            """Config of the network that reads the image."""
             return ResidualConfig(blocks=self.blocks, stem=self.stem)
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Check the knobs; raise `ModelError` for an invalid value."""
         check_residual(config.residual_network, cls.name)
         refused = {
             f"encoder_width={config.encoder_width} is not at least 1": config.encoder_width < 1,
@@ -129,28 +132,28 @@ class ShowAttendTell(Architecture):
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided; empty if it can."""
         return why_not_in_parts(num_parts)
 
     @classmethod
     def why_blind(cls, spec: ModelSpec) -> str:
-        """See `Architecture.why_blind`."""
+        """Return why the model has no attention weights; empty if it has some."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return f"a {cls.name} of attention='none' does not look" if _is_blind(config) else ""
 
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:
-        """See `Architecture.learns_by_score`."""
+        """Return True if the model learns by `models.score_function`."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return bool(config.attention == "hard")
 
     @classmethod
     def sequential_operations(cls, spec: ModelSpec) -> int:
-        """See `Architecture.sequential_operations`."""
+        """Return the number of operations that run one after another for each token."""
         return LOOP
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Architecture.build`."""
+        """Build the layers of the model."""
         spec, image, dim = self.spec, self.spec.others["context"], self.spec.dim
         assert image.grid is not None, "an image has rows and columns"
         self.network = ResidualTrunk(
@@ -183,18 +186,20 @@ class ShowAttendTell(Architecture):
             self.register_buffer(BASELINE, torch.zeros(()))
 
     def source_grid(self) -> tuple[int, int]:
-        """See `Architecture.source_grid`."""
+        """Return the rows and columns of the encoded image."""
         return self.network.grid
 
     def forward(
         self, inputs: Tensor, mask: Tensor | None = None, context: Tensor | None = None
     ) -> Tensor | Outputs:
-        """Logits of the next word, `[batch, time, output_size]`; in training what the loss adds.
+        """Return the logits of the next word, `[batch, time, output_size]`.
+
+        In training with attention, return `Outputs`, whose auxiliary terms the loss adds.
 
         Args:
-            inputs: `[batch, time]`, the sentence; what stands first is read as no word.
-            mask: `[batch, time]`, True where a word is real; None where all are.
-            context: `[batch, rows, columns, channels]`, the image.
+            inputs: The sentence, `[batch, time]`; its first symbol is read as zeros.
+            mask: `[batch, time]`, True at real words, or None if all are real.
+            context: The image, `[batch, rows, columns, channels]`.
         """
         logits, seen = self._read(inputs, mask, context)
         if not self.training or self.look is None:
@@ -220,12 +225,12 @@ class ShowAttendTell(Architecture):
         return logits, Seen(*(torch.stack(parts, dim=1) for parts in zip(*seen, strict=True)))
 
     def _samples(self) -> bool:
-        """Whether this batch is read by choices."""
+        """Return True if this batch samples its attention."""
         is_hard = self.training and self.config.attention == "hard"
         return is_hard and bool(torch.rand(()) >= _SOFT_SHARE)
 
     def _auxiliary(self, seen: Seen, mask: Tensor | None) -> dict[str, Tensor]:
-        """The penalty, and what was chosen, of each image."""
+        """Return the penalty, and the log-probability and entropy of samples, per image."""
         weights, log_probability, entropy = seen
         if mask is not None:
             weights = weights * mask.unsqueeze(-1)
@@ -241,24 +246,24 @@ class ShowAttendTell(Architecture):
     def attention_weights(
         self, inputs: Tensor, mask: Tensor | None = None, context: Tensor | None = None
     ) -> Tensor:
-        """Alpha of each word, `[batch, time, places]`; see `Architecture.attention_weights`."""
+        """Return alpha of each word, `[batch, time, positions]`."""
         if self.look is None:
             return super().attention_weights()
         return self._read(inputs, mask, context)[1].weights
 
     def encode(self, context: Tensor) -> CaptionState:
-        """The state before the first word; see `forward`."""
+        """Return the state before the first word; see `forward`."""
         values: Tensor = self.map(self.network.places(context))
         h, c = torch.tanh(self.starts(values.mean(dim=1))).chunk(2, dim=-1)
         keys = self.look.keys(values) if self.look else values
         return CaptionState(values=values, keys=keys, h=h, c=c)
 
     def initial_state(self, batch: int, encoded: CaptionState) -> CaptionState:
-        """See `Architecture`: `encoded` is of `batch` images."""
+        """Return the state before the first word; `encoded` has `batch` images."""
         return encoded
 
     def step(self, tokens: Tensor, state: CaptionState) -> tuple[Tensor, CaptionState]:
-        """One word `[batch]` of each sentence; see `LanguageModel.step`."""
+        """Read one word `[batch]` of each sentence; see `LanguageModel.step`."""
         word = self._embedded(tokens)
         word = word if state.num_words else torch.zeros_like(word)
         feature, _, after = self._advance(word, state, samples=False)
@@ -271,7 +276,7 @@ class ShowAttendTell(Architecture):
     def _advance(
         self, word: Tensor, state: CaptionState, samples: bool
     ) -> tuple[Tensor, Seen, CaptionState]:
-        """[h; z] after a word `[batch, dim]`, where it looked, and the next state."""
+        """Read a word `[batch, dim]`; return [h; z], the attention, and the next state."""
         if self.look is None:
             h, c = self.recurrence(word, (state.h, state.c))
             nothing = h.new_zeros(len(h))
@@ -283,13 +288,13 @@ class ShowAttendTell(Architecture):
         return features, seen, replace(state, h=h, c=c, num_words=state.num_words + 1)
 
     def _logits(self, features: Tensor, words: Tensor) -> Tensor:
-        """L_o tanh(E y + L_h h + L_z z)."""
+        """Return L_o tanh(E y + L_h h + L_z z)."""
         read = torch.tanh(words + self.readout(self.dropout(features)))
         logits: Tensor = self.head(self.dropout(read))
         return logits
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Image, looks, recurrence and logits, whatever the number of pixels."""
+        """Return the FLOPs of image network, attention, recurrence and logits."""
         places, dim = self.network.grid[0] * self.network.grid[1], self.spec.dim
         once = places * self.map.weight.numel() + self.starts.weight.numel()
         each = self.recurrence.weight_ih.numel() + self.recurrence.weight_hh.numel()
@@ -300,18 +305,18 @@ class ShowAttendTell(Architecture):
         return batch * (self.network.flops() + 2.0 * (once + length * each))
 
     def state_bytes(self, length: int, context_length: int | None = None) -> int:
-        """H and c, and the places with their keys, however many words there are."""
+        """Return the bytes of h, c, and the image's values and keys, for any length."""
         places = self.network.grid[0] * self.network.grid[1]
         return 4 * self.spec.dim * (2 + 2 * places)
 
 
 class Seen(NamedTuple):
-    """Of one word, or of all.
+    """Attention of one word, or of all words of a sentence with an axis of time.
 
     Attributes:
-        weights: alpha, `[batch, places]`.
-        log_probability: Of the place that was chosen, `[batch]`; 0 where none was.
-        entropy: Of alpha in nats, `[batch]`; 0 where none was chosen.
+        weights: alpha, `[batch, positions]`.
+        log_probability: Log-probability of the sampled position, `[batch]`; 0 without sampling.
+        entropy: Entropy of alpha in nats, `[batch]`; 0 without sampling.
     """
 
     weights: Tensor
@@ -320,7 +325,7 @@ class Seen(NamedTuple):
 
 
 class Look(nn.Module):
-    """z of a state, and where it comes from; see the module's note."""
+    """Attention of a decoder state to the image; see the module's note."""
 
     def __init__(self, dim: int, config: ShowAttendTell.Config) -> None:
         super().__init__()
@@ -329,7 +334,7 @@ class Look(nn.Module):
         self.gate = nn.Linear(dim, 1) if config.has_gate else None
 
     def forward(self, state: CaptionState, samples: bool) -> tuple[Tensor, Seen]:
-        """The look z, `[batch, dim]`, and what was seen."""
+        """Return z `[batch, dim]` and the attention."""
         pairs = torch.tanh(state.keys + self.queries(state.h).unsqueeze(1))
         wide = torch.promote_types(pairs.dtype, torch.float32)
         weights = self.scores(pairs).squeeze(-1).to(wide).softmax(dim=-1)
