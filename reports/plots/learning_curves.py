@@ -86,7 +86,7 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
 
 
 def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:
-    """Return the points of one metric, sorted by variant, seed and step, without duplicate steps."""
+    """Return the points of one metric by variant, seed and step, without duplicate steps."""
     here = points[points["task"] == judged.task]
     wanted = [f"validation_{judged.metric}", judged.metric]
     present = sorted(here["metric"].unique(), key=lambda m: (not m.startswith("validation"), m))
@@ -183,9 +183,9 @@ def _line(about: About, curves: Curves, variant: str) -> ChartLine:
 def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
     """Return limits of the vertical axis, based on the values late in training.
 
-    The first steps look alike for all variants, and a diverging seed is far from everything; neither
-    may squeeze the differences that the figure is meant to show. For each line, late is relative to
-    its own length.
+    The first steps look alike for all variants, and a diverging seed is far from everything;
+    neither may squeeze the differences that the figure is meant to show. Late means late in the
+    training of each line.
     """
     late = []
     for seeds in drawn:

@@ -33,7 +33,7 @@ class PlotAxis:
     """One axis of a chart.
 
     Attributes:
-        limits: The ends of the axis; None means that the data determine an end.
+        limits: The ends of the axis, each of them a value or None to fit the data.
         ticks: The locator of the ticks; by default at round numbers.
         write: The formatter of the ticks; by default matplotlib's.
         rule: The position and look of a line across the whole plot, at a value of this axis.
@@ -207,7 +207,7 @@ def _room(name: str) -> float:
 
 
 def _draw_line(axes: Axes, line: ChartLine, style: LineStyle) -> None:
-    """Draw, in this order, the band, the line, the bars and the points."""
+    """Draw the band, the line, the bars and the points, in this order."""
     colour, intervals = line_look(line.index)["color"], line.intervals
     if style.band and intervals:
         low, high = zip(*intervals.values(), strict=True)

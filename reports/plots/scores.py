@@ -84,7 +84,7 @@ def score_figure(
         about: The sweep.
         series: A score, or another quantity that a claim is about.
         variants: The variants to show, from the top; by default all that take part in the task.
-        compared: The variants to highlight, such as the two sides of a claim; by default all look alike.
+        compared: The variants to highlight, such as the two sides of a claim; none by default.
 
     Returns:
         The figure, or None if there is no number or there are too many variants to show.

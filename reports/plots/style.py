@@ -82,7 +82,7 @@ def drawing_style() -> Iterator[None]:
 
 
 def line_look(index: int) -> dict[str, Any]:
-    """Return colour and dashes of the line with this number, as arguments of matplotlib's `plot`."""
+    """Return colour and dashes of the line with this number, as arguments of `plot`."""
     dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
     return {"color": _COLOURS[index % len(_COLOURS)], "linestyle": dashes}
 

@@ -69,7 +69,7 @@ def tradeoff_exhibit(
         about: The sweep.
         measured: All series of the sweep, including the costs.
         judged: The score.
-        above: The name of the figure at the top of the page; it is only described here, not repeated.
+        above: The name of the figure at the top of the page, which is described but not repeated.
 
     Returns:
         The exhibit, or None if no cost has at least two variants and differs between them.
@@ -88,7 +88,7 @@ def tradeoff_exhibit(
 
 
 def state_figure(about: About, measured: Sequence[Series], judged: Series) -> Drawing | None:
-    """Plot a score against the bytes of state kept between tokens; None if they do not differ.
+    """Plot a score against the bytes of state; return None if the variants have equal sizes.
 
     Zoology (arXiv:2312.04927) and Based (arXiv:2402.18668) compare mixers by recall against the
     size of the state.
