@@ -176,7 +176,7 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     on_tasks = [each for task in tasks for each in _on_task(sweep, task, first)]
     alone = [mixers] if mixers else []
     is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
-    parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's part comes first
+    parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's part first
     findings = folded((*parts, *_others(sweep, first.picture)))
     return Page(
         about=about,
