@@ -1,4 +1,4 @@
-"""The largest that fits: only what ran out of memory counts as too large, only a GPU is told."""
+"""Test that only running out of memory counts as too large, and that fits are only told on GPUs."""
 
 from __future__ import annotations
 
