@@ -56,7 +56,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Return the table as CSV, with 12 digits in measured units, and text without formulas."""
+    """Return the table as CSV: 12 digits in measured units, text that no spreadsheet evaluates."""
     has_floors = any(row.is_floor for row in table.rows)
     header = ["task", csv_text(table.row_title), *(["is_baseline"] if table.is_of_variants else [])]
     header += ["is_floor"] if has_floors else []

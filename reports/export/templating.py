@@ -72,7 +72,7 @@ _SETTINGS = {
 
 @cache
 def html_templates() -> Environment:
-    """Return the HTML environment, which escapes text after making it visible."""
+    """Return the HTML environment, which spells out control characters and escapes text."""
     made = _environment(finalize=_shown)
     script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -258,7 +258,7 @@ def _what_is_judged(about: About, judged: Series) -> Iterator[str]:
 
 
 def _without(above: Drawing | None, exhibit: Exhibit) -> Exhibit:
-    """Remove the figure that is already shown at the top of the page."""
+    """Return the exhibit without the figure that the top of the page already shows."""
     left = (one for one in exhibit.drawings if not above or one.name != above.name)
     return replace(exhibit, drawings=tuple(left))
 

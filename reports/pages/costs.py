@@ -25,7 +25,7 @@ _ENERGY = (
 
 
 def costs_section(about: About) -> Section:
-    """Return a folded section with the table of costs, of which there must be at least one."""
+    """Return a folded section with the table of costs; there must be at least one cost."""
     has_energy = any(each.joules is not None for each in about.costs)
     exhibit = Exhibit(
         title="",
@@ -99,7 +99,7 @@ def _column(
 
 
 def _of_those(one: Expense, entry: Entry) -> Entry:
-    """Add the number of trials that reported energy, if some did not."""
+    """Return the entry with the number of trials that reported energy, if some did not."""
     if one.joules is None or one.num_told == one.num_trials:
         return entry
     return replace(entry, note=f"of {one.num_told:,} of {one.num_trials:,} trials")

@@ -55,7 +55,7 @@ _HOW_MADE = (
 
 
 def _continuations(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield the prompt, and a row for each variant with its continuation."""
+    """Yield an exhibit with the prompt, and a row for each variant with its continuation."""
 
     def found_in(some: Sequence[Sample]) -> dict[str, str]:
         found = {title: each.text for title, each in texts(some, "text").items()}
@@ -102,7 +102,7 @@ _FOOTNOTE = "Means over all tokens but the first two, which have hardly anywhere
 
 
 def _attention(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a view each of the baseline and a few other variants that have attention weights."""
+    """Yield an exhibit with views of the baseline and a few other variants that have weights."""
     if views := _views(about, task, "attention", _attention_view):
         title = f"Attention maps on {task}"
         yield Exhibit(title=title, sentences=(_HOW_TO_READ,), views=views)
@@ -220,7 +220,7 @@ _BIASES = (
 
 
 def _cosines(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield the cosines of absolute positions; matrices that variants share are drawn once."""
+    """Yield an exhibit of cosines of absolute positions; matrices shared by variants appear once."""
     shared = _shared(about, task)
     if not shared:
         return
@@ -243,7 +243,7 @@ def _cosines(about: About, task: str) -> Iterator[Exhibit]:
 
 
 def _biases(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a view of each variant whose relative positions add to attention scores."""
+    """Yield an exhibit with views of a few variants whose relative positions add to scores."""
     if views := _views(about, task, "positions", _bias_view):
         title = f"What distance adds to scores on {task}"
         yield Exhibit(title=title, sentences=(_BIASES,), views=views)

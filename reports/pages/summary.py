@@ -76,7 +76,7 @@ def certainty(
 
 
 def published_in_words(about: About) -> str:
-    """Return the published figure and its source; empty without a claim or without either."""
+    """Return the published figure and its source; empty if there is no claim or it has neither."""
     claim = about.claim
     if claim is None or not (claim.published or claim.source):
         return ""
@@ -86,7 +86,7 @@ def published_in_words(about: About) -> str:
 
 
 def stated_in_words(about: About, judged: Verdict | None) -> str:
-    """Tell whether the claim was registered before its results; empty without a claim."""
+    """State whether the claim was registered before its results; empty without a claim."""
     if about.claim is None or judged is None:
         return ""
     if judged.is_exploratory:

@@ -35,7 +35,7 @@ _ALIGNED = (
 
 
 def translations_exhibit(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a table for each example, with source, reference and variants; most are folded."""
+    """Yield an exhibit with a table for each example, most of them folded."""
 
     def found_in(some: Sequence[Sample]) -> dict[str, Sample]:
         return {title: each for title, each in texts(some, "translation").items() if each.source}
@@ -98,7 +98,7 @@ def _score(sample: Sample) -> Entry:
 
 
 def alignments_exhibit(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a panel for each of a few variants, in several figures if their examples differ."""
+    """Yield an exhibit with a panel for each variant, and a figure for each example that is used."""
 
     def found_in(some: Sequence[Sample]) -> list[Matrix]:
         found = matrices(some, "alignment")

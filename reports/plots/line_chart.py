@@ -268,7 +268,7 @@ def _formatter(write: Callable[[float], str]) -> FuncFormatter:
 
 
 def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:
-    """Yield the final height of each line, its label, and the look of the sample before it."""
+    """Yield the value at the end of each line, its label, and the look of the sample before it."""
     for line in chart.lines:
         if line.points:
             name = label(line.name, width=MAX_LETTERS) + line.mark

@@ -132,7 +132,7 @@ def figure_name(series: Series) -> str:
 
 
 def _draw_coverage(axes: Axes, row: float, cover: Coverage) -> None:
-    """Write how many results are missing; the table tells why."""
+    """Write how many results are missing; the table gives the reasons."""
     if cover.lost:
         axes.annotate(
             label(str(replace(cover, skipped_because=""))),

@@ -120,7 +120,7 @@ def axis_title(metric: str, unit: str, better: str) -> str:
 
 
 def with_unit(unit: str, value: float) -> str:
-    """Write three digits with a unit prefix of its own, since values can span six decades."""
+    """Write a value with three digits and a prefix of its own, since values span six decades."""
     notation = for_quantities(unit, [value * (1 + 1e-9)])
     return notation.with_unit(f"{value / notation.factor:.3g}")
 

@@ -103,7 +103,7 @@ def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> l
 
     Args:
         places: Variant -> cost, mean score.
-        judged: The score, which tells whether higher or lower is better.
+        judged: The score, which determines whether higher or lower is better.
     """
     sign = -1.0 if judged.better == "lower" else 1.0
     best, front = -float("inf"), []

@@ -2,13 +2,12 @@
 
 An ablation names the axes along which size and data grow, and the values that it holds out. The
 variants that agree on all other axes form a group, with a law of its own
-(`reports.analysis.scaling_law`). A held-out training is never among the points that a law is fitted
-to.
+(`reports.analysis.scaling_law`). Held-out trainings are never among the points of a fit.
 
 Hoffmann et al. 2022 (arXiv:2203.15556), approach 2, train many sizes to the same FLOPs. Here the
 loss of a size is interpolated between its own trainings, linearly on logarithmic axes; each of
-these trainings was cooled down at its own end. FLOPs of a token come from the models' formulas and
-not from 6 N, since embeddings and attention count for much in a small model.
+these trainings has its own cooldown of the learning rate. FLOPs of a token come from the models'
+formulas and not from 6 N, since embeddings and attention count for much in a small model.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ class LawGroup:
         return sum(one.num_missing for one in (*self.seen, *self.held_out))
 
     def flops_per_token(self) -> Callable[[float], float] | None:
-        """Return training FLOPs per token as a power law in parameters, or None if unknown."""
+        """Return training FLOPs per token as a function of parameters, or None if unknown."""
         known = {
             one.point.num_parameters: one.flops / one.point.num_tokens
             for one in (*self.seen, *self.held_out)

@@ -87,7 +87,7 @@ class _Arena:
         return tuple(met)
 
     def printed(self, variant: str, task: str) -> PrintedScore | None:
-        """Return the published score of a variant (or of its counterpart in a comparison)."""
+        """Return the published score of a variant, which may be either side of a comparison."""
         for one in self.known:
             against = self.about.baseline if one.against == "baseline" else one.against
             if one.task == task and variant in (one.variant, against):

@@ -100,7 +100,7 @@ def table_of_variants(
     """Return a table whose columns have entries for the same variants, without coverage.
 
     Args:
-        about: The sweep, which tells the baseline and its description.
+        about: The sweep, which identifies the baseline.
         filled: At least one column; its entries give the rows and their order.
         name: The name of the files.
         title: The title of the table.

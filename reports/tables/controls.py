@@ -1,4 +1,4 @@
-"""Tabulate the controls, which tell how far the timing instruments can be trusted.
+"""Tabulate the controls, which show how far the timing instruments can be trusted.
 
 An instrument should find no difference if it times the baseline against itself, and should find one
 if the baseline is slowed down by 5 % on purpose. Kernels with a known cost should grow accordingly.
@@ -127,7 +127,7 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
     """Return a table of the controls, with a row for each check and a column for each instrument.
 
     Args:
-        about: The sweep, which tells the machine of each instrument if there are several.
+        about: The sweep, which identifies the machines if there are several.
         kept: At least one instrument.
         growths: The growths of the same sweep, which include the synthetic kernels.
     """

@@ -43,7 +43,7 @@ def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
     """Return the measured Table 1, or None if nothing was measured.
 
     Args:
-        about: The sweep, which tells the baseline.
+        about: The sweep, which identifies the baseline.
         rows: The rows of one environment.
     """
     columns = [*_exponents(rows), *_steps(rows), *_paths(rows)]

@@ -1,6 +1,6 @@
 """Tabulate the longest sequence that fits into memory, and the most sequences decoded at once.
 
-The candidates are the lengths and batch sizes of the scale; a reading tells that one ran out of
+The candidates are the lengths and batch sizes of the scale; a reading records that one ran out of
 memory. On a GPU the table is also shown if all candidates fit.
 """
 

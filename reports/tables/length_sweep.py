@@ -123,7 +123,7 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     """Return the length from which each variant is faster than each rival.
 
     Args:
-        about: The sweep, which tells the baseline and a variant that materialises its matrix.
+        about: The sweep, which identifies the baseline and a variant that materialises its matrix.
         timed: Name of the operation, such as ``forward and backward`` -> its times.
 
     Returns:
@@ -156,7 +156,7 @@ def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
     """Describe from which length variants are faster than the baseline, for each operation.
 
     Args:
-        about: The sweep, which tells the baseline.
+        about: The sweep, which identifies the baseline.
         timed: Name of the operation -> its times, as in `crossover_table`.
     """
     rival = shown_name(about, about.baseline)

@@ -129,7 +129,7 @@ def reports_of(
 def refuse_missing(
     name: str, sweeps: Sequence[Sweep], scale: str | None = None, known: Collection[str] = ()
 ) -> None:
-    """Raise SpecError if an ablation, or a scale of it, is missing; `known` ones have sweeps."""
+    """Raise SpecError if the ablation or its scale has no sweep; `known` ablations have one."""
     scales = [sweep.about.scale for sweep in sweeps]
     if not sweeps:
         hint = did_you_mean(name, known) or "."

@@ -53,7 +53,7 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
     found = results_frame(result_rows(plan, results))
     about = about_with_provenance(plan, results)
     if any(made.num_gpus for made in about.provenances.values()):
-        about = replace(about, costs=costs_of(plan, results))  # depends on run times
+        about = replace(about, costs=costs_of(plan, results))  # otherwise the bytes stay equal
     return _judged(Sweep(about, found, curves_frame(curve_rows(plan, results))))
 
 

@@ -1,4 +1,4 @@
-"""Tell what effects the seeds of a plan can detect, from results of it or of earlier editions."""
+"""Describe the effects that the seeds of a plan can detect, given its results or earlier ones."""
 
 from __future__ import annotations
 

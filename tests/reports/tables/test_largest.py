@@ -1,4 +1,4 @@
-"""Test that only running out of memory counts as too large, and that fits are only told on GPUs."""
+"""Test that only running out of memory counts as too large, and what the table says on GPUs."""
 
 from __future__ import annotations
 
