@@ -220,7 +220,7 @@ _BIASES = (
 
 
 def _cosines(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield an exhibit of cosines of absolute positions; matrices shared by variants appear once."""
+    """Yield an exhibit of cosines of absolute positions; matrices that are equal appear once."""
     shared = _shared(about, task)
     if not shared:
         return

@@ -98,7 +98,7 @@ def _score(sample: Sample) -> Entry:
 
 
 def alignments_exhibit(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield an exhibit with a panel for each variant, and a figure for each example that is used."""
+    """Yield an exhibit with a panel for each variant, and a figure for each example in use."""
 
     def found_in(some: Sequence[Sample]) -> list[Matrix]:
         found = matrices(some, "alignment")
