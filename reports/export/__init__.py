@@ -1,1 +1,1 @@
-"""Documents as HTML, Markdown, CSV and LaTeX."""
+"""Export of documents as HTML, Markdown, CSV and LaTeX."""

@@ -1,8 +1,8 @@
-r"""Prints tables as Markdown, CSV and LaTeX; HTML has a template.
+r"""Print tables as Markdown, CSV and LaTeX; HTML is printed by a template.
 
-LaTeX is plain ASCII that every engine and encoding typesets. No package is needed and no input
-encoding: symbols and accents are written as commands of the format itself, and what LaTeX cannot
-typeset (other scripts, emoji) is spelled out, as ``\u9577``.
+The LaTeX is plain ASCII, which every engine and input encoding can typeset. Text needs no package:
+symbols and accents are written as commands, and characters that LaTeX cannot typeset (other
+scripts, emoji) are spelled out, as in ``\u9577``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pandas as pd
 from reports.document import Column, Entry, Row, Table
 from reports.escape import csv_text, markdown_text, one_line, slug, spelled_out
 
-MAX_ROWS = 300  # of a table that people read; files for programs have every row
+MAX_ROWS = 300  # in a table for readers; files for programs have every row
 _LATEX_NEEDS = "% Needs \\usepackage{booktabs}. Plain ASCII: any engine, any input encoding."
 
 
 def in_print(table: Table) -> Table:
-    """The table as people read it: the first of very many rows, and where the rest stands.
+    """Limit a table to its first rows if it is very long, and add a note on the others.
 
-    The baseline and the floors are always among them.
+    The baseline and the floors are always kept.
     """
     if len(table.rows) <= MAX_ROWS:
         return table
@@ -42,7 +42,7 @@ def in_print(table: Table) -> Table:
 
 
 def to_markdown(table: Table) -> str:
-    """A GitHub-flavoured table, with its footnotes."""
+    """Return the table in GitHub-flavoured Markdown, with its footnotes."""
     read = in_print(table)
     titles = ["; ".join(filter(None, (_named(c), c.note))) for c in read.columns]
     sides = [":--" if column.is_text else "--:" for column in read.columns]
@@ -56,7 +56,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Numbers to 12 digits, in the units of the measurements; text that no spreadsheet computes."""
+    """Return the table as CSV: 12 digits in measured units, text that no spreadsheet evaluates."""
     has_floors = any(row.is_floor for row in table.rows)
     header = ["task", csv_text(table.row_title), *(["is_baseline"] if table.is_of_variants else [])]
     header += ["is_floor"] if has_floors else []
@@ -75,9 +75,9 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    r"""A `tabular` for ``\usepackage{booktabs}`` that a paper takes in by ``\input``.
+    r"""Return a `tabular` for ``\usepackage{booktabs}`` that a paper includes by ``\input``.
 
-    A head is broken into lines, so that columns are as wide as their numbers.
+    Column titles are broken into lines, so that columns are only as wide as their numbers.
     """
     read = in_print(table)
     kinds = "".join("l" if column.is_text else "r" for column in read.columns)
@@ -96,7 +96,7 @@ def to_latex(table: Table) -> str:
 
 
 def frame_to_csv(frame: pd.DataFrame) -> str:
-    """A whole frame: numbers so that they read back exactly, nothing where there is none."""
+    """Return a whole frame as CSV; numbers read back exactly, and missing values are empty."""
     columns = [[_csv_cell(value) for value in frame[name].tolist()] for name in frame.columns]
     return _csv([list(frame.columns), *map(list, zip(*columns, strict=True))])
 
@@ -107,7 +107,7 @@ def _named(column: Column) -> str:
 
 
 def _csv_heads(column: Column) -> list[str]:
-    """One column of text; five of a number."""
+    """Return the titles of a column: one for text, five for numbers."""
     if column.is_text:
         return [csv_text(column.key)]
     parts = (f"{column.key}_{part}" for part in ("low", "high", "n", "note"))
@@ -131,7 +131,7 @@ def _latex_row(cells: Iterable[str]) -> str:
 
 
 def _latex_rows(table: Table) -> Iterator[str]:
-    """The rows, with a rule before the first floor."""
+    """Yield the rows, with a rule before the first floor."""
     for before, row in zip((None, *table.rows), table.rows, strict=False):
         if row.is_floor and before is not None and not before.is_floor:
             yield r"\midrule"
@@ -145,7 +145,7 @@ def _latex_heads(table: Table) -> str:
 
 
 def _latex_head(column: Column) -> str:
-    """Its lines in a `tabular` of their own: name, unit, notes."""
+    """Return the lines of a title (name, unit, notes) as a nested `tabular`."""
     lines = [latex_text(line) for line in (_named(column), *column.note.split("; ")) if line]
     kind = "l" if column.is_text else "r"
     body = r"\\".join(lines)
@@ -160,7 +160,7 @@ def _numbers(entry: Entry) -> list[object]:
 
 
 def _csv_cell(value: object) -> str:
-    """Text is made harmless; a number is written as it is, NaN and None as nothing."""
+    """Escape a text, or write a number exactly; NaN and None become empty."""
     match value:
         case str():
             return csv_text(value)
@@ -180,7 +180,7 @@ def _csv(lines: Iterable[Iterable[str]]) -> str:
     return buffer.getvalue()
 
 
-_MAX_LENGTH = 400  # characters of a cell; more would not fit on any page
+_MAX_LENGTH = 400  # characters of a cell; more would not fit on a page
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
@@ -221,21 +221,21 @@ _ACCENTS = {
     "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c",
     "\u0323": "d", "\u0331": "b",
 }  # fmt: skip
-_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of them would be typeset as another character
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # LaTeX typesets two of them as one character
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX typesets as it is; also where a row of a table starts with it."""
+    """Escape a text so that LaTeX prints it literally, also at the start of a table row."""
     shown = unicodedata.normalize("NFC", one_line(text))
     if len(shown) > _MAX_LENGTH:
         shown = f"{shown[:_MAX_LENGTH]}…"
-    # A row's end and booktabs' rules take what follows in brackets, or a star, as their option.
+    # LaTeX parses brackets or a star after a row's end or a rule of booktabs as their option.
     guard = "{}" if shown[:1] in ("[", "*") else ""
     return guard + "".join(map(_character, _LIGATURE.sub("\\1\0", shown)))
 
 
 def _character(character: str) -> str:
-    if character == "\0":  # where a ligature was taken apart; no text holds it
+    if character == "\0":  # separates the parts of a ligature; texts do not contain it
         return "{}"
     if character in _SPECIAL:
         return _SPECIAL[character]
@@ -250,7 +250,7 @@ def _character(character: str) -> str:
 
 
 def _greek(character: str) -> str:
-    """A Greek letter of the mathematical alphabet; else nothing."""
+    """Return the command of a Greek letter in mathematics, or an empty string."""
     words = unicodedata.name(character, "").split()
     if words[:1] != ["GREEK"] or words[-2:-1] != ["LETTER"]:
         return ""
@@ -260,7 +260,7 @@ def _greek(character: str) -> str:
 
 
 def _script(character: str) -> str:
-    """A raised or lowered digit or sign; else nothing."""
+    """Return a superscript or subscript digit or sign as LaTeX, or an empty string."""
     kind, _, plain = unicodedata.decomposition(character).partition(" ")
     if kind not in ("<super>", "<sub>"):
         return ""
@@ -271,7 +271,7 @@ def _script(character: str) -> str:
 
 
 def _accented(character: str) -> str:
-    """A Latin letter with one accent; else nothing."""
+    """Return a Latin letter with one accent as LaTeX, or an empty string."""
     parts = unicodedata.normalize("NFD", character)
     if len(parts) != 2 or not (parts[0].isascii() and parts[0].isalpha()):
         return ""

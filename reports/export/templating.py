@@ -1,7 +1,7 @@
-"""Renders the Jinja templates: escaping, filters, names of settings, and the script of a page.
+"""Render the Jinja templates: escaping, filters, names of settings, and the script of a page.
 
-The script stands inside the page, and the page's policy (CSP) names it by its SHA-256: no other
-script can run there, whatever a name or a reason holds.
+The script is inside the page, and the page's Content Security Policy (CSP) allows only its SHA-256.
+No other script can run there, whatever text a name or a reason contains.
 """
 
 from __future__ import annotations
@@ -72,36 +72,36 @@ _SETTINGS = {
 
 @cache
 def html_templates() -> Environment:
-    """HTML: autoescape, and every text made visible before it is escaped."""
+    """Return the HTML environment, which spells out control characters and escapes text."""
     made = _environment(finalize=_shown)
     script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    own = {"script": script, "script_hash": f"sha256-{digest}"}  # as the page's policy names it
+    own = {"script": script, "script_hash": f"sha256-{digest}"}  # in the format of the CSP
     made.globals |= {name: Markup(text) for name, text in own.items()}  # nosec  # B704: our own file
     return made
 
 
 @cache
 def markdown_templates() -> Environment:
-    """Markdown: every text escaped for Markdown (HTML included) before it is printed."""
+    """Return the Markdown environment, which escapes every text for Markdown and HTML."""
     made = _environment(finalize=_shown_in_markdown)
     escaped: dict[str, Callable[[Any], str]] = {
         "table": to_markdown,
         "code": markdown_code,
         "inline_code": markdown_inline_code,
-        "html": lambda text: html.escape(one_line(text)),  # in a line that is HTML already
+        "html": lambda text: html.escape(one_line(text)),  # within a line that is HTML already
     }
     made.filters |= {name: _whole(escape) for name, escape in escaped.items()}
     return made
 
 
 def setting_name(name: str) -> str:
-    """A setting as a page names it."""
+    """Return the name of a setting on a page."""
     return _SETTINGS.get(name, name.replace("_", " "))
 
 
 def setting_value(value: object) -> str:
-    """A setting's value, as people write it."""
+    """Return the value of a setting in readable form."""
     match value:
         case None:
             return "not set"
@@ -114,7 +114,7 @@ def setting_value(value: object) -> str:
 
 
 def used(made: Provenance) -> str:
-    """What one trial used: ``2 CPUs, 2 threads, 1 GPU``."""
+    """Describe the resources of one trial, such as ``2 CPUs, 2 threads, 1 GPU``."""
     parts = [(made.num_cpus, "CPU"), (made.num_threads, "thread"), (made.num_gpus, "GPU")]
     return ", ".join(
         f"{number:g} {noun}{'' if number == 1 else 's'}" for number, noun in parts if number
@@ -153,5 +153,5 @@ def _shown_in_markdown(value: object) -> object:
 
 
 def _whole(escape: Callable[[Any], str]) -> Callable[[object], Markup]:
-    """What the function has escaped is not escaped again."""
+    """Wrap an escaping function, so that its output is not escaped again."""
     return lambda value: Markup(escape(value))  # nosec  # B704: `escape` has made it harmless

@@ -1,6 +1,6 @@
-"""Builds the page of one ablation.
+"""Build the page of one ablation.
 
-Everything here is read off a sweep: no clock, no host, no address.
+The page depends only on the sweep, not on the clock, the host or the network.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from suite.schema import (
 )
 
 SCALES = ("smoke", "quick", "standard", "paper")
-MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
-MAX_UNRANKED = 40  # variants of a table in the order of the ablation
-MOST_BEST = 8  # of more variants, those that the page shows unfolded
+MAX_DOTS = 30  # with more rows, the score figure is left out if other tables group them
+MAX_UNRANKED = 40  # with more variants, a table is ranked and folded
+MOST_BEST = 8  # variants that the page shows unfolded if there are more
 _READING = (
     "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
     "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
@@ -88,15 +88,16 @@ _OF_RECIPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One report, ready to be printed as HTML or Markdown.
+    """A report that is ready to be printed as HTML or Markdown.
 
     Attributes:
-        answer: What stands on the first screen.
-        facts: What stands below it: what was compared, at which scale.
-        certainty: How sure the answer is, folded.
-        findings: What was measured: of mixers alone, on each task, over all tasks.
-        controls: Of the timings, where no mixers stand alone; stands after what failed.
-        failures: The first of them; `num_failures` are there.
+        answer: The content at the top of the page.
+        facts: The facts below the answer: the comparison and its scale.
+        certainty: The facts on how certain the answer is, folded.
+        findings: The sections of results: mixers alone, each task, all tasks.
+        controls: The controls of timings on tasks, if mixers are not measured alone; printed
+            after the failures.
+        failures: The first groups of failures, of `num_failures` in all.
     """
 
     about: About
@@ -116,18 +117,18 @@ class Page:
 
     @property
     def all_tables(self) -> tuple[Table, ...]:
-        """In the order of the page."""
+        """All tables in the order of the page."""
         return tuple(table for section in self._sections for table in section.tables)
 
     @property
     def all_drawings(self) -> tuple[Drawing, ...]:
-        """In the order of the page."""
+        """All drawings in the order of the page."""
         own = filter(None, (self.answer.picture, self.answer.drawing))
         return (*own, *(drawing for section in self._sections for drawing in section.drawings))
 
     @property
     def fates(self) -> tuple[Mapping[str, str], ...]:
-        """The words for what failed, with their meanings."""
+        """The words for the failures on the page, with their meanings."""
         return fates_in_words(failure.fate for failure in self.failures)
 
     @property
@@ -136,7 +137,7 @@ class Page:
 
 
 def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
-    """From the smallest scale to the largest."""
+    """Return the sweeps from the smallest scale to the largest."""
 
     def size(sweep: Sweep) -> tuple[int, str]:
         scale = sweep.about.scale
@@ -146,10 +147,10 @@ def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
 
 
 def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
-    """The sweep that a page shows: the largest that has a result, or the one asked for.
+    """Return the sweep of the given scale, or else of the largest scale that has a result.
 
     Raises:
-        FrameError: if there is none at that scale.
+        FrameError: If there are no results at that scale.
     """
     by_scale = {sweep.about.scale: sweep for sweep in ordered(sweeps)}
     if scale is not None:
@@ -163,7 +164,7 @@ def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
 
 
 def page(sweep: Sweep, scales: Sequence[str]) -> Page:
-    """The page of one sweep; `scales` are all those of the ablation that have results."""
+    """Return the page of one sweep; `scales` lists all scales of the ablation with results."""
     about = sweep.about
     measured, judged = sweep.measured, sweep.verdict
     mixers = mixers_section(about, sweep.results) if MIXER_ALONE in about.tasks else None
@@ -175,7 +176,7 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     on_tasks = [each for task in tasks for each in _on_task(sweep, task, first)]
     alone = [mixers] if mixers else []
     is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
-    parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's comes first
+    parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's part first
     findings = folded((*parts, *_others(sweep, first.picture)))
     return Page(
         about=about,
@@ -200,20 +201,20 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
 
 
 def _recipes_in_words(about: About) -> Iterator[str]:
-    """What is asked for in training beside the task's loss, as a setting or as an axis."""
+    """Yield explanations of training methods that the ablation sets or varies."""
     named = {*about.axes, *about.settings}
     yield from (said for name, said in _OF_RECIPES.items() if name in named)
 
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:
-    """What is measured and which direction is good, as a sentence."""
+    """Return the meaning of a metric and its good direction as a sentence."""
     meaning = metric_sentence(metric) or ("" if unit == "1" else f"in {unit}")
     said = f"{capitalized(readable(metric))}{f': {meaning}' if meaning else ''}"
     return f"{said}." if better == "none" else f"{said}; {better} is better."
 
 
 def _on_task(sweep: Sweep, task: str, first: Answer) -> Iterator[Section]:
-    """Its law, where one is asked for, then the comparison."""
+    """Yield the section on scaling laws, if the sweep has held-out sizes, and the comparison."""
     law = law_section(sweep.about, sweep.measured, task) if sweep.about.held_out else None
     if law is not None:
         exhibits = tuple(_without(first.drawing, one) for one in law.exhibits)
@@ -222,7 +223,7 @@ def _on_task(sweep: Sweep, task: str, first: Answer) -> Iterator[Section]:
 
 
 def _task(sweep: Sweep, task: str, first: Answer) -> Section:
-    """The comparison on a task, and the same numbers to look at."""
+    """Return the section that compares variants on a task, with figures of the same numbers."""
     measured, beside = sweep.measured, sweep.compared
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
@@ -257,13 +258,16 @@ def _what_is_judged(about: About, judged: Series) -> Iterator[str]:
 
 
 def _without(above: Drawing | None, exhibit: Exhibit) -> Exhibit:
-    """Without the figure that stands on the first screen."""
+    """Return the exhibit without the figure that the top of the page already shows."""
     left = (one for one in exhibit.drawings if not above or one.name != above.name)
     return replace(exhibit, drawings=tuple(left))
 
 
 def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]]:
-    """Of hundreds of variants the best, the baseline and the floors; and all of them, ranked."""
+    """Return the table to show, and the full ranked table to fold if there are many variants.
+
+    The table to show then has the best variants, the baseline and the floors.
+    """
     variants = [row for row in table.rows if not row.is_floor]
     if judged is None or not judged.is_score or len(variants) <= MAX_UNRANKED:
         return table, ()
@@ -285,7 +289,7 @@ def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]
 
 
 def _looks(sweep: Sweep, judged: Series | None, above: Drawing | None) -> Iterator[Exhibit]:
-    """How the score was reached, and what it costs."""
+    """Yield the learning curves of the score, and the score against costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
@@ -305,7 +309,7 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
 
 
 def _others(sweep: Sweep, picture: Drawing | None) -> Iterator[Section]:
-    """Each section is asked for only where its data may exist."""
+    """Yield the other sections, each only if it can have data."""
     about, measured = sweep.about, sweep.compared
     is_known = has_counterpart(about.ablation)
     is_pooled = len(about.tasks) > 1
@@ -313,7 +317,7 @@ def _others(sweep: Sweep, picture: Drawing | None) -> Iterator[Section]:
     pooled = pooled_exhibit(about, measured) if is_pooled else None
     published = published_exhibit(about, measured) if is_known else None
     for shown in filter(None, (together, pooled, published)):
-        is_folded = together is not None and shown is published  # which says it method by method
+        is_folded = together is not None and shown is published  # it only adds details by method
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
     yield from sample_sections(about, picture)
     if about.costs:

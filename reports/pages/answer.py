@@ -1,4 +1,4 @@
-"""Builds the first screen of a page: the answer in one sentence, and the figure that shows it."""
+"""Build the top of a page: the answer in one sentence, and the figure that supports it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reports.stats.intervals import as_interval, for_estimates, mean_interval, p
 from reports.tables.comparison import primary
 from suite.schema import MIXER_ALONE, About
 
-MOST_DRAWN = 10  # variants, so that the figure fits on a screen
+MOST_DRAWN = 10  # variants that fit into a figure on one screen
 _SENTENCES = {
     ClaimOutcome.SUPPORTED: "{}.",
     ClaimOutcome.REFUTED: "It does not hold here that {}.",
@@ -37,15 +37,16 @@ _SENTENCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What stands on the first screen.
+    """The content at the top of a page.
 
     Attributes:
-        sentence: Answers the question of the title.
-        finding: The numbers behind it, whole sentences; empty where there are none.
+        sentence: The answer to the question of the title.
+        finding: The numbers behind the answer in whole sentences, or empty.
         badge: The outcome in words; empty without a claim.
-        outcome: As a class of its colour.
-        drawing: Of the claim's metric, on its task and at its coordinate.
-        picture: What a vision model sees, above that; None where the question is not about it.
+        outcome: The outcome as a CSS class, which sets the colour.
+        drawing: The figure of the claim's metric, on its task and at its coordinate.
+        picture: The figure of attention, filters or drawings that `Ablation.opens_with` selects,
+            printed above the other one; may be None.
     """
 
     sentence: str
@@ -57,12 +58,12 @@ class Answer:
 
 
 def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> Answer:
-    """The answer of an ablation: of its claim, else of the score of its first task.
+    """Return the answer of an ablation, from its claim or else from the score of its first task.
 
     Args:
-        about: Of the sweep.
-        measured: Without controls, with the floors beside their scores.
-        judged: The verdict on the claim; None where there is none.
+        about: The sweep.
+        measured: All series without controls, including floors.
+        judged: The verdict on the claim, or None without a claim.
     """
     if judged is None:
         series = primary(measured, about.tasks[0])
@@ -89,7 +90,7 @@ def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> 
 
 
 def _best(about: About, judged: Verdict, series: Series | None) -> str:
-    """Of a claim on a score the best variant, whichever it is; empty where two are compared."""
+    """Describe the best variant of all if the claim is on a score; empty for two variants."""
     is_open = judged.outcome in (ClaimOutcome.NOT_TESTED, ClaimOutcome.INVALID)
     if is_open or series is None or not series.is_score or len(about.variants) < 3:
         return ""
@@ -97,18 +98,18 @@ def _best(about: About, judged: Verdict, series: Series | None) -> str:
 
 
 def answer_in_words(judged: Verdict) -> str:
-    """The outcome as a plain sentence about the claim."""
+    """Return the outcome as a plain sentence about the claim."""
     return capitalized(_SENTENCES[judged.outcome].format(judged.statement))
 
 
 def _drawing(
     about: About, measured: Sequence[Series], series: Series, sides: Sequence[str]
 ) -> Drawing | None:
-    """The sides of a claim and the baseline; then others, as far as they fit.
+    """Return the figure for the top of the page, or None if there is nothing to draw.
 
-    Of too many variants that differ in a number all, along that number. Of scaling laws these, with
-    all trainings. Where it is known what variants keep between tokens, and they differ in it, their
-    whole score against that.
+    In order of preference, it shows the fitted scaling laws, the score against the size of the
+    state, the score along a numeric axis if there are too many variants, or the scores of the sides
+    of the claim, the baseline and as many others as fit.
     """
     groups = law_groups(about, measured, series.task) if about.held_out else ()
     if groups and series.is_whole_score and (law := law_figure(series, groups)):
@@ -126,7 +127,7 @@ def _drawing(
 
 
 def _along(about: About, measured: Sequence[Series], series: Series) -> Drawing | None:
-    """None without such a number, with too many lines, or with parts, which are drawn beside."""
+    """Return the metric along a numeric axis, if that is a single figure with few lines."""
     every = label_series(about, measured, series.task)
     found = [each for each in every if each.metric == series.metric]
     is_drawn = len(found) == 1 and len(found[0].lines) <= MAX_LINES
@@ -134,7 +135,7 @@ def _along(about: About, measured: Sequence[Series], series: Series) -> Drawing 
 
 
 def best_in_words(about: About, series: Series | None) -> str:
-    """Which variant came out best; empty where none has a score, or none is trained."""
+    """Describe the best variant; empty if no variant has a score, or if models are untrained."""
     if series is None or series.better == "none" or about.scale == SMOKE:
         return ""
     means = {v: series.mean(v) for v in about.variants}
@@ -163,7 +164,7 @@ def best_in_words(about: About, series: Series | None) -> str:
 
 
 def _doubt(about: About, series: Series, best: str) -> str:
-    """That the best is not told apart from the baseline, where it is not."""
+    """Return a remark if the best variant does not differ significantly from the baseline."""
     ours, theirs = series.values(best), series.values(about.baseline)
     is_open = best != about.baseline and len(ours.keys() & theirs.keys()) > 1
     if not is_open or mean_interval(paired_differences(ours, theirs)).excludes_zero:

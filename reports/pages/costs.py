@@ -1,4 +1,4 @@
-"""Shows what the trials of each variant took: hours, energy, and money at a stated price."""
+"""Show the cost of the trials of each variant: hours, energy, and money at a given price."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENERGY = (
 
 
 def costs_section(about: About) -> Section:
-    """A folded table; there must be costs."""
+    """Return a folded section with the table of costs; there must be at least one cost."""
     has_energy = any(each.joules is not None for each in about.costs)
     exhibit = Exhibit(
         title="",
@@ -36,7 +36,7 @@ def costs_section(about: About) -> Section:
 
 
 def costs_table(costs: Sequence[Expense], price: Price | None) -> Table:
-    """A row for each, then one for all; energy and money where they are known."""
+    """Return a row for each expense and a total; energy and money are included if known."""
     rows = {each.name: each for each in (*costs, _total(costs))}
     columns = tuple(_columns(rows, price))
     return Table(
@@ -83,7 +83,7 @@ def _columns(rows: Mapping[str, Expense], price: Price | None) -> Iterator[Colum
 def _column(
     key: str, title: str, unit: str, written: Notation, amounts: Mapping[str, float | None]
 ) -> Column:
-    """Of amounts in the unit."""
+    """Return a column of amounts in the given unit."""
     return Column(
         key=key,
         title=title,
@@ -99,7 +99,7 @@ def _column(
 
 
 def _of_those(one: Expense, entry: Entry) -> Entry:
-    """With the number of trials that told, where others did not."""
+    """Return the entry with the number of trials that reported energy, if some did not."""
     if one.joules is None or one.num_told == one.num_trials:
         return entry
     return replace(entry, note=f"of {one.num_told:,} of {one.num_trials:,} trials")

@@ -1,4 +1,4 @@
-"""Shows the editions of an ablation: what was tried, and how it came out."""
+"""Show the editions of an ablation: their settings and their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTRODUCTION = (
 
 
 def editions_section(about: About) -> Section:
-    """A table of those with results."""
+    """Return the section with a table of the editions that have results."""
     table = Table(
         name="editions",
         title="Editions",
@@ -44,11 +44,11 @@ def _table_row(edition: Edition, about: About) -> Row:
 
 
 def editions_in_lines(about: About, sweeps: Mapping[int, Sweep]) -> Iterator[str]:
-    """A line for each edition with results, newest first, below one with the titles.
+    """Yield a line of titles, then a line for each edition with results, newest first.
 
     Args:
-        about: Of the shown edition.
-        sweeps: Edition's number -> what was measured of it.
+        about: The sweep of the shown edition.
+        sweeps: The number of an edition -> its sweep.
     """
     tried = about.editions_with_results
     rows = [_TITLES, *(_row(each, tried, sweeps[each.number], about) for each in tried)]
@@ -70,7 +70,7 @@ def _row(
 
 
 def _scores(sweep: Sweep) -> tuple[str, str]:
-    """Of the baseline and of the best variant, with interval and unit."""
+    """Return the scores of the baseline and of the best variant, with interval and unit."""
     about, series = sweep.about, _judged(sweep)
     if series is None:
         return "none", "none"
@@ -91,7 +91,7 @@ def _scores(sweep: Sweep) -> tuple[str, str]:
 
 
 def _judged(sweep: Sweep) -> Series | None:
-    """What the claim is about, else what the first task is judged by."""
+    """Return the series that the claim is about, or else that the first task is judged by."""
     claim = sweep.about.claim
     of_claim = [
         series

@@ -1,4 +1,4 @@
-"""The section of failed, skipped and missing trials; equal reasons are shown once."""
+"""Group failed, skipped and missing trials, so that equal reasons are shown once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports.results.reading import Reading
 from reports.results.series import Series, floors_of, never_searched, num_expected
 from suite.schema import FLOORS, About, Status
 
-MAX_FAILURES = 200  # that a page tells
+MAX_FAILURES = 200  # shown on a page
 _FATES = {
     "noisy": "a time whose stopping criterion was not met; it is shown, and marked",
     "skipped": "cannot be, for the reason given",
@@ -25,15 +25,15 @@ _FATES = {
 }
 NOISE = "a stopping criterion was not met; results.csv has each, with its figures"
 _MAX_NAMES = 12
-_MAX_REASON = 600  # characters of a reason
+_MAX_REASON = 600  # characters of a reason that are shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailureGroup:
-    """What became of some seeds of some variants.
+    """Seeds of some variants that share a fate and its reason.
 
     Attributes:
-        probe: Its name; of what is skipped for one reason, those of all probes.
+        probe: The name of the probe; several names if all were skipped for one reason.
     """
 
     task: str
@@ -45,14 +45,14 @@ class FailureGroup:
 
     @property
     def who(self) -> str:
-        """The variants, or the first of many."""
+        """The names of the variants, or of the first if there are many."""
         rest = len(self.variants) - _MAX_NAMES
         names = ", ".join(self.variants[:_MAX_NAMES])
         return f"{names} and {rest:,} more" if rest > 0 else names
 
 
 def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGroup, ...]:
-    """Every group of a sweep, in the order of its tasks and probes."""
+    """Return every group of a sweep, in the order of its tasks and probes."""
     variants_of: dict[FailureGroup, list[str]] = {}
     seeds_of: dict[FailureGroup, set[int]] = {}
     unsearched = never_searched(measured)
@@ -73,7 +73,7 @@ def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGro
 
 
 def _of_all_probes(groups: Iterable[FailureGroup]) -> Iterator[FailureGroup]:
-    """What is skipped on a task for one reason stands once, not once a probe; the rest as it is."""
+    """Merge groups that were skipped on a task for one reason over probes; keep the others."""
     together: dict[FailureGroup, list[FailureGroup]] = {}
     for group in groups:
         is_skipped = group.fate == Status.SKIPPED
@@ -86,7 +86,7 @@ def _of_all_probes(groups: Iterable[FailureGroup]) -> Iterator[FailureGroup]:
 
 
 def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup]]:
-    """Variant or floor, and what went wrong with it."""
+    """Yield each variant or floor that failed, with the group of its failure."""
     expected = num_expected(series, about)
     shown = [(v, series.probe, expected) for v in about.variants if belongs(about, v, series.task)]
     shown += [(floor, FLOORS, 1) for floor in floors_of(about, series)]
@@ -104,7 +104,7 @@ def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup
 
 
 def _failed_seeds(readings: Sequence[Reading], expected: int) -> dict[tuple[str, str], list[int]]:
-    """What became of seeds, and why -> the seeds."""
+    """Return (fate, reason) -> the seeds that share them."""
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for reading in readings:
         if not reading.is_ok:
@@ -118,7 +118,7 @@ def _failed_seeds(readings: Sequence[Reading], expected: int) -> dict[tuple[str,
 
 
 def _reason(reading: Reading) -> str:
-    """As the row has it; noise by its rule, since each row of it has figures of its own."""
+    """Return the reason as recorded; noise has a common text, since its figures differ by row."""
     if reading.status is Status.NOISY:
         return NOISE
     if len(reading.reason) <= _MAX_REASON:
@@ -127,7 +127,7 @@ def _reason(reading: Reading) -> str:
 
 
 def fates_in_words(fates: Iterable[str]) -> tuple[Mapping[str, str], ...]:
-    """Each word of a list of mishaps with its meaning, once, as `word` and `meaning`."""
+    """Return each fate once with its meaning, under the keys `word` and `meaning`."""
     return tuple(
         {"word": fate, "meaning": _FATES[fate]} for fate in dict.fromkeys(fates) if fate in _FATES
     )

@@ -1,7 +1,7 @@
-"""The sections of a report on mixers measured alone.
+"""Build the sections on mixers measured alone.
 
-When is it faster (crossover), how does it grow (Table 1, figures, times), and can that be believed
-(controls, published figures)? All of one environment: numbers of two never stand side by side.
+They show crossovers, growth (Table 1, figures, times) and checks (controls, published figures). All
+numbers come from one environment, since those of two are never compared.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _DEFINITION = (
 
 @dataclass(frozen=True)
 class _Case:
-    """What the exhibits are made from."""
+    """The data from which the exhibits are built."""
 
     about: About
     results: pd.DataFrame
@@ -79,12 +79,12 @@ class _Case:
     environment_id: str
 
     def growth(self, metric: str, axis: Axis = "length") -> Growth | None:
-        """In the environment that is shown."""
+        """Return the growth of a metric in the environment that is shown."""
         return find(self.growths, metric, axis, self.environment_id)
 
 
 def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
-    """All that was measured of mixers alone; None where nothing was."""
+    """Return the section on mixers alone, or None if nothing was measured."""
     environment_id = main_environment(results)
     if not environment_id:
         return None
@@ -101,8 +101,8 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
 
 
 def controls_section(about: About, results: pd.DataFrame) -> Section | None:
-    """The controls of timings on tasks, for a report without mixers alone; None without any."""
-    # One exhibit, which needs no second heading.
+    """Return the controls of timings on tasks, for a report without mixers alone, if any."""
+    # The section has a single exhibit, which needs no heading of its own.
     exhibits = tuple(
         replace(one, title="", is_folded=False) for one in _controls(_Case(about, results, (), ""))
     )
@@ -114,7 +114,7 @@ def controls_section(about: About, results: pd.DataFrame) -> Section | None:
 
 
 def main_environment(results: pd.DataFrame) -> str:
-    """Where most of the mixers alone was measured, times before all else; empty without any."""
+    """Return the environment with most times (else most numbers) of mixers alone, or ""."""
     rows = results[(results["task"] == MIXER_ALONE) & (results["environment_id"] != "")]
     rows = rows[rows["value"].notna()]
     timed = rows[rows["unit"] == "s"]
@@ -123,7 +123,7 @@ def main_environment(results: pd.DataFrame) -> str:
 
 
 def _where(about: About, results: pd.DataFrame, environment_id: str) -> str:
-    """Which environment is shown, and what becomes of the others."""
+    """Describe the environment that is shown, and name the others."""
     alone = results[(results["task"] == MIXER_ALONE) & results["value"].notna()]
     others = sorted(set(alone["environment_id"]) - {"", environment_id})
     shown = f"One layer, one sequence, measured on {_place(about, environment_id)}"
@@ -177,7 +177,7 @@ def _table_one(case: _Case) -> Iterator[Exhibit]:
 
 
 def _said(*sentences: str) -> tuple[str, ...]:
-    """Those that are not empty, the answer to the title first."""
+    """Return the sentences that are not empty; the first one answers the title."""
     return tuple(filter(None, sentences))
 
 
@@ -226,7 +226,7 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
 
 
 def _other_costs(case: _Case) -> Iterator[Table]:
-    """The ratios with their intervals, the other costs, and times by width, batch and threads."""
+    """Yield ratios with intervals, the other costs, and times by width, batch and threads."""
     time = case.growth(_TIME)
     others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]
     others += [(case.growth(_TIME, axis), title) for axis, title in _BY_OTHERS.items()]

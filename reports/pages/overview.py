@@ -1,4 +1,4 @@
-"""Builds the overview: the answer of every ablation, all claims judged together."""
+"""Build the overview: the answer of every ablation, with all claims judged together."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _TOGETHER = (
 
 @dataclass(frozen=True, kw_only=True)
 class OverviewEntry:
-    """One ablation.
+    """The summary of one ablation.
 
     Attributes:
-        answer: To its question, in a sentence.
-        alone: The verdict on its claim; None where it makes none.
-        together: The same, judged as one of all the claims shown: word, badge and interval of the
-            overview are those of this one.
-        published: The published figure and where it stands.
-        stated: Whether the claim was there before its results.
+        answer: The answer to its question in a sentence.
+        alone: The verdict on its claim, or None without a claim.
+        together: The verdict on the same claim, judged together with all the claims shown; the
+            overview prints the outcome and interval of this one.
+        published: The published figure and its source.
+        stated: A sentence on whether the claim was registered before its results.
     """
 
     ablation: str
@@ -66,7 +66,7 @@ class Overview:
 
     @property
     def tally(self) -> str:
-        """As ``3 claims, judged together: 2 supported, 1 not tested.``; empty without claims."""
+        """Text such as ``3 claims, judged together: 2 supported, 1 not tested.``, or empty."""
         words = Counter(str(claim.outcome) for claim in self.claims)
         told = ", ".join(f"{number} {word}" for word, number in words.items())
         num = len(self.claims)
@@ -76,12 +76,12 @@ class Overview:
 
     @property
     def scales(self) -> tuple[str, ...]:
-        """Each scale that is shown, with what it takes."""
+        """Each scale that is shown, with the resources that it needs."""
         return tuple(dict.fromkeys(scale_in_words(entry.scale) for entry in self.entries))
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """By which rules the claims are judged, and what the words mean."""
+        """The rules by which claims are judged, and the meanings of the outcomes."""
         are_several = any(claim.num_claims > 1 for claim in self.claims)
         has_checks = any(claim.is_check for claim in self.claims)
         outcomes = dict.fromkeys(claim.outcome for claim in self.claims)
@@ -94,7 +94,7 @@ class Overview:
 
 
 def overview(shown: Mapping[str, Sweep]) -> Overview:
-    """The overview over the sweep that each ablation's page shows."""
+    """Return the overview of the sweeps that the pages of the ablations show."""
     sweeps = dict(sorted((name, sweep.in_order) for name, sweep in shown.items()))
     claimed = {n: (s.about, s.measured) for n, s in sweeps.items() if s.about.claim is not None}
     together = judged_together(claimed) if claimed else {}

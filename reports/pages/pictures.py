@@ -1,8 +1,8 @@
-"""Builds the exhibits of small pictures: what models see in an image, write about it, and draw.
+"""Build figures of small pictures: what models attend to in an image, write about it, and draw.
 
-The models are those of the first seed, one a variant. Images are chosen by a rule that does not
-depend on the models, and no verdict rests on them. The captions say all that a reader must know,
-since a page may open with a figure, away from its section.
+For each variant, the model of the first seed is shown. Images are chosen by a rule that does not
+depend on the models, and no verdict rests on them. The captions are self-contained, since a page
+may show a figure at its top, away from its section.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reports.results.samples import Pictures, of_variants, pictures, texts
 from reports.results.variant_labels import MAX_SHOWN, shown_name
 from suite.schema import About, Sample, SampleKind
 
-MOST_WRITERS, MOST_LOOKING = 7, 6  # variants of a figure
+MOST_WRITERS, MOST_LOOKING = 7, 6  # variants in a figure
 _IMAGES = "The first validation image of each of the first {} classes, {}. "
 _SHOWN = {
     "pixels": "in its own pixels",
@@ -72,13 +72,13 @@ _DRAWN = (
 )
 _ASKED = "asked for"
 _ACROSS = 8  # filters in a row
-_MOST_ACROSS, _MOST_OF_FINE, _FINE = 8, 4, 17  # as `suite.probes.samples.vision` has them
+_MOST_ACROSS, _MOST_OF_FINE, _FINE = 8, 4, 17  # must agree with `suite.probes.samples.vision`
 
 Makers = Mapping[str, Callable[[About, str], Iterator[Drawing]]]
 
 
 def opening_picture(about: About) -> Drawing | None:
-    """Return what `Ablation.opens_with` asks for, of the claim's task or the first that has it."""
+    """Return the figure that `Ablation.opens_with` names, preferably for the claim's task."""
     make = {**SEEN, "words": words_looks, **DRAWN}.get(about.opens_with)
     if make is None:
         return None
@@ -94,7 +94,7 @@ def how_many(num_shown: int, num_having: int) -> str:
 
 
 def _first(about: About, task: str, kind: SampleKind) -> Pictures | None:
-    """Return the pictures of that kind, which are the same of all variants."""
+    """Return the first pictures of a kind that is the same for all variants."""
     found = (pictures(some, kind).values() for some in about.samples[task].values())
     return next((each for some in found for each in some), None)
 
@@ -104,7 +104,7 @@ def _name(about: About, variant: str) -> str:
 
 
 def _attention(about: About, task: str) -> Iterator[Drawing]:
-    """Draw where a few variants look in the images."""
+    """Draw the attention maps of a few variants over the images."""
     images = _first(about, task, "images")
     variants, _ = of_variants(about, task, partial(pictures, kind="patch_attention"))
     if images is None or not variants:
@@ -146,7 +146,7 @@ def _looks_in_words(looks: LooksOf) -> str:
 
 
 def _positions(about: About, task: str) -> Iterator[Drawing]:
-    """Draw the cosines of absolute positions; those that several variants share are drawn once."""
+    """Draw the cosines between position vectors; mosaics that variants share are drawn once."""
     having, _ = of_variants(about, task, partial(pictures, kind="grid_positions"))
     shared: dict[bytes, tuple[Pictures, list[str]]] = {}
     for variant, some in having.items():
@@ -188,13 +188,13 @@ def _without_vectors(about: About, task: str, num_having: int) -> str:
 
 
 def _num_across(found: Pictures) -> int | None:
-    """Return the number of positions in a row; None if they are not those of the rule."""
+    """Return the number of positions in a row, or None if they do not follow the rule."""
     rows, columns = (len(_chosen(side, found.grid)) for side in found.grid)
     return columns if len(found.values) == rows * columns else None
 
 
 def _mean_cosines(found: Pictures) -> str:
-    """Return mean cosines of neighbours and others, as ``row 0.4, column 0.3, others 0.0``."""
+    """Return mean cosines of neighbours and others, such as ``row 0.4, column 0.3, others 0.0``."""
     lines = [_chosen(side, found.grid) for side in found.grid]
     rows, columns = np.meshgrid(*lines, indexing="ij")
     to = np.indices(found.grid)
@@ -217,7 +217,7 @@ def _chosen(side: int, grid: tuple[int, int]) -> Values:
 
 
 def _filters(about: About, task: str) -> Iterator[Drawing]:
-    """Draw the filters of the first map of a few variants."""
+    """Draw the filters of the first layer of a few variants."""
     variants, _ = of_variants(about, task, partial(pictures, kind="filters"))
     found = {
         variant: one
@@ -249,7 +249,7 @@ def _filters(about: About, task: str) -> Iterator[Drawing]:
 
 
 def _filters_in_words(found: Pictures) -> str:
-    """Return words as ``16 of 4 x 4 pixels, the first has 42 % of the variance``."""
+    """Return text such as ``16 of 4 x 4 pixels, the first has 42 % of the variance``."""
     share = f", the first has {found.words[0]} of the variance" if found.words else ""
     return f"{len(found.values)} of {found.grid[0]} x {found.grid[1]} pixels{share}"
 
@@ -279,7 +279,7 @@ def _captions(about: About, task: str) -> Iterator[Drawing]:
 
 
 def words_looks(about: About, task: str) -> Iterator[Drawing]:
-    """Draw where the words look, a figure for each picture of which some models have weights."""
+    """Draw the attention of each word, in one figure for each picture that has weights."""
     images = _first(about, task, "captioned_images")
     if images is None:
         return
@@ -293,7 +293,7 @@ def words_looks(about: About, task: str) -> Iterator[Drawing]:
 def _looks_of_words(
     about: About, task: str, number: int, title: str, images: Pictures
 ) -> Iterator[Drawing]:
-    """Draw the picture once for each word, and below it where each variant looks."""
+    """Draw the picture once for each word, and below it the attention maps of each variant."""
 
     def with_words(some: Sequence[Sample]) -> list[Pictures]:
         found = pictures(some, "word_attention").get(title)
@@ -328,7 +328,7 @@ def _words_in_words(looks: LooksOf, words: tuple[str, ...]) -> str:
 
 
 def _drawings(about: About, task: str) -> Iterator[Drawing]:
-    """Draw the pictures that are asked for, and what each of a few variants made of them."""
+    """Draw the reference pictures, and the pictures that a few variants made from them."""
     asked = _first(about, task, "asked_images")
     if asked is None:
         return
@@ -362,14 +362,14 @@ def _drawings(about: About, task: str) -> Iterator[Drawing]:
 
 
 def _mosaic(title: str, shown: Mapping[str, Pictures]) -> Mosaic:
-    """Return a mosaic with a row for each way; its values are between -1 and 1."""
+    """Return a mosaic with a row for each method, with values scaled from 0..1 to -1..1."""
     rows = [each.values for each in shown.values()]
     values = Pictures(title="", values=2 * np.concatenate(rows) - 1)
     note = ", below ".join(shown)
     return Mosaic(title=title, note=note, pictures=values, num_across=len(rows[0]), is_framed=True)
 
 
-# The drawings of each section, by their names in `Ablation.opens_with`.
+# The makers of the drawings of each section, by their names in `Ablation.opens_with`.
 SEEN: Makers = {"attention": _attention, "positions": _positions, "filters": _filters}
 WRITTEN: Makers = {"captions": _captions, "words": words_looks}
 DRAWN: Makers = {"drawings": _drawings}

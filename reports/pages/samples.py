@@ -1,6 +1,6 @@
-"""Builds the sections on what trained models attend to, write, see and draw.
+"""Build the sections on what trained models attend to, write, and draw.
 
-The models are those of the first seed, one a variant. No number here is judged.
+For each variant, the model of the first seed is shown. No number in these sections is judged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HOW_MADE = (
 
 
 def _continuations(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield the prompt, and a row a variant with its continuation."""
+    """Yield an exhibit with the prompt, and a row for each variant with its continuation."""
 
     def found_in(some: Sequence[Sample]) -> dict[str, str]:
         found = {title: each.text for title, each in texts(some, "text").items()}
@@ -75,7 +75,7 @@ def _continuations(about: About, task: str) -> Iterator[Exhibit]:
 
 
 def _verses(text: str) -> str:
-    """Return the text on one line, as verses are quoted."""
+    """Return the text on one line, with slashes for line breaks, as verses are quoted."""
     return one_line(text.strip("\n").replace("\n", " / "))
 
 
@@ -102,7 +102,7 @@ _FOOTNOTE = "Means over all tokens but the first two, which have hardly anywhere
 
 
 def _attention(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a view each of the baseline and a few others whose mixers have weights."""
+    """Yield an exhibit with views of the baseline and a few other variants that have weights."""
     if views := _views(about, task, "attention", _attention_view):
         title = f"Attention maps on {task}"
         yield Exhibit(title=title, sentences=(_HOW_TO_READ,), views=views)
@@ -137,7 +137,7 @@ def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix
 
 
 def _listed_sizes(maps: Sequence[Matrix]) -> str:
-    """Return the sizes, as ``32``, or ``15 (encoder) and 12 (decoder)``."""
+    """Return the sizes, such as ``32``, or ``15 (encoder) and 12 (decoder)``."""
     sizes = {matrix.side: len(matrix.values) for matrix in reversed(maps)}
     if set(sizes) == {""}:
         return str(sizes[""])
@@ -153,7 +153,7 @@ def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
 
 
 def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
-    """Return a table of each head's weight; the token after has a column if any head sees it."""
+    """Return each head's weights, with a column for the next token only if any attends to it."""
     places = {
         "itself": "on itself",
         "previous": "on the token before",
@@ -220,7 +220,7 @@ _BIASES = (
 
 
 def _cosines(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield the cosines of absolute positions; matrices that variants share are drawn once."""
+    """Yield an exhibit of cosines of absolute positions; matrices that are equal appear once."""
     shared = _shared(about, task)
     if not shared:
         return
@@ -243,7 +243,7 @@ def _cosines(about: About, task: str) -> Iterator[Exhibit]:
 
 
 def _biases(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a view a variant of relative positions that add to scores."""
+    """Yield an exhibit with views of a few variants whose relative positions add to scores."""
     if views := _views(about, task, "positions", _bias_view):
         title = f"What distance adds to scores on {task}"
         yield Exhibit(title=title, sentences=(_BIASES,), views=views)
@@ -278,7 +278,7 @@ def _shared(about: About, task: str) -> list[tuple[Matrix, list[str]]]:
 
 
 def _names(variants: Sequence[str], num_having: int) -> str:
-    """Return the names of the variants of a matrix."""
+    """Return a short name for the variants that share a matrix."""
     if len(variants) == 1:
         return variants[0]
     if len(variants) == num_having:
@@ -295,7 +295,7 @@ def _how_many(num_drawn: int, num_distinct: int, num_having: int) -> str:
 
 
 def _falling(panel: Panel) -> str:
-    """Return in words how a matrix changes with the distance."""
+    """Describe how a matrix changes with the distance."""
     size = len(panel.matrix.values)
     places = [distance for distance in (0, 1, 4, 16, 32) if distance < size]
     parts = [f"{at_distance(panel.matrix, place):.2g} at distance {place}" for place in places]
@@ -314,7 +314,7 @@ def _drawn(makers: Makers) -> tuple[Maker, ...]:
     return tuple(partial(exhibits, make) for make in makers.values())
 
 
-# The title and introduction of each section, and the makers of its exhibits.
+# The title and the introduction of each section, and the makers of its exhibits.
 _SECTIONS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
     (
         "What the models see in an image",
@@ -350,7 +350,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
 
 
 def sample_sections(about: About, opening: Drawing | None = None) -> Iterator[Section]:
-    """Yield the sections on samples, without the drawing that the page opens with."""
+    """Yield the sections on samples, without the drawing at the top of the page."""
     shown = opening.name if opening else ""
     tasks = [task for task in about.tasks if task in about.samples]
     for title, introduction, makers in _SECTIONS:

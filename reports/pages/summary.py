@@ -1,4 +1,4 @@
-"""Says in words what a page rests on: what was compared, at which scale, how sure the answer is."""
+"""Describe what a page rests on: the comparison, its scale, and how certain the answer is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.results.reading import Coverage
 from reports.results.variant_labels import what_baseline_is
 from suite.schema import MIXER_ALONE, About
 
-MOST_WORDS = 2_200  # of all sections unfolded; the rest of a page takes some hundred more
+MOST_WORDS = 2_200  # in all unfolded sections; the rest of a page has some hundred more
 SMOKE = "smoke"
 _SCALES = {
     SMOKE: "hardly trained: it shows that the ablation works, and answers nothing",
@@ -36,10 +36,10 @@ _UNPROVEN = (
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryPoint:
-    """One thing to know.
+    """One fact with a title.
 
     Attributes:
-        title: As ``Scale``.
+        title: The title, such as ``Scale``.
     """
 
     title: str
@@ -47,7 +47,7 @@ class SummaryPoint:
 
 
 def facts(about: About) -> Iterator[SummaryPoint]:
-    """What a reader must know beside the answer."""
+    """Yield the facts that a reader must know besides the answer."""
     yield SummaryPoint(title="Compared", text=_compared(about))
     is_small = about.is_indicative and about.scale != SMOKE
     scale = f"{capitalized(scale_in_words(about.scale))}.{f' {_INDICATIVE}' if is_small else ''}"
@@ -62,7 +62,7 @@ def facts(about: About) -> Iterator[SummaryPoint]:
 def certainty(
     about: About, judged: Verdict | None, coverage: Coverage, num_trials: int
 ) -> Iterator[SummaryPoint]:
-    """How sure the answer is: by which rule, stated when, of how many measurements."""
+    """Yield the rule of the verdict, when the claim was stated, and how much was measured."""
     if judged is not None:
         yield SummaryPoint(
             title="Verdict", text=" ".join((judged.outcome.meaning, *judged.details))
@@ -76,7 +76,7 @@ def certainty(
 
 
 def published_in_words(about: About) -> str:
-    """The published figure and where it stands; empty where there is no claim, or no source."""
+    """Return the published figure and its source; empty if there is no claim or it has neither."""
     claim = about.claim
     if claim is None or not (claim.published or claim.source):
         return ""
@@ -86,7 +86,7 @@ def published_in_words(about: About) -> str:
 
 
 def stated_in_words(about: About, judged: Verdict | None) -> str:
-    """Whether the claim was there before its results; empty where there is no claim."""
+    """State whether the claim was registered before its results; empty without a claim."""
     if about.claim is None or judged is None:
         return ""
     if judged.is_exploratory:
@@ -103,7 +103,7 @@ def stated_in_words(about: About, judged: Verdict | None) -> str:
 
 
 def coverage_in_words(coverage: Coverage, num_trials: int) -> str:
-    """How much of what was planned is there: trials are one thing, measurements another."""
+    """Describe how many planned measurements exist; one trial may give several."""
     if not coverage.num_total:
         return "Nothing was planned."
     part = "" if coverage.num_measured == coverage.num_total else f"{coverage.num_measured:,} of "
@@ -116,7 +116,7 @@ def coverage_in_words(coverage: Coverage, num_trials: int) -> str:
 
 
 def _noise_in_words(coverage: Coverage) -> str:
-    """Of how many timings; empty where all settled."""
+    """Describe how many timings are noisy; empty if all settled."""
     if not coverage.num_noisy_timings:
         return ""
     of = f"{coverage.num_noisy_timings:,} of {_count(coverage.num_timings, 'timing')}"
@@ -125,12 +125,12 @@ def _noise_in_words(coverage: Coverage) -> str:
 
 
 def why_no_verdict(about: About) -> str:
-    """What stands in place of a verdict."""
+    """Return the text that replaces a verdict."""
     return _ANSWERS_NOTHING if about.scale == SMOKE else _NO_CLAIM
 
 
 def scale_in_words(scale: str) -> str:
-    """A scale and what it takes."""
+    """Return a scale and the resources that it needs."""
     return f"{scale} ({_SCALES[scale]})" if scale in _SCALES else scale
 
 
@@ -161,7 +161,7 @@ def _sentence(text: str) -> str:
 
 
 def folded(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """The same sections; an exhibit for which no words are left is folded."""
+    """Return the sections, folding each exhibit that would exceed `MOST_WORDS`."""
     found, left = [], MOST_WORDS
     for section in sections:
         exhibits = tuple(_exhibits(section, left))
@@ -175,5 +175,5 @@ def _exhibits(section: Section, left: int) -> Iterator[Exhibit]:
     for exhibit in section.exhibits:
         is_open = not (section.is_folded or exhibit.is_folded) and exhibit.num_words <= left
         left -= exhibit.num_words if is_open else 0
-        # Of a folded section the whole is one fold, in which nothing else need be opened.
+        # A folded section is opened as a whole, so its exhibits are not folded again.
         yield replace(exhibit, is_folded=not (is_open or section.is_folded))

@@ -1,7 +1,7 @@
-"""Builds the exhibits of what models write about a source, and where they look meanwhile.
+"""Build the exhibits of translations, and of the attention of their words to the source.
 
-The models are those of the first seed, one a variant. The examples are chosen by rules that depend
-on the data only, and no verdict rests on them.
+For each variant, the model of the first seed is shown. The examples are chosen by rules that depend
+only on the data, and no verdict rests on them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALIGNED = (
 
 
 def translations_exhibit(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a table an example: source, reference and a row a variant; most are folded."""
+    """Yield an exhibit with a table for each example, most of them folded."""
 
     def found_in(some: Sequence[Sample]) -> dict[str, Sample]:
         return {title: each for title, each in texts(some, "translation").items() if each.source}
@@ -56,7 +56,7 @@ def translations_exhibit(about: About, task: str) -> Iterator[Exhibit]:
 
 
 def _tables(about: About, task: str, title: str, written: Mapping[str, Sample]) -> Iterator[Table]:
-    """Yield a table, or one for each source where variants differ in their data."""
+    """Yield a table, or one for each source if variants differ in their data."""
     pairs = dict.fromkeys((each.source, each.reference) for each in written.values())
     for number, (source, reference) in enumerate(pairs):
         some = {v: s for v, s in written.items() if (s.source, s.reference) == (source, reference)}
@@ -98,7 +98,7 @@ def _score(sample: Sample) -> Entry:
 
 
 def alignments_exhibit(about: About, task: str) -> Iterator[Exhibit]:
-    """Yield a square for each of a few variants; a figure for each example, where they differ."""
+    """Yield an exhibit with a panel for each variant, and a figure for each example in use."""
 
     def found_in(some: Sequence[Sample]) -> list[Matrix]:
         found = matrices(some, "alignment")

@@ -1,1 +1,1 @@
-"""Figures as SVG."""
+"""Figures, drawn as SVG."""

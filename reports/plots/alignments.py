@@ -1,7 +1,7 @@
-"""Draws alignments: the words of a target down the side, those of its source above, a square each.
+"""Draw alignments: target words down the side, source words above, one square for each pair.
 
-Squares of all variants have one size and one scale of shades. Bahdanau et al. 2014
-(arXiv:1409.0473), figure 3, is drawn like this.
+The squares of all variants have the same size and the same scale of shades, as in figure 3 of
+Bahdanau et al. 2014 (arXiv:1409.0473).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from reports.plots.heatmaps import (
 )
 from reports.plots.style import FONT, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label, to_svg
 
-CONTINUES = "…"  # before a piece that continues a word
+CONTINUES = "…"  # marks a piece that continues a word
 _WIDTH, _RIGHT, _TOP, _BOTTOM = 7.2, 0.45, 0.12, 0.62  # inches
 _GAP_ACROSS, _GAP_DOWN, _TITLE = 0.4, 0.2, 0.3
 _LARGEST_CELL, _LARGEST_LETTER, _MOST_ACROSS = 0.19, 8.0, 2
-_LETTER_SHARE = 0.82  # of a cell that a line of letters may take
-_ADVANCE = 0.58  # of a letter, in ems, about
-_MOST_LETTERS = 12  # of a word
+_LETTER_SHARE = 0.82  # share of a cell that a line of letters may take
+_ADVANCE = 0.58  # approximate width of a letter, in ems
+_MOST_LETTERS = 12  # in one word
 _ROOM = 0.08
-_MOST_SPOKEN, _SPOKEN_FROM = 16, 0.5  # rows that are read aloud, with at least this weight
+_MOST_SPOKEN, _SPOKEN_FROM = 16, 0.5  # rows in the description, and their least weight
 
 
 def alignment_figure(panels: Sequence[Panel], *, name: str, title: str, caption: str) -> Drawing:
-    """The panels, two in a row; words stand at the left of each row and above each panel.
+    """Draw the panels, two in a row, with words at the left of each row and above each panel.
 
     Args:
-        panels: At least one; their matrices have the same words.
-        name: Of its file, distinct within a report.
-        title: As it stands under the figure.
-        caption: What a reader must know besides.
+        panels: At least one panel; the matrices have the same words.
+        name: The name of the file, distinct within a report.
+        title: The title under the figure.
+        caption: Further text under the figure.
     """
     rows, columns = (readable_words(words) for words in _words(panels[0]))
     across = min(_MOST_ACROSS, len(panels))
@@ -102,7 +102,7 @@ def _letters_wide(words: Sequence[str], size: float) -> float:
 
 
 def _write(axes: Axes, columns: Sequence[str], rows: Sequence[str], size: float) -> None:
-    """Write the words of the source upright above, and those of the target at the left."""
+    """Write the source words vertically above the panel, and the target words at the left."""
     axes.set(xlim=(-0.5, len(columns) - 0.5))
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size, color=INK)
@@ -113,7 +113,7 @@ def _write(axes: Axes, columns: Sequence[str], rows: Sequence[str], size: float)
 
 
 def _in_words(panel: Panel) -> str:
-    """Return in words which words each target word looks at, if most of its weight is on one."""
+    """Describe which source word each target word attends to, if most of its weight is on one."""
     rows, columns = (readable_words(words) for words in _words(panel))
     values = panel.matrix.values
     tops = values.argmax(axis=1)

@@ -1,7 +1,7 @@
-"""Draws matrices as a grid of shaded squares, one row a layer and one column a head.
+"""Draw matrices as a grid of shaded squares, with a row for each layer and a column for each head.
 
-Each matrix is a small picture inside the drawing, one pixel a value and one byte a pixel, so that a
-page of them stays small. One scale of shades holds for a whole figure.
+Each matrix is a small picture inside the drawing, with one pixel for each value and one byte for
+each pixel, so that a page with many of them stays small. A figure has a single scale of shades.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from reports.results.samples import Matrix
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 0.66, 0.2, 0.3, 0.72  # inches
 _GAP_ACROSS, _GAP_DOWN, _WIDEST = 0.22, 0.26, 2.2
 _MONO = "DejaVu Sans Mono"
-_ADVANCE = 0.602  # of its letters, in ems
+_ADVANCE = 0.602  # width of its letters, in ems
 _SMALLEST_LETTER = 4.5  # points
 _SEQUENTIAL = ("#ffffff", "#0072b2", "#06203a")
 _DIVERGING = ("#8a3b00", "#e69f00", "#ffffff", "#0072b2", "#06203a")
 _NUM_SHADES = 48
-_MOST_PANELS = 4  # in a row, and in a column
-# Left, top, width and height, in inches from the upper left corner of a figure.
+_MOST_PANELS = 4  # in a row and in a column
+# The left edge, top edge, width and height, in inches from the upper left corner of a figure.
 Place = tuple[float, float, float, float]
 
 
@@ -52,9 +52,10 @@ class Shades:
 
     Attributes:
         title: The quantity, in a few words.
-        power: The exponent of the value, scaled to `low` and `high`, that the shade grows with.
-        ticks: The values that the scale names.
-        written: Formats them.
+        power: The exponent of the mapping: the shade is proportional to the value, scaled to
+            `low` and `high`, raised to this power.
+        ticks: The values labelled on the scale.
+        written: Formats a value for its label.
     """
 
     title: str
@@ -67,16 +68,16 @@ class Shades:
 
     @property
     def norm(self) -> PowerNorm:
-        """Return the mapping of values to 0..1."""
+        """The mapping of values to 0..1."""
         return PowerNorm(self.power, self.low, self.high)
 
     @property
     def map(self) -> LinearSegmentedColormap:
-        """Return the mapping of 0..1 to colours."""
+        """The mapping of 0..1 to colours."""
         return LinearSegmentedColormap.from_list("shades", self.colours, N=_NUM_SHADES)
 
 
-WEIGHT_SHADES = Shades(  # the same in all figures, so that they compare
+WEIGHT_SHADES = Shades(  # the same in all figures, so that they can be compared
     title="share of the row’s weight",
     low=0.0,
     high=1.0,
@@ -95,7 +96,7 @@ COSINE_SHADES = Shades(
 
 
 def bias_shades(panels: Sequence[Panel]) -> Shades:
-    """Return shades from the smallest to the largest value of a figure of biases."""
+    """Return shades from the smallest to the largest value in a figure of biases."""
     low = min(float(panel.matrix.values.min()) for panel in panels)
     high = max(float(panel.matrix.values.max()) for panel in panels)
     high = high if high > low else low + 1.0
@@ -109,7 +110,7 @@ def bias_shades(panels: Sequence[Panel]) -> Shades:
 
 
 def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
-    """Return the first few layers, an encoder's before a decoder's, each with its first heads."""
+    """Return the first heads of the first few layers, with encoder layers before decoder layers."""
     ordered = sorted(found, key=lambda m: (m.side == "decoder", m.layer, m.head))
     layers = list(dict.fromkeys(matrix.layer_name for matrix in ordered))[:_MOST_PANELS]
     rows = [[matrix for matrix in ordered if matrix.layer_name == layer] for layer in layers]
@@ -155,7 +156,7 @@ def grid_figure(
 
 
 def id_of(name: str, letter: str) -> str:
-    """Return a short id for the inside of a drawing, which holds it some hundred times."""
+    """Return a short id for use inside a drawing, which repeats it some hundred times."""
     return f"{letter}{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
@@ -166,7 +167,7 @@ def drawing_of(svg: str, parts: Sequence[str], name: str, title: str, caption: s
 
 
 def framed(figure: Figure, place: Place) -> Axes:
-    """Add axes without ticks and a thin frame: one path, where spines would be four."""
+    """Add axes without ticks, with a thin frame drawn as one path (spines would be four)."""
     left, top, across, down = place
     width, height = figure.get_size_inches()
     bottom = height - top - down
@@ -180,7 +181,7 @@ def framed(figure: Figure, place: Place) -> Axes:
 
 
 def picture(values: NDArray[np.float64], shades: Shades, place: Place) -> str:
-    """Return the values as an SVG `image`, the first row on top."""
+    """Return the values as an SVG `image`, with the first row on top."""
     levels = np.rint(np.clip(shades.norm(values), 0.0, 1.0) * (_NUM_SHADES - 1)).astype(np.uint8)
     image = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
     colours = 255 * shades.map(np.arange(_NUM_SHADES))[:, :3]
@@ -204,7 +205,8 @@ def embedded(image: Image.Image, place: Place, name: str = "") -> str:
 def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: float) -> None:
     """Write titles, and the tokens beside the first panel of a row and below that of the last row.
 
-    Every letter is a part of the drawing: of many rows, only the first has tokens beside it.
+    Every letter adds to the size of the drawing, so with many rows only the first has tokens
+    beside it.
     """
     axes = iter(all_axes)
     is_grid = len(rows) > 1 and len({tuple(p.matrix.head for p in row) for row in rows}) == 1
@@ -235,7 +237,7 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
 
 
 def _label_places(axes: Axes, matrix: Matrix, side: float, axis: Literal["x", "y"]) -> None:
-    """Write letters as wide as a column, if they are known and legible; else numbers, from 1."""
+    """Write letters as wide as a column if they are known and legible, otherwise numbers from 1."""
     size = 72 * side / matrix.values.shape[1] / _ADVANCE
     if matrix.letters and size >= _SMALLEST_LETTER:
         x, y, rotation = (0.0, -0.035, 0) if axis == "x" else (-0.035, 1.0, 270)
@@ -270,7 +272,7 @@ def _letter(character: str) -> str:
 
 
 def draw_scale(figure: Figure, shades: Shades, left: float = _LEFT, width: float = 2.4) -> str:
-    """Draw a strip of all shades under the panels, with the values that they stand for."""
+    """Draw a strip of all shades under the panels, labelled with the values of some of them."""
     place = (left, figure.get_size_inches()[1] - 0.41, width, 0.11)
     axes = framed(figure, place)
     axes.set_xlim(0.0, 1.0)

@@ -1,7 +1,7 @@
-"""Draws attention laid over images, grids of small pictures, and pictures beside their captions.
+"""Draw attention maps over images, grids of small pictures, and pictures beside their captions.
 
-A map of patches is enlarged patch by patch, without smoothing: a figure shows nothing between two
-patches that a model did not compute.
+A map of patches is enlarged patch by patch, without smoothing, so that a figure never shows values
+between two patches, which a model did not compute.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from reports.results.samples import Pictures
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 1.42, 0.05, 0.3, 0.62  # inches
 _GAP, _BETWEEN, _LARGEST = 0.07, 0.28, 0.95
-_HUE = (255, 120, 0)  # of what is laid over an image
-_OPAQUE = 0.85  # where there is most
-_NUM_OPACITIES = 16  # half a byte a patch
-_GREYEST, _BRIGHTEST = 40, 215  # of an image under it, so that black and white take colour too
-_APART, _WIDEST, _LINE = 0.3, 3.3, 0.14  # of mosaics, and of a line of text; inches
+_HUE = (255, 120, 0)  # the colour that is laid over an image
+_OPAQUE = 0.85  # the opacity of the largest value
+_NUM_OPACITIES = 16  # half a byte for each patch
+_GREYEST, _BRIGHTEST = 40, 215  # grey levels of an image, so that black and white take colour too
+_APART, _WIDEST, _LINE = 0.3, 3.3, 0.14  # inches; the space between mosaics, their width, a line
 _MOST_COLOURS = 64
-_FINEST = 16  # columns of a small picture whose values are a pixel each
-_LINES_OF_SHADES, _LINES_OF_IMAGES = 185, 255  # their grey
-# Of captions: the side of a picture, gaps, a line, and the space for names, in inches; letters.
+_FINEST = 16  # a smaller picture is enlarged to at most this many columns
+_LINES_OF_SHADES, _LINES_OF_IMAGES = 185, 255  # grey levels of the lines
+# For captions: picture side, gaps, line height and space for names, in inches; then letters.
 _SIDE, _EDGE, _GAP_DOWN, _LINE_OF_TEXT = 1.0, 0.05, 0.18, 0.17
 _OF_NAMES, _NAME, _TEXT = 2.05, 31, 62
 Values = NDArray[np.float64]
@@ -41,7 +41,7 @@ class LooksOf:
 
     Attributes:
         title: The name of the variant.
-        maps: `[images, rows, columns]` by the way in which they were found; 1 is an average patch.
+        maps: Method -> maps of shape `[images, rows, columns]`; 1 is the value of an average patch.
     """
 
     title: str
@@ -69,11 +69,11 @@ class Mosaic:
 def looks_figure(
     images: Pictures, looks: Sequence[LooksOf], *, name: str, title: str, caption: str, said: str
 ) -> Drawing:
-    """Draw the images, and below them a row a variant with its maps laid over each.
+    """Draw the images, and below them a row for each variant with its maps laid over the images.
 
     Args:
-        images: Images with values from 0 to 1; their words, if there are any, are over them.
-        looks: At least one variant, with a map of each image.
+        images: Images with values from 0 to 1; if they have words, these are written above them.
+        looks: At least one variant, with a map for each image.
         name: The name of the file, distinct within a report.
         title: The title under the figure.
         caption: Further text under the figure.
@@ -110,7 +110,7 @@ def looks_figure(
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """The places of the images: a block for each way of looking, in it a column for each image."""
+    """The places of the images: a block for each method, with a column for each image."""
 
     images: Pictures
     num_blocks: int
@@ -118,23 +118,23 @@ class _Layout:
 
     @property
     def side(self) -> float:
-        """Return the width of an image."""
+        """The width of an image."""
         free = _WIDTH - _LEFT - _RIGHT - _BETWEEN * (self.num_blocks - 1)
         return min(_LARGEST, free / (self.num_blocks * len(self.images.values)) - _GAP)
 
     @property
     def tall(self) -> float:
-        """Return the height of an image."""
+        """The height of an image."""
         return self.side * self.images.grid[0] / self.images.grid[1]
 
     @property
     def top(self) -> float:
-        """Return the space over the images, with a line for their words."""
+        """The space above the images, including a line for their words."""
         return _TOP + (_LINE if self.images.words else 0.0)
 
     @property
     def height(self) -> float:
-        """Return the height of the figure."""
+        """The height of the figure."""
         return self.top + self.num_rows * (self.tall + _GAP) + _BOTTOM
 
     def place(self, block: int, row: int, column: int) -> Place:
@@ -156,8 +156,8 @@ def mosaics_figure(
     """Draw mosaics, two or three in a row, and the scale of their shades, if they have any.
 
     Args:
-        mosaics: At least one.
-        shades: The shades of all mosaics; None if values from -1 to 1 are from black to white.
+        mosaics: At least one mosaic.
+        shades: The shades of all mosaics, or None to map values from -1 to 1 to black to white.
         name: The name of the file, distinct within a report.
         title: The title under the figure.
         caption: Further text under the figure.
@@ -193,11 +193,11 @@ def captions_figure(
     title: str,
     caption: str,
 ) -> Drawing:
-    """Draw a picture a row, and to its right a line for each of its texts, with its writer.
+    """Draw one picture in each row, and to its right one line for each text with its writer.
 
     Args:
         images: Images with values from 0 to 1.
-        texts: The texts of each image, by writer.
+        texts: For each image, writer -> text.
         name: The name of the file, distinct within a report.
         title: The title under the figure.
         caption: Further text under the figure.
@@ -242,7 +242,7 @@ def _image_of(levels: Values) -> Image.Image:
 
 
 def _defined(images: Pictures, prefix: str) -> str:
-    """Define the images as they are and in grey, a point wide and high, for use by `_again`."""
+    """Define the original and grey images, a point wide and high, for reuse by `_again`."""
     greys = images.values.mean(axis=-1, keepdims=True) * (_BRIGHTEST - _GREYEST) + _GREYEST
     unit = (0.0, 0.0, 1 / 72, 1 / 72)
     found = (
@@ -260,7 +260,7 @@ def _again(name: str, place: Place) -> str:
 
 
 def _laid_over(values: Values, shades: Shades) -> Image.Image:
-    """Return an image of one hue that is the more opaque the larger the value."""
+    """Return an image of one hue whose opacity grows with the value."""
     levels = np.rint(np.clip(shades.norm(values), 0.0, 1.0) * (_NUM_OPACITIES - 1))
     image = Image.frombytes("P", values.shape[::-1], levels.astype(np.uint8).tobytes())
     image.putpalette(bytes(_HUE) * _NUM_OPACITIES)
@@ -287,7 +287,7 @@ def _shades(maps: Sequence[Values]) -> Shades:
 
 
 def _mosaic(mosaic: Mosaic, shades: Shades | None) -> Image.Image:
-    """Return all pictures as one, with thin lines between them."""
+    """Join all pictures into one, with thin lines between them."""
     rows, columns = mosaic.pictures.grid
     by, across = max(1, _FINEST // columns), mosaic.num_across
     line = max(1, by // 2)
@@ -310,5 +310,5 @@ def _shaded(values: Values, shades: Shades | None) -> Image.Image:
 
 
 def _cut(text: str, most: int) -> str:
-    """Cut a text to one line; the description of the figure has all of it."""
+    """Cut a text to one line; the description of the figure holds the full text."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,4 +1,4 @@
-"""Reads learning curves from a sweep, and draws them against training steps."""
+"""Read the learning curves of a sweep, and draw them against training steps."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, mean_interval, share_interval
 from suite.schema import About, Better
 
-_LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
+_LARGEST = 1e100  # the square of a larger number overflows; such a value is dropped
 _COLUMNS = ("variant", "seed", "step", "value")
-_SETTLED = 0.45  # of the training, from where on the values set the frame
-_FAR = 5.0  # interquartile ranges beyond which a value leaves the frame
+_SETTLED = 0.45  # values after this share of the training determine the frame
+_FAR = 5.0  # values that are more interquartile ranges away are outside the frame
 _STEPS = PlotAxis(
     title="training steps", limits=(0, None), ticks=MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
 )
@@ -36,10 +36,10 @@ _STYLE = LineStyle(
 
 @dataclass(frozen=True, kw_only=True)
 class SeedCurve:
-    """One seed: both tuples are of one length, in the order of the steps.
+    """The learning curve of one seed; both tuples have one entry for each step, in order.
 
     Attributes:
-        scores: Finite, and no squares of them overflow.
+        scores: Finite values whose squares do not overflow.
     """
 
     seed: int
@@ -52,7 +52,7 @@ class Curves:
     """The learning curves of one metric on one task.
 
     Attributes:
-        seeds: Variant -> its curves, in the order of the ablation; only those with points.
+        seeds: Variant -> its curves, in the order of the ablation; only variants with points.
     """
 
     task: str
@@ -63,11 +63,11 @@ class Curves:
 
 
 def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curves | None:
-    """Of the metric that says most about the task's score; None without points.
+    """Return the curves of the metric closest to the task's score, or None without points.
 
     Args:
-        about: Gives the order of the variants.
-        points: Columns as `suite.schema.CURVE_COLUMNS`.
+        about: The sweep, which gives the order of the variants.
+        points: Points with the columns `suite.schema.CURVE_COLUMNS`.
         judged: The task's score.
     """
     chosen = _chosen(points, judged)
@@ -86,14 +86,14 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
 
 
 def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:
-    """Points of one metric, each seed's in the order of its steps, every step once."""
+    """Return the points of one metric by variant, seed and step, without duplicate steps."""
     here = points[points["task"] == judged.task]
     wanted = [f"validation_{judged.metric}", judged.metric]
     present = sorted(here["metric"].unique(), key=lambda m: (not m.startswith("validation"), m))
     metric = next((m for m in [*wanted, *present] if m in present), None)
     chosen = here[here["metric"] == metric] if metric else here.iloc[:0]
-    finite = chosen[chosen["value"].abs() < _LARGEST]  # not so where it is NaN
-    # A seed that was trained in two environments: the first.
+    finite = chosen[chosen["value"].abs() < _LARGEST]  # False for NaN
+    # If a seed was trained in two environments, keep the first.
     places = ["variant", "seed", "step"]
     ordered = finite.sort_values([*places, "environment_id", "trial_id"], kind="stable")
     once: pd.DataFrame = ordered.drop_duplicates(places)
@@ -114,9 +114,9 @@ def _seed_curves(chosen: pd.DataFrame) -> dict[str, tuple[SeedCurve, ...]]:
 
 
 def curves_figure(about: About, curves: Curves) -> Drawing | None:
-    """Each seed thin, the mean over all seeds thick, in a band that is its 95 % interval.
+    """Draw each seed thin and the mean thick, with its 95 % interval as a band.
 
-    The mean ends where the first seed ends, so that it is never one of survivors. None where no
+    The mean ends where the first seed ends, so it always includes all seeds. Return None if no
     variant has points.
     """
     lines = [_line(about, curves, variant) for variant in list(curves.seeds)[:MAX_LINES]]
@@ -145,7 +145,7 @@ def curves_figure(about: About, curves: Curves) -> Drawing | None:
 
 
 def mean_curve(seeds: Sequence[SeedCurve], *, of_shares: bool = False) -> dict[float, Estimate]:
-    """Step -> mean over all seeds, at the steps that every seed reached."""
+    """Return step -> mean over all seeds, for the steps that every seed reached."""
     at_step = [dict(zip(seed.steps, seed.scores, strict=True)) for seed in seeds]
     return {
         step: (share_interval if of_shares else mean_interval)([scores[step] for scores in at_step])
@@ -155,12 +155,12 @@ def mean_curve(seeds: Sequence[SeedCurve], *, of_shares: bool = False) -> dict[f
 
 
 def _line(about: About, curves: Curves, variant: str) -> ChartLine:
-    """Each seed, and their mean over the steps that every seed reached."""
+    """Return the curves of all seeds, and their mean over the steps that every seed reached."""
     index, name = about.variants.index(variant), shown_name(about, variant)
     look, is_baseline = line_look(index), variant == about.baseline
     seeds = curves.seeds[variant]
     mean = mean_curve(seeds, of_shares=is_share(curves.metric, curves.unit))
-    # One stroke with gaps: a thousand strokes would take matplotlib half a minute.
+    # Draw one stroke with gaps: matplotlib would need half a minute for a thousand strokes.
     thin = Stroke(
         x=[x for seed in seeds for x in (*seed.steps, math.nan)],
         y=[y for seed in seeds for y in (*seed.scores, math.nan)],
@@ -171,7 +171,7 @@ def _line(about: About, curves: Curves, variant: str) -> ChartLine:
         last, score = line.ends[1]
         dot = {"marker": "o", "markersize": 4.5, "color": look["color"]}
         end = Stroke(x=[last], y=[score], look=dot)
-    else:  # the seeds share no step: the name stands where the first one ends
+    else:  # the seeds share no step: write the name where the first one ends
         last, width = 0.0, _STYLE.baseline if is_baseline else _STYLE.line
         end = Stroke(
             x=seeds[0].steps[-1:], y=seeds[0].scores[-1:], look={**look, **width}, name=name
@@ -181,11 +181,11 @@ def _line(about: About, curves: Curves, variant: str) -> ChartLine:
 
 
 def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
-    """Frame the plot by where the lines end up.
+    """Return limits of the vertical axis, based on the values late in training.
 
-    The first steps are alike for all, and a diverging seed is alike to nothing: neither may
-    squeeze the differences that the figure is looked at for. Of each line what it did late in its
-    own training counts.
+    The first steps look alike for all variants, and a diverging seed is far from everything;
+    neither may squeeze the differences that the figure is meant to show. Late means late in the
+    training of each line.
     """
     late = []
     for seeds in drawn:
@@ -202,7 +202,7 @@ def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
 
 
 def _describe(about: About, lines: Sequence[ChartLine], curves: Curves) -> str:
-    """Where each line starts and ends, in words."""
+    """Describe the first and the last point of each line in words."""
     parts = [
         f"{about.variants[line.index]}: from {line.ends[0][1]:.4g} to {line.ends[1][1]:.4g}"
         for line in lines

@@ -1,6 +1,6 @@
-"""Draws time and memory of mixers alone against length: as such, and as ratios to the baseline.
+"""Draw time and memory of mixers alone against length, both directly and relative to the baseline.
 
-Both axes are logarithmic: a straight line is a power of the length, and its slope is the power.
+Both axes are logarithmic: a power of the length is a straight line whose slope is the exponent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from suite.schema import MIXER_ALONE, About
 
 _GUIDES = {1: ("grows with n", (0, (1, 1.6))), 2: ("grows with n²", (0, (5, 2, 1, 2)))}
 _EVEN = {"color": INK, "linestyle": "-", "linewidth": 1.3, "zorder": 2}
-_ROOM, _RATIO_ROOM = 1.5, 1.25  # times beyond the outermost number
+_ROOM, _RATIO_ROOM = 1.5, 1.25  # factors beyond the outermost number
 _Y_TITLES = {"s": "time, lower is better", "B": "peak memory, lower is better", "FLOP": "FLOPs"}
 _LINE, _BASELINE = {"linewidth": 1.7, "zorder": 3}, {"linewidth": 2.8, "zorder": 3}
 _BARS = {"marker": "_", "markersize": 6, "zorder": 3}
@@ -41,12 +41,15 @@ _RATIO_STYLE = LineStyle(line=_LINE, bars={"zorder": 2}, point_size=4)
 
 
 def growth_figure(about: About, growth: Growth, title: str) -> Drawing | None:
-    """The metric of every variant against the axis; None without two points.
+    """Draw the metric of every variant against the axis.
 
     Args:
-        about: Gives names and order.
-        growth: What is drawn.
-        title: As it stands under the figure, without a full stop.
+        about: The sweep, which gives names and order.
+        growth: The numbers to draw.
+        title: The title under the figure, without a full stop.
+
+    Returns:
+        The figure, or None if no variant has two points.
     """
     lines = _lines(about, growth)
     if not any(len(line.points) > 1 for line in lines):
@@ -77,15 +80,15 @@ def growth_figure(about: About, growth: Growth, title: str) -> Drawing | None:
 
 
 def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
-    """Times as ratios to the baseline's, and on the line at 1 each crossover with its interval.
+    """Draw times relative to the baseline's, and mark each crossover with its interval at 1.
 
     Args:
-        about: Gives names, order and the baseline.
-        growth: Times along lengths, in one environment.
-        what: As ``forward and backward``.
+        about: The sweep, which gives names, order and the baseline.
+        growth: Times by length, in one environment.
+        what: The name of the timed operation, such as ``forward and backward``.
 
     Returns:
-        None where no variant has two points beside the baseline.
+        The figure, or None if no variant but the baseline has two points.
     """
     lines = _lines(about, growth, is_ratio=True)
     if not any(len(line.points) > 1 for line in lines):
@@ -120,7 +123,7 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
 
 
 def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[ChartLine]:
-    """The first variants that have a positive number somewhere, or a ratio to the baseline."""
+    """Return the lines of the first variants with positive numbers (or ratios to the baseline)."""
     found = []
     for index, variant in enumerate(about.variants):
         timed = (variant, about.baseline) if is_ratio else (variant,)
@@ -145,7 +148,7 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
 
 
 def _diamond(line: ChartLine, place: Estimate | None) -> Iterator[Stroke]:
-    """Where the line crosses 1, and a bar over the interval."""
+    """Yield a diamond where the line crosses 1, and a bar over the interval of that length."""
     if place is None or place.point is None:
         return
     colour = line_look(line.index)["color"]
@@ -158,7 +161,7 @@ def _diamond(line: ChartLine, place: Estimate | None) -> Iterator[Stroke]:
 
 
 def _guides(lines: Sequence[ChartLine], bottom: float) -> list[Stroke]:
-    """Grey lines from the lower left corner on, as powers of one and two look."""
+    """Return grey lines from the lower left corner that show growth with n and with n²."""
     places = [place for line in lines for place in line.points]
     first, last = min(places), max(places)
     fixed = {"color": GREY, "linewidth": 1.1, "zorder": 1, "scalex": False, "scaley": False}
@@ -183,7 +186,7 @@ def _places_axis(growth: Growth) -> PlotAxis:
 
 
 def _describe(growth: Growth, lines: Sequence[ChartLine]) -> str:
-    """Where each line starts and ends, in words."""
+    """Describe the first and the last point of each line in words."""
     noun = "tokens" if growth.axis == "length" else "wide"
     parts = []
     for line in lines:
@@ -193,7 +196,7 @@ def _describe(growth: Growth, lines: Sequence[ChartLine]) -> str:
 
 
 def _describe_ratios(lines: Sequence[ChartLine], crossings: Sequence[Crossover]) -> str:
-    """Where each line starts and ends and crosses, in words."""
+    """Describe the first and the last point and the crossover of each line in words."""
     parts = []
     for line, crossing in zip(lines, crossings, strict=True):
         ends = [f"{as_ratio(y)} at {x:,} tokens" for x, y in line.ends]

@@ -1,7 +1,7 @@
-"""Draws a line chart from a description of its lines, marks and axes.
+"""Draw a line chart from a description of its lines, marks and axes.
 
-The name of a line stands beside the plot, at the height of its end, never over data and never over
-another name.
+The name of each line is beside the plot, near the height of the line's end, so that it never
+overlaps data or other names.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from reports.plots.style import drawing_style, label, line_look, marker, to_svg
 from reports.results.variant_labels import MAX_LETTERS
 from reports.stats.intervals import Estimate
 
-Look = Mapping[str, Any]  # as matplotlib's `plot` takes it
+Look = Mapping[str, Any]  # keyword arguments of matplotlib's `plot`
 _MAX_TICKS = 9
-_GAP = 0.068  # between two names of one line, of the height of the plot
-_LINE = 0.045  # what every further line of a name takes
-_OF_DATA = ("zorder", "scalex", "scaley")  # of a look, what does not hold beside the plot
+_GAP = 0.068  # height of a name, as a share of the height of the plot
+_LINE = 0.045  # additional height for each further line of a name
+_OF_DATA = ("zorder", "scalex", "scaley")  # keys of a look that do not apply beside the plot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +33,11 @@ class PlotAxis:
     """One axis of a chart.
 
     Attributes:
-        limits: None leaves an end to the data.
-        ticks: None puts them at round numbers.
-        write: What stands at a tick; None leaves that to matplotlib.
-        rule: Where a line crosses this axis and the whole plot, and its look.
-        rule_name: Stands at the end of that line.
+        limits: The ends of the axis, each of them a value or None to fit the data.
+        ticks: The locator of the ticks; by default at round numbers.
+        write: The formatter of the ticks; by default matplotlib's.
+        rule: The position and look of a line across the whole plot, at a value of this axis.
+        rule_name: The name of that line, written at its end.
     """
 
     title: str
@@ -51,11 +51,11 @@ class PlotAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class Stroke:
-    """Points, joined or marked as `look` says.
+    """Points, drawn as a line or as markers depending on `look`.
 
     Attributes:
-        name: Stands beside its end; empty for none.
-        name_look: Of what stands before the name; by default `look`.
+        name: The name beside the end of the stroke, or empty.
+        name_look: The look of the sample before the name; by default `look`.
     """
 
     x: Sequence[float]
@@ -67,15 +67,15 @@ class Stroke:
 
 @dataclass(frozen=True, kw_only=True)
 class ChartLine:
-    """Estimates along the horizontal axis, joined, and the name of that line.
+    """A named line through estimates.
 
     Attributes:
-        index: Says which colour, dashes and marker it has.
-        estimates: Place -> estimate that has a point; places ascending.
-        hollow: The places whose points are hollow.
-        mark: Stands after the name, however short that must be cut.
-        below: Drawn before the line.
-        above: Drawn after it.
+        index: The number that determines colour, dashes and marker.
+        estimates: Position -> estimate, with positions in ascending order.
+        hollow: The positions whose points are hollow.
+        mark: A mark after the name, which is kept even if the name is cut.
+        below: Strokes drawn before the line.
+        above: Strokes drawn after the line.
     """
 
     name: str
@@ -89,31 +89,33 @@ class ChartLine:
 
     @property
     def points(self) -> dict[float, float]:
-        """Place -> number."""
+        """Position -> value."""
         return {at: e.point for at, e in self.estimates.items() if e.point is not None}
 
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The first and the last point: place, number."""
+        """The position and value of the first and the last point."""
         points = list(self.points.items())
         return points[0], points[-1]
 
     @property
     def intervals(self) -> dict[float, tuple[float, float]]:
-        """Place -> low, high, where there is an interval."""
+        """Position -> lower and upper end, for estimates that have an interval."""
         ends = {at: (e.low, e.high) for at, e in self.estimates.items()}
         return {at: (a, b) for at, (a, b) in ends.items() if a is not None and b is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineStyle:
-    """How the lines of one chart are drawn.
+    """The style of the lines of one chart.
 
     Attributes:
-        line: Of every line but the baseline's.
-        band: Of the area that intervals make; without it there is none.
-        bars: Of a bar over each interval; without it there are none.
-        point_size: Of points on the line; 0 draws none.
+        line: The look of every line but the baseline's.
+        baseline: The look of the baseline's line.
+        has_markers: True if lines have markers.
+        band: The look of the area of intervals, or None to draw none.
+        bars: The look of a bar for each interval, or None to draw none.
+        point_size: The size of points on the line; 0 draws none.
     """
 
     line: Look = field(default_factory=dict)
@@ -124,7 +126,7 @@ class LineStyle:
     point_size: float = 0.0
 
     def of(self, line: ChartLine) -> Look:
-        """The look of a line."""
+        """Return the look of a line."""
         shape = {"marker": marker(line.index), "markersize": 4} if self.has_markers else {}
         own = self.baseline if line.is_baseline else self.line
         return {**line_look(line.index), **shape, **own}
@@ -132,13 +134,13 @@ class LineStyle:
 
 @dataclass(frozen=True, kw_only=True)
 class LineChart:
-    """A chart as `draw` takes it.
+    """The description of a chart, as an argument of `draw`.
 
     Attributes:
-        name: Of its file and ids, distinct within a report.
-        description: The same in words, for those who cannot see it.
-        height: In inches.
-        strokes: Drawn after the lines.
+        name: The name of the file, and the prefix of its ids; distinct within a report.
+        description: The chart in words, for readers who cannot see it.
+        height: The height in inches.
+        strokes: Strokes drawn after the lines.
     """
 
     name: str
@@ -155,7 +157,7 @@ class LineChart:
 
 
 def draw(chart: LineChart) -> Drawing:
-    """The chart as SVG."""
+    """Draw the chart as SVG."""
     with drawing_style():
         names = list(_names(chart))
         crowd = max(1.0, sum(_room(text) for _, text, _ in names))
@@ -176,16 +178,16 @@ def draw(chart: LineChart) -> Drawing:
 
 
 def evenly_spaced(places: Sequence[float]) -> FixedLocator:
-    """Ticks at places where something was measured, of many at every second, third and so on."""
+    """Return ticks at measured positions; if there are many, at every second, third and so on."""
     return FixedLocator(places[:: math.ceil(len(places) / _MAX_TICKS)])
 
 
 def spread(heights: Sequence[float], rooms: Sequence[float] = ()) -> list[float]:
-    """Descending heights, moved apart as far as names need, as near to where they were as fits.
+    """Move descending heights apart, so that names do not overlap, and as little as possible.
 
     Args:
-        heights: From 1 at the top of the plot to 0 at its bottom.
-        rooms: What each name takes of that; by default one line each.
+        heights: Heights from 1 at the top of the plot to 0 at its bottom.
+        rooms: The space of each name in the same unit; by default that of one line.
     """
     rooms = rooms or [_GAP] * len(heights)
     gaps = [(above + below) / 2 for above, below in pairwise(rooms)]
@@ -200,12 +202,12 @@ def spread(heights: Sequence[float], rooms: Sequence[float] = ()) -> list[float]
 
 
 def _room(name: str) -> float:
-    """Of the height of the plot, for as many lines as the name has."""
+    """Return the space of a name with all its lines, as a share of the height of the plot."""
     return _GAP + _LINE * name.count("\n")
 
 
 def _draw_line(axes: Axes, line: ChartLine, style: LineStyle) -> None:
-    """From below to above: band, line, bars, points."""
+    """Draw the band, the line, the bars and the points, in this order."""
     colour, intervals = line_look(line.index)["color"], line.intervals
     if style.band and intervals:
         low, high = zip(*intervals.values(), strict=True)
@@ -215,7 +217,7 @@ def _draw_line(axes: Axes, line: ChartLine, style: LineStyle) -> None:
         axes.plot(list(line.points), list(line.points.values()), **style.of(line))
     if style.bars:
         for place, ends in intervals.items():
-            if min(ends) > 0:  # else a logarithmic axis cannot hold it
+            if min(ends) > 0:  # a logarithmic axis cannot show other values
                 axes.plot([place, place], ends, color=colour, linewidth=1.1, **style.bars)
     if style.point_size:
         for is_hollow in (True, False):
@@ -266,7 +268,7 @@ def _formatter(write: Callable[[float], str]) -> FuncFormatter:
 
 
 def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:
-    """Where each line ends, what stands beside it, and the look of the stroke before that."""
+    """Yield the value at the end of each line, its label, and the look of the sample before it."""
     for line in chart.lines:
         if line.points:
             name = label(line.name, width=MAX_LETTERS) + line.mark
@@ -281,7 +283,7 @@ def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:
 
 
 def _write_names(axes: Axes, names: Sequence[tuple[float, str, Look]]) -> None:
-    """At the right edge, near the ends of their lines, from top to bottom."""
+    """Write the names at the right edge, near the ends of their lines, from top to bottom."""
     heights = [min(max(_height(axes, end), 0.0), 1.0) for end, _, _ in names]
     ordered = sorted(zip(heights, names, strict=True), key=lambda one: -one[0])
     rooms = [_room(text) for _, (_, text, _) in ordered]
@@ -293,7 +295,7 @@ def _write_names(axes: Axes, names: Sequence[tuple[float, str, Look]]) -> None:
 
 
 def _height(axes: Axes, value: float) -> float:
-    """From 0 at the bottom of the plot to 1 at the top."""
+    """Return the height of a value, from 0 at the bottom of the plot to 1 at the top."""
     scaled = math.log if axes.get_yscale() == "log" else float
     low, high = map(scaled, axes.get_ylim())
     return (scaled(value) - low) / (high - low)

@@ -1,8 +1,8 @@
-"""Draws the scores of a comparison: every seed a dot, every mean with its interval, every floor.
+"""Draw the scores of a comparison: a dot for each seed, each mean with its interval, and floors.
 
-A floor is a thin dotted line with its name above. Floors may lie far away: chance would squeeze
-what is compared into a corner. So the axis grows to three times what the variants span, at most; a
-floor beyond is named at that edge, with an arrow and its number.
+A floor is a thin dotted line with its name above. Floors may be so far away (chance, for instance)
+that the variants would be squeezed into a corner. The axis therefore grows to at most three times
+the range of the variants; a floor beyond it is named at that edge, with an arrow and its number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reports.results.variant_labels import shown_name
 from reports.stats.intervals import as_interval, for_quantities, for_scores
 from suite.schema import MIXER_ALONE, About
 
-MAX_ROWS = 60  # beyond, the table is the better picture
+MAX_ROWS = 60  # with more rows, a table is easier to read
 _CAPTION = (
     "Dots are {}; diamonds are means with 95 % intervals; the dashed line is the mean of the "
     "baseline."
@@ -33,25 +33,25 @@ _FLOORS_CAPTION = (
     " Dotted lines are floors, which need no architecture; one that lies far off is named at the "
     "edge, with its number."
 )
-_NAME_WIDTH = 30  # letters of a line of a name
+_NAME_WIDTH = 30  # letters in a line of a name
 _ROW_INCHES = 0.36
-_LINE_ROOM = 0.47  # of a row, for each line of its name
-_SEEDS_BELOW = 0.22  # of a row, so that dots do not hide the mean
+_LINE_ROOM = 0.47  # share of a row for each line of its name
+_SEEDS_BELOW = 0.22  # share of a row by which dots are lowered, so that they do not hide the mean
 _FLOOR_COLOUR = "#6b6f76"
-_GROWTH = 3.0  # of the axis, at most, over what the variants span
-_MARGIN = 0.05  # of the axis, on either side of what is drawn
+_GROWTH = 3.0  # largest width of the axis, as a multiple of the range of the variants
+_MARGIN = 0.05  # share of the axis left free on either side
 _FONT_POINTS, _LETTER_POINTS, _LINE_POINTS = 8.0, 5.2, 11.0
-_WIDTH_POINTS = 330.0  # of the axis, where names of variants are long
-_GAP = 0.02  # of the axis, between two names
-_LINES_WITHIN = 2  # of names of floors, for which any figure has room
+_WIDTH_POINTS = 330.0  # width of the axis if names of variants are long
+_GAP = 0.02  # share of the axis between two names
+_LINES_WITHIN = 2  # lines of floor names that fit into any figure
 
 
 @dataclass(frozen=True, kw_only=True)
 class _FloorName:
-    """A name above the axis; places are shares of its width.
+    """The name of a floor above the axis; positions are shares of its width.
 
     Attributes:
-        value: Of the floor; None where the name stands at an edge.
+        value: The value of the floor, or None if the name is at an edge.
     """
 
     text: str
@@ -61,13 +61,13 @@ class _FloorName:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where it begins and ends."""
+        """The positions at which the name begins and ends."""
         width = len(self.text) * _LETTER_POINTS / _WIDTH_POINTS
         before = {"left": 0.0, "center": width / 2, "right": width}[self.side]
         return self.place - before, self.place - before + width
 
     def hides(self, other: _FloorName) -> bool:
-        """Whether both would overlap on one line."""
+        """Return True if both names would overlap on one line."""
         (begin, end), (other_begin, other_end) = self.ends, other.ends
         return begin < other_end + _GAP and other_begin < end + _GAP
 
@@ -78,16 +78,16 @@ def score_figure(
     variants: Sequence[str] | None = None,
     compared: Sequence[str] = (),
 ) -> Drawing | None:
-    """Each variant's number: every seed a dot, the mean a diamond with its 95 % interval.
+    """Draw every seed of each variant as a dot, and the mean as a diamond with its 95 % interval.
 
     Args:
-        about: Of the sweep.
-        series: A score, or what else a claim is about.
-        variants: Those to show, from the top; by default all that meet the task.
-        compared: Those that stand out, as the two sides of a claim; by default all alike.
+        about: The sweep.
+        series: A score, or another quantity that a claim is about.
+        variants: The variants to show, from the top; by default all that take part in the task.
+        compared: The variants to highlight, such as the two sides of a claim; none by default.
 
     Returns:
-        None where there is no number, or there are too many variants to see anything.
+        The figure, or None if there is no number or there are too many variants to show.
     """
     if variants is None:
         variants = [variant for variant in about.variants if belongs(about, variant, series.task)]
@@ -126,13 +126,13 @@ def score_figure(
 
 
 def figure_name(series: Series) -> str:
-    """Of the figure that shows all variants; one of some of them has another."""
+    """Return the name of the figure with all variants; a subset has a suffix."""
     parts = filter(None, (series.task, series.metric, series.at.replace("=", "-")))
     return "-".join(map(slug, parts))
 
 
 def _draw_coverage(axes: Axes, row: float, cover: Coverage) -> None:
-    """What is not there; why, the table says."""
+    """Write how many results are missing; the table gives the reasons."""
     if cover.lost:
         axes.annotate(
             label(str(replace(cover, skipped_because=""))),
@@ -178,7 +178,7 @@ def _draw_axes(axes: Axes, series: Series, names: Mapping[float, str], height: f
     if is_bound(unit):
         written = for_quantities(unit, axes.get_xlim())
         low, high = (end / written.factor for end in axes.get_xlim())
-        ticks = MaxNLocator(6).tick_values(low, high)  # round in MiB is not round in bytes
+        ticks = MaxNLocator(6).tick_values(low, high)  # round numbers of MiB are not round in bytes
         places = [tick * written.factor for tick in ticks if low <= tick <= high]
         axes.set_xticks(places, [f"{place / written.factor:g}" for place in places])
         unit = written.unit
@@ -186,7 +186,7 @@ def _draw_axes(axes: Axes, series: Series, names: Mapping[float, str], height: f
 
 
 def _describe(series: Series, variants: Sequence[str]) -> str:
-    """The same numbers in words, for those who cannot see the figure."""
+    """Return the same numbers in words, for readers who cannot see the figure."""
     unit = "" if series.unit == "1" else f" {series.unit}"
     parts = []
     for variant in variants:
@@ -203,10 +203,10 @@ def _describe(series: Series, variants: Sequence[str]) -> str:
 
 
 def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> int:
-    """Lines and names; the limits of the axis of scores must fit the variants.
+    """Draw the lines and names of floors on axes whose limits already fit the variants.
 
     Returns:
-        How many lines of names stand above the axis.
+        The number of text lines with names above the axis.
     """
     known = {floor: series.values(floor) for floor in floors}
     values = {floor: next(iter(found.values())) for floor, found in known.items() if found}
@@ -235,7 +235,7 @@ def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> int:
 
 
 def _limits(low: float, high: float, values: Sequence[float]) -> tuple[float, float]:
-    """Of the axis: the variants', and as many of the nearest floors as it may grow to hold."""
+    """Widen the limits to as many of the nearest floors as `_GROWTH` allows."""
     most = _GROWTH * (high - low)
     for value in sorted(values, key=lambda each: max(low - each, each - high)):
         wider = min(low, value), max(high, value)
@@ -261,7 +261,7 @@ def _name(series: Series, floor: str, value: float, low: float, high: float) -> 
 
 
 def _stacked(names: Sequence[_FloorName]) -> list[tuple[_FloorName, int]]:
-    """Each with its line of text, counted from the axis: the first in which it hides no other."""
+    """Pair each name with the first line of text, counted from the axis, where it fits."""
     lines: list[list[_FloorName]] = []
     found: list[tuple[_FloorName, int]] = []
     for name in names:

@@ -1,10 +1,11 @@
-"""Holds the style of all figures, and turns a figure into SVG with the same bytes everywhere.
+"""Define the style of all figures, and convert a figure to SVG that is identical on all machines.
 
-Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can
-tell apart; beyond them, line styles and markers differ. Letters are drawn as paths, so that a page
-looks alike everywhere. Ids are salted with a constant and start with the figure's name, so that
-several figures can stand in one page. Where the reader's system is dark, a style sheet inside the
-SVG replaces the colours of ink, grid and paper; a viewer that knows none shows the light figure.
+The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which colour-blind
+readers can tell apart; when they are used up, line styles and markers change. Letters are drawn as
+paths, so that a page looks the same everywhere. Ids are salted with a constant and start with the
+figure's name, so that one page can hold several figures. On systems with a dark theme, a style
+sheet inside the SVG replaces the colours of ink, grid and paper; a viewer that does not support
+style sheets shows the light figure.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from reports.escape import one_line
 from reports.stats.intervals import for_quantities
 
 MAX_LINES = 12  # in one chart
-_MOST_LINES = 4  # of a label
+_MOST_LINES = 4  # in a label
 INK, GREY, BLUE = "#30343a", "#9aa0a6", "#0072B2"
 FONT = "DejaVu Sans"
 UNKNOWN_GLYPH = "□"
@@ -74,27 +75,27 @@ _STYLE = {
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Our settings over matplotlib's own defaults, whatever the user's matplotlibrc says."""
+    """Apply this module's settings over matplotlib's defaults, whatever the user's matplotlibrc."""
     defaults = {k: v for k, v in matplotlib.rcParamsDefault.items() if "backend" not in k}
     with matplotlib.rc_context({**defaults, **_STYLE}):
         yield
 
 
 def line_look(index: int) -> dict[str, Any]:
-    """Colour and dashes of the line with this number, as matplotlib's `plot` takes them."""
+    """Return colour and dashes of the line with this number, as arguments of `plot`."""
     dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
     return {"color": _COLOURS[index % len(_COLOURS)], "linestyle": dashes}
 
 
 def marker(index: int) -> str:
-    """The shape of the points with this number; it changes where colours start again."""
+    """Return the marker of the line with this number; it changes when the colours repeat."""
     return _MARKERS[index // len(_COLOURS) % len(_MARKERS)]
 
 
 def label(text: str, width: int = 44) -> str:
-    """Text that a figure can hold, on several lines where it is long.
+    """Return a text that a figure can show, wrapped into several lines if it is long.
 
-    Letters that the font lacks become boxes; what is longer than four lines is no name, and cut.
+    Letters that the font lacks become boxes; text after the fourth line is cut.
     """
     lines = textwrap.wrap(
         one_line(text), width, break_on_hyphens=False, max_lines=_MOST_LINES, placeholder="…"
@@ -106,33 +107,33 @@ def label(text: str, width: int = 44) -> str:
 
 @cache
 def glyphs(family: str) -> frozenset[int]:
-    """The code points that a font can draw."""
+    """Return the code points that a font can draw."""
     font = font_manager.get_font(font_manager.findfont(family))
     return frozenset(font.get_charmap())
 
 
 def axis_title(metric: str, unit: str, better: str) -> str:
-    """Name, unit and direction of a metric, as on an axis."""
+    """Return the title of an axis: the name, the unit and the direction of a metric."""
     shown = "" if unit == "1" else f" ({unit})"
     side = "" if better == "none" else f", {better} is better"
     return f"{readable(metric)}{shown}{side}"
 
 
 def with_unit(unit: str, value: float) -> str:
-    """Three digits with a prefix of its own: over six decades one for all would not do."""
+    """Write a value with three digits and a prefix of its own, since values span six decades."""
     notation = for_quantities(unit, [value * (1 + 1e-9)])
     return notation.with_unit(f"{value / notation.factor:.3g}")
 
 
 def caption(sentences: Mapping[str, bool]) -> str:
-    """The sentences that hold, in one line."""
+    """Join the sentences whose condition holds."""
     return " ".join(sentence for sentence, holds in sentences.items() if holds)
 
 
 def to_svg(figure: Figure, *, name: str, title: str, description: str) -> str:
-    """The figure as SVG text, with a title and a description for those who cannot see it.
+    """Return the figure as SVG text, with a title and a description for screen readers.
 
-    The name stands before every id; it must be distinct within a page.
+    The name is the prefix of every id, so it must be distinct within a page.
     """
     FigureCanvasSVG(figure)
     buffer = io.StringIO()
@@ -150,10 +151,10 @@ def to_svg(figure: Figure, *, name: str, title: str, description: str) -> str:
 
 
 def _compact(body: str, prefix: str) -> str:
-    """The same drawing in less than two thirds of the bytes: a page holds dozens of them.
+    """Reduce the SVG to less than two thirds of its bytes, since a page holds dozens of figures.
 
-    Ids that nothing refers to go, the others become prefix and number; lengths are cut to
-    hundredths of a point.
+    Ids without references are removed, the others become the prefix and a number, and lengths are
+    cut to hundredths of a point.
     """
     used = dict.fromkeys(re.findall(r'(?:xlink:href="|url\()#([^")]+)', body))
     short = {name: f"{prefix}-{number}" for number, name in enumerate(used)}

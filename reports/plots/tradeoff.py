@@ -1,8 +1,8 @@
-"""Draws the score of each variant against its state and the time, FLOPs and memory of training.
+"""Draw the score of each variant against its state size and its training time, FLOPs and memory.
 
-Every seed is visible, and so is the Pareto front: the variants that no other beats in both. Where
-the state is known, variants are compared by how well they remember for what they keep: those of
-one mixer have one colour and a line.
+Every seed is shown, and so is the Pareto front: the variants that no other variant beats in both.
+Against state size, variants with the same mixer share a colour and are joined by a line, since
+the comparison is how much each mixer recalls for the state that it keeps.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from reports.results.variant_labels import shown_name
 from reports.stats.intervals import for_quantities
 from suite.schema import About
 
-_WIDE = 8.0  # times between the least and the most from where on the axis is logarithmic
-_WIDE_STATE = 2.0  # the same, of states: these are doubled, not added to
+_WIDE = 8.0  # ratio of the largest to the smallest cost above which the axis is logarithmic
+_WIDE_STATE = 2.0  # the same for state sizes, which are doubled rather than added to
 _EXPLORATORY = (
     "Further left is cheaper, and the vertical axis says which way is better. All of this is "
     "exploratory: the verdict rests on the one claim alone."
 )
 _ABOVE = "The figure at the top of the page is of the {}."
-_SAME = 1e-9  # costs that differ by less, relative to the largest, are one
+_SAME = 1e-9  # costs with a smaller relative difference are considered equal
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Scored:
-    """A variant of which both score and cost are known.
+    """A variant whose score and cost are both known.
 
     Attributes:
-        name: As figures show it.
-        family: Its mixer, where variants of one mixer stand together; else its name.
-        index: The place of the family in the ablation.
-        amount: Of the cost.
-        scores: One a seed.
+        name: The name in figures.
+        family: Its mixer if variants are grouped by mixer, otherwise its name.
+        index: The position of the family in the ablation.
+        amount: The cost.
+        scores: One score for each seed.
     """
 
     variant: str
@@ -56,20 +56,23 @@ class _Scored:
 
     @property
     def mean(self) -> float:
-        """Of the scores."""
+        """The mean of the scores."""
         return statistics.fmean(self.scores)
 
 
 def tradeoff_exhibit(
     about: About, measured: Sequence[Series], judged: Series, above: str = ""
 ) -> Exhibit | None:
-    """A score against each cost in which variants differ; None where fewer than two have both.
+    """Plot a score against each cost in which variants differ.
 
     Args:
-        about: Of the sweep.
-        measured: Costs among them.
+        about: The sweep.
+        measured: All series of the sweep, including the costs.
         judged: The score.
-        above: The name of the figure on the first screen, of which only the words stand here.
+        above: The name of the figure at the top of the page, which is described but not repeated.
+
+    Returns:
+        The exhibit, or None if no cost has at least two variants and differs between them.
     """
     views = tuple(_views(about, measured, judged))
     if not views:
@@ -85,10 +88,10 @@ def tradeoff_exhibit(
 
 
 def state_figure(about: About, measured: Sequence[Series], judged: Series) -> Drawing | None:
-    """A score against the bytes that variants keep between tokens; None where they do not differ.
+    """Plot a score against the bytes of state; return None if the variants have equal sizes.
 
-    Recall against the size of the state is how Zoology (arXiv:2312.04927) and Based
-    (arXiv:2402.18668) compare mixers.
+    Zoology (arXiv:2312.04927) and Based (arXiv:2402.18668) compare mixers by recall against the
+    size of the state.
     """
     kept = (cost for cost in variant_costs(about, measured, judged.task) if cost.key == STATE)
     view = next((_view(about, judged, cost, _families(about)) for cost in kept), None)
@@ -96,11 +99,11 @@ def state_figure(about: About, measured: Sequence[Series], judged: Series) -> Dr
 
 
 def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> list[str]:
-    """The variants that no other beats in both cost and score, from the cheapest on.
+    """Return the variants that no other beats in both cost and score, starting with the cheapest.
 
     Args:
         places: Variant -> cost, mean score.
-        judged: Says which direction of the score is good.
+        judged: The score, which determines whether higher or lower is better.
     """
     sign = -1.0 if judged.better == "lower" else 1.0
     best, front = -float("inf"), []
@@ -119,7 +122,7 @@ def _views(about: About, measured: Sequence[Series], judged: Series) -> Iterator
 
 
 def _families(about: About) -> dict[str, str]:
-    """Variant -> its mixer; empty where there is one only, or no two variants share one."""
+    """Return variant -> mixer; empty unless there are several mixers and two variants share one."""
     found = {variant: facts.mixer for variant, facts in about.subjects.items() if facts.mixer}
     sizes = Counter(found.values())
     is_told = len(sizes) > 1 and max(sizes.values()) > 1 and found.keys() >= set(about.variants)
@@ -148,7 +151,7 @@ def _joined(about: About, front: Sequence[str]) -> str:
 def _scored(
     about: About, judged: Series, cost: VariantCost, families: Mapping[str, str]
 ) -> list[_Scored]:
-    """Every variant that has both, in the order of the ablation."""
+    """Return every variant that has both a score and a cost, in the order of the ablation."""
     found = []
     named = {v: families.get(v) or shown_name(about, v) for v in about.variants}
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
@@ -198,7 +201,7 @@ def _drawn(
 
 
 def _marks(family: Sequence[_Scored]) -> Iterator[Stroke]:
-    """Every seed of every variant, and the means, joined where there are several."""
+    """Yield the seeds of every variant, then the means, joined by a line if there are several."""
     index = family[0].index
     colour, shape = line_look(index)["color"], {"marker": marker(index)}
     hollow = {"linestyle": "none", "markerfacecolor": "white", "markeredgecolor": colour}
@@ -230,7 +233,7 @@ def _cost_axis(cost: VariantCost, amounts: Sequence[float]) -> PlotAxis:
         ticks = LogLocator(base=2, numticks=9)
     elif is_log:
         ticks = LogLocator(subs=(1.0, 2.0, 5.0), numticks=9)
-    else:  # round numbers of the displayed unit: round in MiB is not round in bytes
+    else:  # round numbers in the displayed unit, since round MiB are not round in bytes
         round_ones = MaxNLocator(6).tick_values(0, right / notation.factor)
         ticks = FixedLocator([notation.factor * tick for tick in round_ones])
     return PlotAxis(
@@ -243,7 +246,7 @@ def _cost_axis(cost: VariantCost, amounts: Sequence[float]) -> PlotAxis:
 
 
 def _describe(shown: Sequence[_Scored], judged: Series, cost: VariantCost, front: str) -> str:
-    """The same numbers in words, for those who cannot see the figure."""
+    """Return the same numbers in words, for readers who cannot see the figure."""
     unit = "" if judged.unit == "1" else f" {judged.unit}"
     parts = [
         f"{one.name}: {one.mean:.4g}{unit} for {with_unit(cost.unit, one.amount)}" for one in shown

@@ -1,1 +1,1 @@
-"""Exhibits of a page: a file has the data, the tables and the figures of one exhibit."""
+"""Sections of a page: each module has the data, the tables and the figures of one topic."""

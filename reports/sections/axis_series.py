@@ -1,10 +1,10 @@
-"""Show metrics that run along a number: data, a figure each, and a table folded below it.
+"""Show metrics along a number: collect the data, draw a figure for each, and fold a table below.
 
 The number is a coordinate, or a value on an axis of the variants: a score at other lengths or of
 parts of the task, a metric of a probe by distance, a score by width for each mixer. There is a line
 for each variant, or for each group of variants; its points are means over seeds, with 95 %
-intervals. An axis is logarithmic if its numbers span much. Kinds in no order are not joined: their
-points are drawn side by side.
+intervals. An axis is logarithmic if its numbers span a wide range. Points of unordered kinds are
+drawn side by side and not joined.
 
 Measurements before and after training are two views of one exhibit, and so are a score and those of
 its parts. The exhibit is exploratory: it has intervals and no verdict.
@@ -58,11 +58,11 @@ from reports.tables.comparison import ARROWS, PARTIAL
 from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
 
 LENGTH = "length"
-ASKED = "asked"  # a coordinate that says what the number there should be
-_TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
+ASKED = "asked"  # a coordinate whose value is the target of the metric
+_TRAINED = ("initial_", "trained_", "validation_")  # prefixes of the metrics of a trained model
 _OF_WRITING = frozenset({"written_bleu", "length_ratio", "unfinished", "exposure_gap"})
 _MAX_PARTS = 6
-_SAME = 1e-6  # as large as differences may be between the same numbers
+_SAME = 1e-6  # numbers with a smaller relative difference are considered equal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +70,11 @@ class AxisPoint:
     """The number of a line at one place.
 
     Attributes:
-        estimate: Mean over the seeds that ended well, with its 95 % interval.
-        is_partial: Whether a seed is missing from it.
-        fate: What became of it, where there is no number.
-        spread: Means over seeds of the ends of what each seed says of itself; None where one says
-            nothing.
+        estimate: The mean over the seeds that ended well, with its 95 % interval.
+        is_partial: True if a seed is missing from the mean.
+        fate: The reason why there is no number, or empty.
+        spread: The mean over seeds of the ends of each seed's own interval, or None if a seed
+            has no interval.
     """
 
     estimate: Estimate
@@ -88,12 +88,12 @@ class AxisLine:
     """A line of a figure: one variant, or a group of variants.
 
     Attributes:
-        name: As a figure names it.
-        variants: All that are on it.
-        index: Which look it has.
-        note: What the name does not say.
-        is_baseline: Whether the baseline is on it.
-        at: Place -> what stands there; places ascending.
+        name: The name in figures.
+        variants: The variants on the line.
+        index: The number that determines the look.
+        note: A remark besides the name.
+        is_baseline: True if the baseline is on the line.
+        at: Place -> the number there, in ascending order of places.
     """
 
     name: str
@@ -105,7 +105,7 @@ class AxisLine:
 
     @property
     def points(self) -> dict[float, float]:
-        """Return place -> mean, where there is one."""
+        """Place -> mean, for places that have one."""
         found = {place: there.estimate.point for place, there in self.at.items()}
         return {place: point for place, point in found.items() if point is not None}
 
@@ -115,12 +115,12 @@ class AxisSeries:
     """One metric along one number, with a line for each variant or group.
 
     Attributes:
-        of: The part of the task that it is the score of, as ``pairs=8``; empty of the whole.
-        axis: Of the coordinates, or in the labels.
-        row_title: What a line is: ``variant``, or what groups have in common.
-        trained_at: The length that all were trained at; None where it is no axis of lengths.
-        titles: How the axis and its places are named, see `About.part_titles`.
-        counts: Place -> how many sentences the number there is of, where all lines have as many.
+        of: The scored part of the task, such as ``pairs=8``; empty for the whole.
+        axis: The name of the coordinate or of the axis of variants.
+        row_title: The meaning of a line: ``variant``, or the axes that define the groups.
+        trained_at: The length at which all variants were trained, or None for other axes.
+        titles: The names of the axis and of its places, see `About.part_titles`.
+        counts: Place -> number of sentences there, for places at which all readings agree.
     """
 
     task: str
@@ -137,38 +137,38 @@ class AxisSeries:
     lines: tuple[AxisLine, ...]
 
     def title_of(self, place: float) -> str:
-        """Return the name that the task gives a place, as ``11 to 20``; empty without one."""
+        """Return the name that the task gives a place, such as ``11 to 20``, or an empty string."""
         return self.titles.get(f"{self.axis}={place:g}", "")
 
     @property
     def is_aimed_at(self) -> bool:
-        """Return True if each place is what the number there should be."""
+        """True if each place is the target value of the number there."""
         return self.axis == ASKED
 
     @property
     def has_named_places(self) -> bool:
-        """Return True if the task names every place."""
+        """True if the task names every place."""
         return all(map(self.title_of, self.places))
 
     @property
     def has_kinds(self) -> bool:
-        """Return True if places are kinds in no order: all have names, and no name has a number."""
+        """True if places are unordered kinds: all have names, and no name contains a digit."""
         names = "".join(map(self.title_of, self.places))
         return self.has_named_places and not any(map(str.isdigit, names))
 
     @property
     def is_of_groups(self) -> bool:
-        """Return True if a line is a group of variants."""
+        """True if a line is a group of variants."""
         return self.row_title != "variant"
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Return the places at which any line has a number or a failure, ascending."""
+        """The places at which any line has a number or a failure, in ascending order."""
         return tuple(sorted({place for line in self.lines for place in line.at}))
 
 
 def coordinate_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
-    """Yield metrics at many coordinates, which a comparison leaves out; a line a variant."""
+    """Yield metrics at several coordinates, which the comparison omits, with a line per variant."""
     found: dict[tuple[str, str, str], dict[float, Series]] = {}
     for series in left_out_of_comparison(_of_task(measured, task)):
         name, place = coordinate(series.at)
@@ -186,7 +186,7 @@ def coordinate_series(about: About, measured: Sequence[Series], task: str) -> It
 
 
 def _counts(measured: Sequence[Series], task: str, probe: str, axis: str) -> dict[float, int]:
-    """Return the number of sentences by place, where all readings agree."""
+    """Return the number of sentences by place, for places at which all readings agree."""
     found = {}
     for series in measured:
         name, place = coordinate(series.at)
@@ -217,7 +217,7 @@ def _says_more(a: AxisSeries, b: AxisSeries) -> bool:
 
 
 def label_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
-    """Yield each score, its parts, and metrics of a trained model; a line a group."""
+    """Yield each score, its parts, and metrics of a trained model, with a line for each group."""
     axis = label_axis(about, task)
     if axis is None or max(len(group.variants) for group in axis.groups) < 2:
         return
@@ -237,7 +237,7 @@ def _runs_along_labels(metric: str) -> bool:
 
 
 def coordinate(at: str) -> tuple[str, float | None]:
-    """Return the name and the number of a coordinate; None if it is not one number."""
+    """Return the name of a coordinate and its number, or None if it is not a single number."""
     named = coordinates(at)
     if len(named) != 1:
         return "", None
@@ -261,7 +261,7 @@ def _of_variants(
 ) -> AxisSeries:
     first = next(iter(placed.values()))
     met = [variant for variant in about.variants if belongs(about, variant, first.task)]
-    is_tested = first.is_score and name == LENGTH  # at other lengths than that of the training
+    is_tested = first.is_score and name == LENGTH  # at other lengths than those of the training
     lengths = {v: float(setting(about, v, LENGTH)) for v in met} if is_tested else {}
     whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)
     lines = []
@@ -285,7 +285,7 @@ def _of_variants(
 
 
 def _name(about: About, variant: str) -> str:
-    """Return the label, for the baseline with its values, or these alone if both do not fit."""
+    """Return the label or, if that is too long for the baseline, the baseline's values."""
     name = shown_name(about, variant)
     what = what_baseline_is(about) if variant == about.baseline else ""
     return what if what and len(name) > MAX_LETTERS else name
@@ -338,18 +338,18 @@ def _point(about: About, series: Series, variant: str) -> AxisPoint:
 
 def _spread(series: Series, variant: str) -> tuple[float, float] | None:
     ends = [(reading.spread_low, reading.spread_high) for reading in series.usable(variant)]
-    if not ends or not all(low <= high for low, high in ends):  # so too where they are NaN
+    if not ends or not all(low <= high for low, high in ends):  # True for NaN as well
         return None
     lows, highs = zip(*ends, strict=True)
     return sum(lows) / len(lows), sum(highs) / len(highs)
 
 
 _LOG = "_log10"
-_LOG_OF_ZERO = -37.9  # the smallest normal number of float32, which stands for 0
-_WIDE, _TALL = 4.0, 1000.0  # times between least and most, from where on an axis is logarithmic
-_MAX_SPOKEN = 4  # places of a line that are read aloud; of more, the ends
-_ROOM = 0.08  # of the range of the means, beyond them
-_MOST_ROOM = 0.5  # the same, for bands
+_LOG_OF_ZERO = -37.9  # the logarithm of float32's smallest normal number, which replaces 0
+_WIDE, _TALL = 4.0, 1000.0  # an axis whose ends have a larger ratio is logarithmic
+_MAX_SPOKEN = 4  # a description lists at most this many places of a line, else only its ends
+_ROOM = 0.08  # share of the range of the means left free beyond them
+_MOST_ROOM = 0.5  # the same for bands
 _STYLE = LineStyle(
     line={"linewidth": 1.6, "zorder": 3},
     baseline={"linewidth": 2.8, "zorder": 4},
@@ -363,8 +363,8 @@ _STYLE_OF_KINDS = LineStyle(
     has_markers=True,
     bars={"zorder": 2},
 )
-_SIDE_BY_SIDE = 0.6  # of the distance between two kinds, what all points of one take at most
-_APART = 0.14  # of that distance, between two points
+_SIDE_BY_SIDE = 0.6  # largest share of the distance between two kinds that their points take
+_APART = 0.14  # share of that distance between two points
 _AXIS_NAMES = {
     LENGTH: "length (tokens)",
     "distance": "distance (tokens)",
@@ -375,7 +375,7 @@ _AXIS_NAMES = {
 
 
 def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None:
-    """Return a figure of at most `MAX_LINES` lines; None if no line has two points.
+    """Return a figure of at most `MAX_LINES` lines, or None if no line has two points.
 
     Args:
         series: The metric.
@@ -414,7 +414,7 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
 
 
 def _wanted(series: AxisSeries) -> Stroke:
-    """Return the line on which each number is the one that was asked for."""
+    """Return the diagonal, on which each number equals its target."""
     ends = (min(series.places), max(series.places))
     return Stroke(x=ends, y=ends, look=_DASHED, name="as asked")
 
@@ -430,41 +430,41 @@ def _side_by_side(lines: Sequence[ChartLine]) -> list[ChartLine]:
 
 
 def readable_metric(metric: str, axis: str) -> str:
-    """Return the metric without the words that its unit or axis repeats: ``attention entropy``."""
+    """Return the metric without words that repeat its unit or axis, e.g. ``attention entropy``."""
     return readable(metric.removesuffix(_LOG).removesuffix(f"_by_{axis}"))
 
 
 def readable_axis(series: AxisSeries) -> str:
-    """Return the title of the axis: ``width``, ``distance (tokens)``."""
+    """Return the title of the axis, such as ``width`` or ``distance (tokens)``."""
     tested = "test " if series.trained_at is not None else ""
     named = series.titles.get(series.axis) or _AXIS_NAMES.get(series.axis, readable(series.axis))
     return tested + named
 
 
 def place_name(series: AxisSeries, place: float) -> str:
-    """Return the name that the task gives a place, as ``11 to 20``; else the number."""
+    """Return the name that the task gives a place, such as ``11 to 20``, or else the number."""
     return series.title_of(place) or readable_place(place)
 
 
 def readable_place(place: float) -> str:
-    """Return a place as ``1,024`` or ``0.003``."""
+    """Return a place in a form such as ``1,024`` or ``0.003``."""
     return f"{place:,.0f}" if place.is_integer() and abs(place) < 1e9 else f"{place:g}"
 
 
 def figure_name(series: AxisSeries) -> str:
-    """Return the name of its file and ids, distinct within a report."""
+    """Return the name of the file and its ids, distinct within a report."""
     how = "by" if series.is_of_groups else "along"
     of = f"-of-{series.of.replace('=', '-')}" if series.of else ""
     return slug(f"{series.task}-{series.metric}-{how}-{series.axis}{of}")
 
 
 def needs_log(values: Sequence[float]) -> bool:
-    """Return True if numbers span so much that only a logarithmic axis shows them all."""
+    """Return True if numbers span such a range that only a logarithmic axis shows them all."""
     return min(values) > 0 and max(values) > _TALL * min(values)
 
 
 def is_log_of_zero(series: AxisSeries, value: float) -> bool:
-    """Return True if the value stands for the logarithm of 0, which would hide all differences."""
+    """Return True if the value replaces the logarithm of 0, which would hide all differences."""
     return series.metric.endswith(_LOG) and value <= _LOG_OF_ZERO
 
 
@@ -482,7 +482,7 @@ def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
 
 
 def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
-    """Return an axis with room for means and most bands; logarithmic if that shows more."""
+    """Return an axis with room for means and most bands; it is logarithmic for wide ranges."""
     values = [v for line in lines for v in line.points.values() if not is_log_of_zero(series, v)]
     bands = [end for line in lines for ends in line.intervals.values() for end in ends]
     ends = [end for end in bands if not is_log_of_zero(series, end)]
@@ -502,7 +502,7 @@ def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
 
 
 def _limits(values: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
-    """Return limits below the least and above the most, bands included if they leave room."""
+    """Return limits beyond the extreme values, including bands that are not too wide."""
     low, high = min(values), max(values)
     size = high - low or abs(high) or 1.0
     bottom = max(min([low, *ends]), low - _MOST_ROOM * size) - _ROOM * size
@@ -511,7 +511,7 @@ def _limits(values: Sequence[float], ends: Sequence[float]) -> tuple[float, floa
 
 
 def _describe(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
-    """Return a description of each line in words."""
+    """Describe each line in words."""
     unit = "" if series.unit == "1" else f" {series.unit}"
     parts = []
     for line in lines:
@@ -565,9 +565,9 @@ def axis_exhibits(about: About, measured: Sequence[Series], task: str) -> Iterat
     """Yield an exhibit for each metric of a task and each number that it runs along.
 
     Args:
-        about: Gives names, order and the baseline.
+        about: The sweep, which gives names, order and the baseline.
         measured: All series of the sweep.
-        task: Its name.
+        task: The name of the task.
     """
     found = [*label_series(about, measured, task), *coordinate_series(about, measured, task)]
     together: dict[tuple[str, ...], list[AxisSeries]] = {}
@@ -607,7 +607,7 @@ def _drawn_lines(about: About, series: AxisSeries) -> Sequence[AxisLine]:
 
 
 def _without_stage(metric: str) -> str:
-    """Return the metric without the word for when it was measured."""
+    """Return the metric without the prefix for the time of its measurement."""
     stage = next((word for word in _STAGES if metric.startswith(word)), "")
     return metric.removeprefix(stage)
 
@@ -654,7 +654,7 @@ def _shown_places(places: Sequence[float]) -> list[float]:
 
 
 def _notation(series: AxisSeries) -> tuple[str, _Write]:
-    """Return a unit and a notation for all columns, so that the numbers of a row compare."""
+    """Return one unit and notation for all columns, so that the numbers of a row are comparable."""
     points = [point for line in series.lines for point in line.points.values()]
     every = (there.estimate for line in series.lines for there in line.at.values())
     written = for_estimates(series.unit, every)
@@ -662,7 +662,7 @@ def _notation(series: AxisSeries) -> tuple[str, _Write]:
 
 
 def _three_digits(value: float) -> str:
-    """Return three digits, as ``1.14e-06``: numbers that span much have no common last place."""
+    """Write three digits, e.g. ``1.14e-06``, since wide ranges have no common last digit."""
     return f"{value:.3g}".replace("-", _MINUS, 1) if value < 0 else f"{value:.3g}"
 
 

@@ -1,14 +1,13 @@
 """Show scaling laws: trainings, fits, predictions, and the best size for a budget of FLOPs.
 
 An ablation names the axes along which size and data grow, and the values that it holds out. The
-variants that are alike on all other axes make a group, with a law of its own
-(`reports.analysis.scaling_law`). A training that is held out is never among the points that a law
-is fitted to.
+variants that agree on all other axes form a group, with a law of its own
+(`reports.analysis.scaling_law`). Held-out trainings are never among the points of a fit.
 
 Hoffmann et al. 2022 (arXiv:2203.15556), approach 2, train many sizes to the same FLOPs. Here the
-measured losses of a size are read off between its own trainings, straight on logarithmic axes; each
-of these was cooled down at its own end. FLOPs of a token come from the models' formulas, not from 6
-N: embeddings and attention count for much in a small model.
+loss of a size is interpolated between its own trainings, linearly on logarithmic axes; each of
+these trainings has its own cooldown of the learning rate. FLOPs of a token come from the models'
+formulas and not from 6 N, since embeddings and attention count for much in a small model.
 """
 
 from __future__ import annotations
@@ -76,11 +75,11 @@ ALL_TRAININGS = "all trainings"
 
 @dataclass(frozen=True, kw_only=True)
 class LawVariant:
-    """A variant of which size, data and loss are known.
+    """A variant whose size, data and loss are known.
 
     Attributes:
-        flops: Of one training; None where they are not known.
-        num_missing: Planned seeds without a loss.
+        flops: The FLOPs of one training, or None if they are unknown.
+        num_missing: The number of planned seeds without a loss.
     """
 
     variant: str
@@ -90,21 +89,22 @@ class LawVariant:
 
     @property
     def loss(self) -> Estimate:
-        """Return the mean over seeds, and its interval."""
+        """The mean over seeds, and its interval."""
         return mean_interval(sorted(self.point.losses))
 
     @property
     def mean(self) -> float:
-        """Return the mean of the losses."""
+        """The mean of the losses."""
         return math.fsum(self.point.losses) / len(self.point.losses)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LawPrediction:
-    """The prediction of a law for a larger training, beside the measured loss.
+    """The prediction of a law for a larger training, with the measured loss.
 
     Attributes:
-        predicted: With the interval that 95 % of such trainings fall into, if the law goes on.
+        predicted: The prediction, with the interval that contains 95 % of such trainings if the
+            law extrapolates.
     """
 
     larger: LawVariant
@@ -112,7 +112,7 @@ class LawPrediction:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the ends of the interval."""
+        """The ends of the interval."""
         low, high = self.predicted.low, self.predicted.high
         assert low is not None, "a prediction has an interval"
         assert high is not None, "and that has two ends"
@@ -120,13 +120,13 @@ class LawPrediction:
 
     @property
     def is_inside(self) -> bool:
-        """Return True if the measured mean lies within the interval."""
+        """True if the measured mean lies within the interval."""
         low, high = self.ends
         return low <= self.larger.mean <= high
 
     @property
     def miss(self) -> float:
-        """Return measured less predicted: below zero if the training came out better."""
+        """The measured loss minus the predicted one: negative if the training is better."""
         assert self.predicted.point is not None, "a prediction has a number"
         return self.larger.mean - self.predicted.point
 
@@ -136,11 +136,11 @@ class LawGroup:
     """Variants that differ in size and data alone.
 
     Attributes:
-        name: As ``mixer=attention``.
-        others: The values on the axes that the law does not run along.
-        index: Its place among the groups.
+        name: The name of the group, such as ``mixer=attention``.
+        others: The values on the axes other than size and data.
+        index: The position among the groups.
         seen: The variants that the law is fitted to, in the order of the ablation.
-        held_out: The variants that it predicts.
+        held_out: The variants that the law predicts.
         num_lost: The number of variants without a loss of any seed.
     """
 
@@ -153,7 +153,7 @@ class LawGroup:
 
     @property
     def short_name(self) -> str:
-        """Return the name without its axes, as ``attention``."""
+        """The name without its axes, such as ``attention``."""
         return ", ".join(map(as_text, self.others.values())) or self.name
 
     @cached_property
@@ -165,19 +165,19 @@ class LawGroup:
 
     @property
     def law(self) -> FittedLaw | None:
-        """Return the law; None if `why_no_law` gives a reason."""
+        """The law, or None if `why_no_law` gives a reason."""
         found = self._law_or_reason
         return None if isinstance(found, str) else found
 
     @property
     def why_no_law(self) -> str:
-        """Return why there is no law; empty if there is one."""
+        """The reason why there is no law, or empty if there is one."""
         found = self._law_or_reason
         return found if isinstance(found, str) else ""
 
     @property
     def predictions(self) -> tuple[LawPrediction, ...]:
-        """Return a prediction for each held-out variant; nothing without a law."""
+        """A prediction for each held-out variant; empty without a law."""
         law = self.law
         if law is None:
             return ()
@@ -190,11 +190,11 @@ class LawGroup:
 
     @property
     def num_missing(self) -> int:
-        """Return the number of missing seeds of variants that have others."""
+        """The number of missing seeds of variants that have other seeds."""
         return sum(one.num_missing for one in (*self.seen, *self.held_out))
 
     def flops_per_token(self) -> Callable[[float], float] | None:
-        """Return training FLOPs of a token as a power law in parameters; None if unknown."""
+        """Return training FLOPs per token as a function of parameters, or None if unknown."""
         known = {
             one.point.num_parameters: one.flops / one.point.num_tokens
             for one in (*self.seen, *self.held_out)
@@ -204,12 +204,12 @@ class LawGroup:
 
 
 def law_groups(about: About, measured: Sequence[Series], task: str) -> tuple[LawGroup, ...]:
-    """Return a group for each combination of the other axes; none if no law is asked for.
+    """Return a group for each combination of the other axes; empty without held-out values.
 
     Args:
-        about: Names the axes and what is held out.
+        about: The sweep, which names the axes and the held-out values.
         measured: All series of the sweep.
-        task: Scored by a loss in bits.
+        task: The name of a task that is scored by a loss in bits.
     """
     scores = [s for s in measured if s.task == task and s.is_whole_score and s.unit == _UNIT]
     if not about.held_out or not scores:
@@ -280,13 +280,13 @@ def _first(measured: Sequence[Series], task: str, metric: str) -> Series | None:
 
 
 def _length(about: About, variant: str, counted: Series | None) -> int:
-    """Return the tokens of a sequence: where FLOPs were counted, else as the scale sets them."""
+    """Return the tokens of a sequence, from the count of FLOPs or else from the scale."""
     at = [r.coordinates.get(_LENGTH) for r in counted.of(variant)] if counted else []
     return next((n for n in at if isinstance(n, int)), setting(about, variant, _LENGTH))
 
 
 def _power_between(known: Mapping[float, float]) -> Callable[[float], float]:
-    """Return a function through all points that is piecewise straight on logarithmic axes."""
+    """Return a function through all points that is piecewise linear on logarithmic axes."""
     logs = [(math.log(x), math.log(y)) for x, y in known.items()]
 
     def found(x: float) -> float:
@@ -303,7 +303,7 @@ def _power_between(known: Mapping[float, float]) -> Callable[[float], float]:
 
 NUM_BUDGETS = 4
 _LEAST_SIZES = 3  # with a measured loss at a budget
-_BEYOND = 30.0  # times the sizes that were trained, in which a best size is looked for
+_BEYOND = 30.0  # the best size is searched up to this factor beyond the trained sizes
 _NUM_SIZES = 241
 
 
@@ -312,11 +312,12 @@ class FlopsBudget:
     """One amount of training FLOPs.
 
     Attributes:
-        measured: Parameters -> loss, read off between trainings of that size.
-        curve: Parameters -> loss by the law, ascending.
-        best_size: Parameters of the lowest loss by the law; without an interval where some draws
-            have none in the range that is looked at, and without a point where the fit has none.
-        best_loss: There.
+        measured: Parameters -> loss, interpolated between trainings of that size.
+        curve: Parameters -> loss by the law, in ascending order.
+        best_size: The number of parameters with the lowest loss by the law. It has no interval if
+            too many bootstrap draws have no minimum in the searched range, and no point if the
+            fit has none.
+        best_loss: The loss at that size.
     """
 
     flops: float
@@ -327,7 +328,7 @@ class FlopsBudget:
 
 
 def flops_budgets(group: LawGroup) -> tuple[FlopsBudget, ...]:
-    """Return budgets where at least three sizes were trained; none without a law or FLOPs."""
+    """Return budgets at which at least three sizes were trained; none without a law or FLOPs."""
     law, per_token = group.law, group.flops_per_token()
     lines = _lines(group.seen)
     amounts = _amounts(list(lines.values()))
@@ -340,7 +341,7 @@ def flops_budgets(group: LawGroup) -> tuple[FlopsBudget, ...]:
 
 
 def frontier(group: LawGroup, amounts: Sequence[float]) -> dict[float, float]:
-    """Return FLOPs -> the lowest loss of the law at any size that was trained; else nothing."""
+    """Return FLOPs -> the lowest loss by the law within the trained sizes; may be empty."""
     law, per_token = group.law, group.flops_per_token()
     if law is None or per_token is None:
         return {}
@@ -393,12 +394,12 @@ def _best_size(law: FittedLaw, sizes: Array, fitted: Array, drawn: Array) -> Est
 
 
 def _three_digits(value: float) -> float:
-    """Return three digits, since the sizes that are tried lie 3 % apart."""
+    """Round to three digits, since the sizes that are tried lie 3 % apart."""
     return rounded(value, 3)
 
 
 def _lines(seen: Sequence[LawVariant]) -> dict[float, dict[float, float]]:
-    """Return parameters -> FLOPs -> mean loss, of sizes with at least two trainings."""
+    """Return parameters -> FLOPs -> mean loss, for sizes with at least two trainings."""
     found: dict[float, dict[float, float]] = {}
     for one in sorted(seen, key=lambda one: (one.point.num_parameters, one.point.num_tokens)):
         if one.flops:
@@ -407,7 +408,7 @@ def _lines(seen: Sequence[LawVariant]) -> dict[float, dict[float, float]]:
 
 
 def _amounts(lines: Sequence[dict[float, float]]) -> list[float]:
-    """Return FLOPs between the least and the most that at least three sizes were trained with."""
+    """Return budgets within the range of FLOPs that at least three sizes were trained with."""
     spans = [(min(line), max(line)) for line in lines]
     ends = {end for span in spans for end in span}
     shared = [end for end in ends if sum(low <= end <= high for low, high in spans) >= _LEAST_SIZES]
@@ -418,7 +419,7 @@ def _amounts(lines: Sequence[dict[float, float]]) -> list[float]:
 
 
 def _between(line: dict[float, float], flops: float) -> float | None:
-    """Return the loss of a size; None beyond its own trainings."""
+    """Interpolate the loss of a size, or return None beyond its own trainings."""
     for (c0, y0), (c1, y1) in pairwise(line.items()):
         if c0 <= flops <= c1:
             share = math.log(flops / c0) / math.log(c1 / c0)
@@ -459,7 +460,7 @@ _Write = Callable[[float], str]
 
 
 def laws_table(task: str, groups: Sequence[LawGroup]) -> Table:
-    """Return a row a group, and the published laws below."""
+    """Return a table with a row for each group, and the published laws below."""
     printed = _published()
     missing: dict[str, Entry] = dict.fromkeys(printed, NO_ENTRY)
     laws = {group.name: group.law for group in groups}
@@ -493,7 +494,7 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> Table:
 
 
 def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
-    """Return the differences between the exponents of each pair of laws; None without a pair."""
+    """Return differences between the exponents of all pairs of laws, or None without a pair."""
     laws = {group.name: group.law for group in groups if group.law}
     pairs = {f"{a} less {b}": (laws[a], laws[b]) for b, a in itertools.combinations(laws, 2)}
     if not pairs:
@@ -519,7 +520,7 @@ def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
 
 
 def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table | None:
-    """Return the held-out trainings, predicted and measured; None without any."""
+    """Return the held-out trainings, predicted and measured, or None if there are none."""
     every = {one.larger.variant: one for group in groups for one in group.predictions}
     if not every:
         return None
@@ -550,7 +551,7 @@ def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table
 
 
 def outcome_in_words(one: LawPrediction, write: _Write) -> str:
-    """Return ``within the interval``, or by how much and in which direction it missed."""
+    """Return ``within the interval``, or by how much and in which direction the law missed."""
     if one.is_inside:
         return "within the interval"
     low, high = one.ends
@@ -575,7 +576,7 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
         point = one.loss.point
         if law is not None and point is not None:
             fit = law.loss(one.point.num_parameters, one.point.num_tokens)
-            miss = round(point / fit - 1, 6)  # a fit is sure of six digits
+            miss = round(point / fit - 1, 6)  # a fit is accurate to six digits
             fitted[name] = _entry(fit, write)
             off[name] = _entry(miss, lambda share: signed(100 * share))
     columns = [
@@ -590,7 +591,7 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
 def budgets_table(
     task: str, unit: str, budgets: Mapping[str, Sequence[FlopsBudget]]
 ) -> Table | None:
-    """Return the best size by budget, a row a group and budget; None where there are none."""
+    """Return the best size for each group and budget, or None without budgets."""
     every = {
         f"{with_unit('FLOP', one.flops)}, {name}": one
         for name, some in budgets.items()
@@ -610,7 +611,7 @@ def budgets_table(
 
 
 def exponent_in_words(law: FittedLaw, key: str) -> str:
-    """Return an exponent as ``0.45 [0.40, 0.49]``, or that it is not identified."""
+    """Return an exponent such as ``0.45 [0.40, 0.49]``, or the text that it is not identified."""
     entry = _fitted(law, key)
     return f"{entry.text} {entry.interval}"
 
@@ -636,7 +637,7 @@ def _column(
     shown: str = "",
     note: str = "",
 ) -> Column:
-    """Return a column of numbers; `shown` is the unit on the page, if it is another one."""
+    """Return a column of numbers; `shown` is the unit on the page, if that is different."""
     displayed = shown or ("" if unit == "1" else unit)
     return Column(
         key=key, title=title, measured_unit=unit, unit=displayed, note=note, entries=entries
@@ -667,7 +668,7 @@ def _fitted(law: FittedLaw, key: str) -> Entry:
 
 
 def _published() -> dict[str, dict[str, Mapping[str, str]]]:
-    """Return system -> metric -> its row, of the rows that were checked."""
+    """Return system -> metric -> its row, for the rows that were checked."""
     found: dict[str, dict[str, Mapping[str, str]]] = {}
     for row in rows_of(_PUBLISHED):
         if row["checked"] == "yes":
@@ -711,7 +712,7 @@ def _two(value: float) -> str:
 
 
 def _three(value: float) -> str:
-    """Return three digits; an exponent only beyond 100,000."""
+    """Write three digits, in scientific notation from 100,000 on."""
     if value >= 1e5:
         return f"{value:.2e}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -720,17 +721,17 @@ def _three(value: float) -> str:
 # Figures
 
 _HEIGHT = 4.4
-_NUM_PLACES = 60  # of a fitted curve
+_NUM_PLACES = 60  # points of a fitted curve
 _TICKS = 6
 _BAR = {"linewidth": 5.0, "alpha": 0.45, "solid_capstyle": "butt", "zorder": 3}
 
 
 def law_figure(judged: Series, groups: Sequence[LawGroup]) -> Drawing | None:
-    """Return every training and the lowest loss by each law; None without a law and FLOPs.
+    """Draw every training and the lowest loss by each law, or return None without laws.
 
     Args:
         judged: The loss.
-        groups: The first `MAX_LINES` are drawn.
+        groups: The groups, of which the first `MAX_LINES` with a law and FLOPs are drawn.
     """
     shown = [group for group in groups if frontier(group, [1.0])][:MAX_LINES]
     if not shown:
@@ -759,7 +760,7 @@ def law_figure(judged: Series, groups: Sequence[LawGroup]) -> Drawing | None:
 def iso_flops_figure(
     judged: Series, group: LawGroup, budgets: Sequence[FlopsBudget]
 ) -> Drawing | None:
-    """Return loss against parameters, a line a budget; None without budgets."""
+    """Draw loss against parameters with a line for each budget, or return None without budgets."""
     if not budgets:
         return None
     strokes = [stroke for i, one in enumerate(budgets) for stroke in _of_budget(one, i)]
@@ -829,7 +830,7 @@ def _curve(group: LawGroup, low: float, high: float, dashes: object, name: str) 
 
 
 def _held_out(one: LawPrediction, colour: str, shape: str) -> Iterator[Stroke]:
-    """Yield the interval as a bar, and the measured mean as a large open point."""
+    """Yield the predicted interval as a bar, and the measured mean as a large open point."""
     (low, high), flops = one.ends, one.larger.flops
     if flops is None:
         return
@@ -899,7 +900,7 @@ def _loss_axis(judged: Series, strokes: Sequence[Stroke]) -> PlotAxis:
 
 
 def _round_step(least: float) -> float:
-    """Return 1, 2 or 5 times a power of ten that is at least so large."""
+    """Return the smallest of 1, 2 or 5 times a power of ten that is not less than `least`."""
     power = 10.0 ** math.floor(math.log10(max(least, 1e-12)))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
 
@@ -964,7 +965,7 @@ _NOTHING = "No law is fitted."
 
 
 def law_section(about: About, measured: Sequence[Series], task: str) -> Section | None:
-    """Return the section on the laws of a task; None if none is asked for."""
+    """Return the section on the laws of a task, or None if the sweep holds out nothing."""
     groups = law_groups(about, measured, task)
     if not groups:
         return None
@@ -977,7 +978,7 @@ def law_section(about: About, measured: Sequence[Series], task: str) -> Section 
 
 
 def law_in_words(about: About, measured: Sequence[Series], task: str) -> str:
-    """Return the exponents of each law and its predictions; empty if none is asked for."""
+    """Describe the exponents of each law and its predictions; empty without held-out values."""
     groups = law_groups(about, measured, task)
     if not groups:
         return ""

@@ -1,9 +1,9 @@
-"""Tabulates scores of several tasks, speed and memory together, each beside the published figure.
+"""Tabulate scores of several tasks, speed and memory, each beside the published figure.
 
-As the Long Range Arena does (arXiv:2011.04006, Tables 1 and 2). It is made where
-`literature/published/counterparts.csv` has, of an ablation, printed scores for two tasks at least
-that both are scored by one metric, the same as ours. Speed and memory are ratios to the baseline,
-at the longest sequences that were measured, since neither compares between machines.
+The table follows the Long Range Arena (arXiv:2011.04006, Tables 1 and 2). It exists if
+`literature/published/counterparts.csv` has printed scores of the ablation for at least two tasks,
+all of one metric that is also the metric measured here. Speed and memory are ratios to the
+baseline at the longest measured sequences, since absolute values depend on the machine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INTRODUCTION = (
     "are of other data, longer sequences, larger models and far longer training: what may be "
     "compared is the order of methods, and how far they lie apart. All of this is exploratory."
 )
-_TIMES = (TRAINING_STEP, "forward_backward_seconds")  # of a whole model, else of the mixer alone
+_TIMES = (TRAINING_STEP, "forward_backward_seconds")  # for a model, else for the mixer alone
 _MEMORY = ("peak_memory_bytes", "forward_backward_peak_bytes")
 _OF = {
     TRAINING_STEP: "a training step",
@@ -64,11 +64,12 @@ _BASELINE = Entry(text="baseline")
 
 @dataclass(frozen=True, kw_only=True)
 class _Arena:
-    """What is tabulated.
+    """The scores to tabulate and the published comparisons.
 
     Attributes:
-        scores: One series a task, of one metric.
-        known: The printed comparisons on these tasks.
+        about: The sweep.
+        scores: One series for each task, all of one metric.
+        known: The published comparisons on these tasks.
     """
 
     about: About
@@ -77,7 +78,7 @@ class _Arena:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Those that meet every task."""
+        """The variants that take part in every task."""
         met = (
             v
             for v in self.about.variants
@@ -86,7 +87,7 @@ class _Arena:
         return tuple(met)
 
     def printed(self, variant: str, task: str) -> PrintedScore | None:
-        """What is printed of that variant there; of the baseline what others are compared with."""
+        """Return the published score of a variant, which may be either side of a comparison."""
         for one in self.known:
             against = self.about.baseline if one.against == "baseline" else one.against
             if one.task == task and variant in (one.variant, against):
@@ -94,13 +95,13 @@ class _Arena:
         return None
 
     def system(self, variant: str) -> str:
-        """As papers call a variant; empty where none is known."""
+        """Return the name of a variant in papers, or an empty string if it is unknown."""
         found = (self.printed(variant, series.task) for series in self.scores)
         return next((one.system for one in found if one), "")
 
     @property
     def written(self) -> Notation:
-        """Of the scores: shares in percent, as papers print them."""
+        """The notation of the scores; shares are in percent, as in papers."""
         first = self.scores[0]
         if first.unit == "1":
             return Notation(factor=0.01, unit="%", decimals=1)
@@ -109,7 +110,7 @@ class _Arena:
 
 
 def beside_published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
-    """One table with all of it; None where printed scores are known of fewer than two tasks."""
+    """Return one table with everything, or None with published scores of fewer than two tasks."""
     arena = _arena(about, measured)
     if arena is None:
         return None
@@ -129,7 +130,7 @@ def beside_published_exhibit(about: About, measured: Sequence[Series]) -> Exhibi
 
 
 def _arena(about: About, measured: Sequence[Series]) -> _Arena | None:
-    """The metric with most tasks, at least two."""
+    """Return the first published metric that was measured on at least two tasks, if any."""
     together: dict[str, list[Counterpart]] = {}
     for one in counterparts():
         is_same = one.published_metric == one.metric and not one.is_share
@@ -160,7 +161,7 @@ def _columns(arena: _Arena, measured: Sequence[Series]) -> Iterator[Column]:
 
 
 def _scores(arena: _Arena, series: Series) -> Column:
-    """The mean over seeds with its interval, and what is printed."""
+    """Return the mean over seeds with its interval, and the published score."""
     expected = num_expected(series, arena.about)
     entries = {}
     for variant in arena.variants:
@@ -191,7 +192,7 @@ def _scores(arena: _Arena, series: Series) -> Column:
 
 
 def _averages(arena: _Arena) -> Column:
-    """Each task counts alike; seed by seed, so that there is an interval."""
+    """Average over tasks with equal weights, seed by seed, so that there is an interval."""
     first = arena.scores[0]
     entries = {}
     for variant in arena.variants:
@@ -228,7 +229,10 @@ def _by_seed(arena: _Arena, variant: str) -> list[float]:
 
 
 def _printed_average(arena: _Arena, variant: str) -> str:
-    """Over the same tasks; empty where one of them is not printed. Two tasks of ours may be one."""
+    """Return the published average over the same tasks; empty if one of them is not published.
+
+    Two tasks of the ablation may correspond to one published task, which then counts once.
+    """
     found = [arena.printed(variant, series.task) for series in arena.scores]
     scores = {one.task: one.score for one in found if one is not None}
     if not scores or None in found:
@@ -237,7 +241,7 @@ def _printed_average(arena: _Arena, variant: str) -> str:
 
 
 def _longest(arena: _Arena, measured: Sequence[Series], metrics: Sequence[str]) -> Series | None:
-    """Of the first metric that the baseline has, where sequences are longest; one environment."""
+    """Return the first metric that the baseline has, at its longest length, in one environment."""
     for metric in metrics:
         found = [
             s
@@ -253,7 +257,7 @@ def _longest(arena: _Arena, measured: Sequence[Series], metrics: Sequence[str]) 
 
 
 def _length(series: Series) -> int:
-    """Tokens; 0 where the coordinate is another one."""
+    """Return the length in tokens, or 0 if the series is at another coordinate."""
     where = _LENGTH.fullmatch(series.at)
     return int(where[1]) if where else 0
 
@@ -266,7 +270,7 @@ def _ratios(
     systems: Mapping[str, str],
     ratio: Callable[[Series, str, str], Entry],
 ) -> Column:
-    """Ours, and what is printed at the longest length."""
+    """Return the measured ratios, and those published for the longest sequences."""
     rows = {one.system: one for one in sorted(_printed_ratios(key), key=lambda one: one.length)}
     entries = {arena.about.baseline: _BASELINE}
     for variant in arena.variants:
@@ -299,12 +303,12 @@ def _ratios(
 
 
 def _printed_ratios(key: str) -> Iterator[Printed]:
-    """Of training."""
+    """Yield the published ratios of memory or of speed in training."""
     yield from (one for one in printed() if one.is_training and one.is_memory == (key == "memory"))
 
 
 def _faster(series: Series, variant: str, baseline: str) -> Entry:
-    """The baseline's time over the variant's, paired by process."""
+    """Return the baseline's time divided by the variant's, paired by process."""
     ours, theirs = series.of(variant), series.of(baseline)
     if not series.usable(variant):
         return no_number(ours)
@@ -320,7 +324,7 @@ def _faster(series: Series, variant: str, baseline: str) -> Entry:
 
 
 def _smaller(series: Series, variant: str, baseline: str) -> Entry:
-    """The baseline's bytes over the variant's."""
+    """Return the baseline's bytes divided by the variant's."""
     ratio = paired_ratio(series.values(baseline), series.values(variant))
     if ratio is None:
         return no_number(series.of(variant))
@@ -332,7 +336,7 @@ def _mean(series: Series, variant: str) -> Estimate:
 
 
 def _footnotes(arena: _Arena) -> Iterator[str]:
-    """What the papers have instead of ours, by task; and where the numbers stand."""
+    """Yield how the papers' tasks differ, and the sources of the published numbers."""
     for series in arena.scores:
         here = [one.differs for one in arena.known if one.task == series.task and one.differs]
         if here:

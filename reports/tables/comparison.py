@@ -1,8 +1,8 @@
-"""Builds the comparison table of one task: one row a variant, then the floors.
+"""Build the comparison table of one task, with one row for each variant and then for each floor.
 
-Scores: mean and interval over seeds, and the difference to the baseline, paired by seed. Times:
-median over processes, and the ratio to the baseline, paired by process. Counts: the number. One
-typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
+Scores are a mean with its interval over seeds, and a difference to the baseline paired by seed.
+Times are a median over processes, and a ratio to the baseline paired by process. Counts are the
+number itself. HTML, Markdown, CSV and LaTeX are all printed from this one table, so they agree.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNTOLD = Mark(
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
-    """The table of one task: every variant of the ablation that meets it, then its floors."""
+    """Return the table of one task: the variants that take part in it, and its floors."""
     variants = [variant for variant in about.variants if belongs(about, variant, task)]
     here = [series for series in measured if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
@@ -77,7 +77,7 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
 
 
 def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Iterator[Row]:
-    """One a floor; where a column says nothing of it, a dash."""
+    """Yield a row for each floor, with a dash in columns that do not apply to it."""
     for floor in floors_of(about, judged):
         yield Row(
             name=floor,
@@ -97,15 +97,15 @@ def table_of_variants(
     task: str,
     footnotes: tuple[str, ...] = (),
 ) -> Table:
-    """A table whose columns have entries for the same variants; without a coverage.
+    """Return a table whose columns have entries for the same variants, without coverage.
 
     Args:
-        about: Says which variant is the baseline, and what that is.
-        filled: At least one; its entries are the rows, in their order.
-        name: Of its files; the rest likewise as of `Table`.
-        title: As it is announced.
-        task: What it was measured on.
-        footnotes: In their order.
+        about: The sweep, which identifies the baseline.
+        filled: At least one column; its entries give the rows and their order.
+        name: The name of the files.
+        title: The title of the table.
+        task: The task that the numbers belong to.
+        footnotes: The footnotes, in order.
     """
     rows = _variant_rows(about, filled, filled[0].entries)
     return Table(
@@ -121,7 +121,7 @@ def _variant_rows(
 
 
 def primary(measured: Sequence[Series], task: str) -> Series | None:
-    """What a task is judged by: its first score, else how fast it trains, else what comes first."""
+    """Return the series that a task is judged by: a score, else training speed, else the first."""
     here = [series for series in measured if series.task == task]
     speeds = (series for series in here if series.metric == TRAINING_SPEED)
     others = next(speeds, here[0] if here else None)
@@ -129,14 +129,14 @@ def primary(measured: Sequence[Series], task: str) -> Series | None:
 
 
 def variant_coverage(about: About, judged: Series | None, variant: str) -> Coverage:
-    """Coverage of the number that the task is judged by."""
+    """Return the coverage of the series that the task is judged by."""
     if judged is None:
         return coverage((), about.num_seeds)
     return coverage(judged.of(variant), num_expected(judged, about))
 
 
 def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
-    """Coverage of every cell of the sweep: task, variant or floor, probe, seed; no controls."""
+    """Return the coverage of all planned measurements of the sweep, without controls."""
     readings: list[Reading] = []
     timings: list[Reading] = []
     total, unsearched = 0, never_searched(measured)
@@ -164,7 +164,7 @@ ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 
 
 def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[Column]:
-    """The columns that one series fills."""
+    """Yield the columns for one series."""
     if series.is_score:
         yield _scores(about, series, variants)
         if len(variants) > 1:
@@ -216,7 +216,7 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
 
 
 def _floor_difference(about: About, series: Series, floor: str, written: Notation) -> Entry:
-    """To the baseline's mean: a plain number, since nothing of it is paired."""
+    """Return the plain difference to the baseline's mean, since floors are not paired by seed."""
     reference = series.mean(about.baseline).point
     own = series.mean(floor).point
     if own is None or reference is None:
@@ -226,7 +226,7 @@ def _floor_difference(about: About, series: Series, floor: str, written: Notatio
 
 
 def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column:
-    """Medians of times and memory, with the ratio to the baseline; counts as they are."""
+    """Return medians of times and memory with the ratio to the baseline, or counts as they are."""
     is_count = not series.is_bound_to_environment
     estimates = {
         variant: _count(series, variant) if is_count else median_of(series.of(variant))
@@ -288,13 +288,13 @@ def _entry(
 
 
 def no_number(readings: Sequence[Reading], otherwise: str = "no result") -> Entry:
-    """What became of the readings, in place of a number."""
+    """Return an entry that names the fates of the readings in place of a number."""
     fates = dict.fromkeys(reading.fate for reading in readings)
     return Entry(text=", ".join(fates) or otherwise, tone="none")
 
 
 def _count(series: Series, variant: str) -> Estimate:
-    """Counts that agree need no interval."""
+    """Return the count itself if all seeds agree, otherwise the mean with an interval."""
     values = tuple(series.values(variant).values())
     if len(set(values)) == 1:
         return Estimate(n=len(values), point=values[0])
@@ -302,7 +302,7 @@ def _count(series: Series, variant: str) -> Estimate:
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
-    """How many times the baseline's number, of bytes, times and rates; for times, how sure."""
+    """Return the ratio of bytes, times or rates to the baseline; for times with the verdict."""
     is_amount = series.is_bound_to_environment or series.unit == "B"
     if variant == about.baseline or not is_amount:
         return []
@@ -313,12 +313,12 @@ def _ratio(about: About, series: Series, variant: str) -> list[str]:
     if found is None or found.ratio.point is None:
         return []
     ratio = found.ratio.point if series.unit == "s" else 1 / found.ratio.point
-    verdict = [str(found.outcome)] if found.is_certain else []  # else it has a mark
+    verdict = [str(found.outcome)] if found.is_certain else []  # otherwise the entry has a mark
     return [f"{ratio:.2f} × baseline", *verdict]
 
 
 def _beside(about: About, series: Series, variant: str) -> TimeComparison | None:
-    """The verdict on the time of a variant beside the baseline's; of a rate on that of a unit."""
+    """Compare the time of a variant with the baseline's; rates are compared by their inverses."""
     if variant == about.baseline or not series.is_timed:
         return None
     a, b = series.of(variant), series.of(about.baseline)
@@ -328,7 +328,7 @@ def _beside(about: About, series: Series, variant: str) -> TimeComparison | None
 
 
 def time_marks(beside: TimeComparison | None, *, is_noisy: bool) -> tuple[Mark, ...]:
-    """The one mark of a time, mostly none: noise explains why it is not told apart, if it does."""
+    """Return at most one mark of a time; noise takes precedence if it explains the other mark."""
     is_untold = beside is not None and not beside.is_certain
     is_why = beside is None or beside.outcome is TimeOutcome.NOISY
     if is_noisy and (is_why or not is_untold):
@@ -337,19 +337,19 @@ def time_marks(beside: TimeComparison | None, *, is_noisy: bool) -> tuple[Mark, 
 
 
 def _own_place(series: Series, variant: str) -> list[str]:
-    """The coordinate, where the column has no common one."""
+    """Return the coordinates of the readings if the column has no common coordinate."""
     own = {reading.at for reading in series.of(variant)} if not series.at else set()
     return sorted(filter(None, own))
 
 
 def machine_in_words(about: About, environment_id: str) -> str:
-    """As ``AMD EPYC, 2 threads``; empty where nothing is known of it."""
+    """Describe a machine, such as ``AMD EPYC, 2 threads``; empty if it is unknown."""
     made = about.provenances.get(environment_id)
     return f"{made.device}, {made.num_threads} threads" if made else ""
 
 
 def tone(difference: Estimate, better: Better) -> str:
-    """``better`` or ``worse`` where the interval of a difference says so; else empty."""
+    """Return ``better`` or ``worse`` if the interval of a difference excludes 0, or else ""."""
     if not difference.excludes_zero or difference.point is None or better == "none":
         return ""
     return "better" if (difference.point > 0) == (better == "higher") else "worse"

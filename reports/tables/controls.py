@@ -1,8 +1,8 @@
-"""Tabulate the controls: what the timing instruments said of themselves.
+"""Tabulate the controls, which show how far the timing instruments can be trusted.
 
-An instrument that times the baseline against itself must see no difference; against a baseline
-that is made 5 % slower on purpose it must see one; kernels whose cost is known must grow as they
-do. Beside that, what else the machine was busy with.
+An instrument should find no difference if it times the baseline against itself, and should find one
+if the baseline is slowed down by 5 % on purpose. Kernels with a known cost should grow accordingly.
+The table also shows the load of other programs on the machine.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _MAX_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Instrument:
-    """One timing probe on one task, or on the mixers alone, in one environment.
+    """A timing probe on one task, or on the mixers alone, in one environment.
 
     Attributes:
-        environment_id: Where it measured.
-        series: All that it left, controls and times of variants.
+        environment_id: The environment in which it measured.
+        series: All its series: controls and times of variants.
     """
 
     task: str
@@ -65,27 +65,27 @@ class Instrument:
 
     @property
     def title(self) -> str:
-        """As a column is headed."""
+        """The title of a column."""
         if self.task == MIXER_ALONE:
             return "mixers alone"
         return f"{self.probe} on {self.task}".replace("_", " ")
 
     def of(self, metric: str) -> list[tuple[Reading, ...]]:
-        """The readings of a metric: one group a coordinate and variant."""
+        """Return the readings of a metric, one group for each coordinate and variant."""
         named = [series for series in self.series if series.metric == metric]
         return [some for series in named for some in series.readings.values() if some]
 
     def numbers(self, metric: str) -> list[float]:
-        """Every number of the metric."""
+        """Return every number of the metric."""
         return [r.value for some in self.of(metric) for r in some if r.has_number]
 
     def judged(self, metric: str) -> list[TimeComparison]:
-        """The verdict on a ratio at each coordinate, over processes."""
+        """Return the verdict on a ratio at each coordinate, over processes."""
         return [judge_ratio(some) for some in self.of(metric) if any(r.has_number for r in some)]
 
     @property
     def timed(self) -> list[tuple[str, str, Reading]]:
-        """Variant, metric and reading of every time that has a number."""
+        """The variant, metric and reading of every time that has a number."""
         return [
             (variant, series.metric, reading)
             for series in self.series
@@ -96,12 +96,14 @@ class Instrument:
 
 
 def instruments(about: About, results: pd.DataFrame, environment_id: str) -> list[Instrument]:
-    """Those that left controls, the mixers alone first; each where it measured most.
+    """Return the instruments with controls, mixers alone first.
+
+    An instrument on a task is shown in the environment with most of its controls.
 
     Args:
-        about: Gives the order of tasks and probes.
-        results: Columns as `suite.schema.RESULT_COLUMNS`.
-        environment_id: That of the mixers alone; the others may have been measured elsewhere.
+        about: The sweep, which gives the order of tasks and probes.
+        results: Results with the columns `suite.schema.RESULT_COLUMNS`.
+        environment_id: The environment of the mixers alone.
     """
     rows = results[(results["metric"] == BASELINE_AGAIN) & results["value"].notna()]
     order = list(dict.fromkeys([MIXER_ALONE, *about.tasks]))
@@ -122,12 +124,12 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
 
 
 def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:
-    """What the instruments said of themselves: one row a check, one column an instrument.
+    """Return a table of the controls, with a row for each check and a column for each instrument.
 
     Args:
-        about: Says which machine an instrument stood on, where there are several.
-        kept: At least one.
-        growths: Of the same sweep; the synthetic kernels are among them.
+        about: The sweep, which identifies the machines if there are several.
+        kept: At least one instrument.
+        growths: The growths of the same sweep, which include the synthetic kernels.
     """
     is_one_place = len({one.environment_id for one in kept}) == 1
     checks = [_checks(one, growths) for one in kept]
@@ -154,7 +156,7 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
 
 
 def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
-    """What the checks came to, and what they are; two sentences for someone who is new to it."""
+    """Return two sentences for newcomers: the results of the checks, and what the checks are."""
     again = [verdict for one in kept for verdict in one.judged(BASELINE_AGAIN)]
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
     effect = smallest_detectable_effect(again)
@@ -175,7 +177,7 @@ def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
 
 
 def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
-    """Every check, by the name of its row; a dash where it was not made."""
+    """Return every check by the name of its row, with a dash if the check was not made."""
     again, rounds = one.judged(BASELINE_AGAIN), one.numbers("num_disturbed")
     is_noisy = [reading.status is Status.NOISY for _, _, reading in one.timed]
     effect = smallest_detectable_effect(again)
@@ -200,7 +202,7 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
 
 
 def _entry(text: str, n: int, point: float | None, note: str = "") -> Entry:
-    """A dash where there is no number."""
+    """Return an entry, which is a dash if there is no number."""
     if point is None:
         return NO_ENTRY
     return Entry(estimate=Estimate(n=n, point=point), text=text, note=note)
@@ -228,7 +230,7 @@ def _outliers(one: Instrument) -> Entry:
 
 
 def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
-    """The exponent of a synthetic kernel, which is timed beside the mixers alone only."""
+    """Return the exponent of a synthetic kernel, which is only timed with the mixers alone."""
     growth = find(growths, metric, "length", one.environment_id)
     timed = [variant for variant in growth.variants if growth.measured(variant)] if growth else []
     if one.task != MIXER_ALONE or growth is None or not timed:
@@ -247,7 +249,7 @@ def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
 
 
 def _noise_footnotes(kept: Iterable[Instrument]) -> Iterator[str]:
-    """Where a stopping criterion was not met, and which; the first of many."""
+    """Yield which timings stayed noisy and why, limited to the first few."""
     metrics: dict[tuple[str, str, int, str], list[str]] = {}
     for one in kept:
         for variant, metric, reading in one.timed:

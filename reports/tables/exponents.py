@@ -1,7 +1,7 @@
 """Tabulate Table 1 of "Attention Is All You Need" with every column measured.
 
-One row a variant. Exponents are slopes on logarithmic axes over the last places. Those that theory
-does not give have a mark, and remarks under the table say why.
+There is a row for each variant. Exponents are slopes on logarithmic axes over the last points.
+Exponents that contradict theory have a mark, and remarks under the table explain why.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _PRE_ASYMPTOTIC = Mark(
 
 
 def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
-    """Table 1, measured; None where nothing was.
+    """Return the measured Table 1, or None if nothing was measured.
 
     Args:
-        about: Says which variant is the baseline.
-        rows: Of one environment.
+        about: The sweep, which identifies the baseline.
+        rows: The rows of one environment.
     """
     columns = [*_exponents(rows), *_steps(rows), *_paths(rows)]
     kept = [c for c in columns if any(e.estimate.point is not None for e in c.entries.values())]
@@ -63,7 +63,7 @@ def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
 
 
 def powers_in_words(about: About, rows: Sequence[TableOneRow]) -> str:
-    """The least and the greatest power of the length that a time grows with; empty without any."""
+    """Describe the smallest and the largest power of n that a time grows with; may be empty."""
     found = {row.variant: row.exponents[TIME, "length"].estimate.point for row in rows}
     known = sorted((power, variant) for variant, power in found.items() if power is not None)
     if len(known) < 2:
@@ -75,14 +75,14 @@ def powers_in_words(about: About, rows: Sequence[TableOneRow]) -> str:
 
 
 def theory_remarks(about: About, rows: Sequence[TableOneRow]) -> tuple[Remark, ...]:
-    """Where measurement and theory disagree: one sentence a variant that does."""
+    """Return a remark for each variant whose measurements disagree with theory."""
     texts = ((row.variant, capitalized("; ".join(theory_gaps(row)))) for row in rows)
     named = ((shown_name(about, variant), f"{text}.") for variant, text in texts if text)
     return tuple(Remark(name=name, text=text) for name, text in named)
 
 
 def formula(text: str) -> str:
-    """A formula of theory as it is read: ``n² d`` for ``n**2 * d``."""
+    """Return a formula of theory in readable form: ``n² d`` for ``n**2 * d``."""
     return text.replace("**2", "²").replace(" * ", " ")
 
 
@@ -108,7 +108,7 @@ def _exponent(found: Exponent) -> Entry:
 
 
 def _mark(found: Exponent) -> tuple[Mark, ...]:
-    """At most one, of what weighs most: noise leaves nothing else to say."""
+    """Return the most important mark, if any: for a noisy exponent no other mark is meaningful."""
     held = {
         _NOISY: found.is_noisy,
         _DISAGREES: found.disagrees,
@@ -130,7 +130,7 @@ def _steps(rows: Sequence[TableOneRow]) -> Iterator[Column]:
 
 
 def _paths(rows: Sequence[TableOneRow]) -> Iterator[Column]:
-    """Each path at the largest length where it was measured."""
+    """Yield a column of path lengths, each at the largest length at which it was measured."""
     places = [place for row in rows for place in row.numbers(PATH)]
     if places:
         entries = {row.variant: _path(row, max(places)) for row in rows}
@@ -161,5 +161,5 @@ def _column(key: str, title: str, entries: Mapping[str, Entry], note: str = "") 
 
 
 def _two(power: float) -> str:
-    """Two decimals; a power of nothing is 0.00, whichever side of zero rounding fell."""
+    """Write a power with two decimals, without a negative zero."""
     return f"{power:.2f}".replace("-0.00", "0.00").replace("-", "−")

@@ -1,7 +1,7 @@
-"""Tabulate the largest that fits into memory: the longest sequence, the most sequences decoded.
+"""Tabulate the longest sequence that fits into memory, and the most sequences decoded at once.
 
-What was tried are the lengths and batches of the scale; what ran out of memory is a reading with
-that fate. On a GPU the table also says that all that was tried fits.
+The candidates are the lengths and batch sizes of the scale; a reading records that one ran out of
+memory. On a GPU the table is also shown if all candidates fit.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from reports.tables.comparison import table_of_variants
 from suite.schema import MIXER_ALONE, About, Status
 
 _TIME, _RATE = "forward_backward_seconds", "decode_tokens_per_second"
-_Places = Mapping[int, Sequence[Reading]]  # of one variant, ascending
+_Places = Mapping[int, Sequence[Reading]]  # the readings of one variant, ascending
 
 
 @dataclass(frozen=True)
 class _Ladder:
-    """What grows until it does not fit.
+    """A quantity that is increased until memory runs out.
 
     Attributes:
-        key, title, unit: Of its column.
-        readings: Variant -> what came of each place.
-        is_rate: Whether they are tokens a second, to be shown.
+        key: The key of the column.
+        title: The title of the column.
+        unit: The unit of the column.
+        readings: Variant -> its readings at each value of the quantity.
+        is_rate: True if the readings are tokens per second, which are then shown.
     """
 
     key: str
@@ -40,7 +42,7 @@ class _Ladder:
 
     @property
     def failures(self) -> dict[str, int]:
-        """Variant -> the first place at which it ran out of memory, of those that did."""
+        """Variant -> the first value at which it ran out of memory; other variants are absent."""
         found = {
             v: [p for p, some in at.items() if _is_out(some)] for v, at in self.readings.items()
         }
@@ -48,12 +50,12 @@ class _Ladder:
 
     @property
     def num_places(self) -> int:
-        """Of all variants."""
+        """The number of distinct values over all variants."""
         return len({place for at in self.readings.values() for place in at})
 
 
 def largest_table(about: About, results: pd.DataFrame, environment_id: str) -> Table | None:
-    """One row a variant; None where nothing ran out of memory and no GPU was tried at several."""
+    """Return a row for each variant, or None if nothing failed and no GPU tried several values."""
     made = about.provenances.get(environment_id)
     is_on_gpu = made is not None and made.num_gpus > 0
     ladders = [
@@ -73,7 +75,7 @@ def largest_table(about: About, results: pd.DataFrame, environment_id: str) -> T
 
 
 def failures_in_words(about: About, results: pd.DataFrame, environment_id: str) -> str:
-    """As ``kernel=materialised runs out of memory at 65,536 tokens.``; empty where nothing did."""
+    """Return text such as ``kernel=materialised runs out of memory at 65,536 tokens.``, or ""."""
     here = results[results["environment_id"] == environment_id]
     said = [
         f"{shown_name(about, variant)} runs out of memory at {place:,} {ladder.unit}"
@@ -99,7 +101,7 @@ def _ladders(about: About, results: pd.DataFrame) -> Iterator[_Ladder]:
 
 
 def _by_place(about: About, rows: pd.DataFrame, axis: str) -> dict[str, _Places]:
-    """Where else than along that axis a reading stands, it is left out; but for the length."""
+    """Group readings along the axis; drop those at coordinates other than the axis and length."""
     found: dict[str, dict[int, list[Reading]]] = {}
     for row in rows.to_dict("records"):
         at = coordinates(row["at"])

@@ -1,10 +1,10 @@
-"""Tabulate what the mixers alone cost: by length or width, against a rival, of the machine's peak.
+"""Tabulate the costs of mixers alone: by length or width, by rival, and as a share of the peak.
 
-One row a variant. Each time stands beside its ratio to the baseline and the verdict on that ratio;
-a word such as faster stands only where the interval of the ratio says so, and the ratio is larger
-than what the baseline showed against itself; else it has a mark. A second table says from which
-length each is faster than the baseline, and than attention with its matrix written out, which
-papers compare with.
+Tables have one row for each variant. Each time has its ratio to the baseline and the verdict on
+that ratio. A word such as faster is written only if the interval of the ratio supports it and the
+ratio is larger than that of the baseline to itself; otherwise the time has a mark. A second table
+gives the length from which each variant is faster than the baseline, and than attention that
+materialises its matrix, which papers compare with.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TONES = {TimeOutcome.FASTER: "better", TimeOutcome.SLOWER: "worse"}
 
 
 def costs_table(about: About, growth: Growth, title: str) -> Table | None:
-    """The metric of each variant at each place, with the ratio to the baseline; None if empty."""
+    """Return the metric by place, with ratios to the baseline, or None if there are no numbers."""
     columns = []
     for place in growth.places:
         points = [growth.point(variant, place) for variant in growth.variants]
@@ -49,7 +49,7 @@ def costs_table(about: About, growth: Growth, title: str) -> Table | None:
 
 
 def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
-    """Each ratio of times to the baseline, with its interval and verdict; None if empty."""
+    """Return ratios of times to the baseline with interval and verdict, or None if empty."""
     columns = []
     for place in growth.places:
         entries = {variant: _ratio(about, growth, variant, place) for variant in growth.variants}
@@ -90,7 +90,7 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     if found.ratio.point is None:
         return Entry(estimate=estimate, text=text, marks=time_marks(None, is_noisy=is_noisy))
     times = f"{as_ratio(found.ratio.point)} ×"
-    if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
+    if growth.unit != "s":  # counts and bytes are exact, so they need no verdict
         return Entry(estimate=estimate, text=text, note=times)
     return Entry(
         estimate=estimate,
@@ -120,11 +120,14 @@ def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
 
 
 def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
-    """From which length each variant is faster than each rival; None where no other was timed.
+    """Return the length from which each variant is faster than each rival.
 
     Args:
-        about: Names the baseline, and a variant ``kernel=materialised`` where there is one.
-        timed: As ``forward and backward`` -> the times of that.
+        about: The sweep, which identifies the baseline and a variant that materialises its matrix.
+        timed: Name of the operation, such as ``forward and backward`` -> its times.
+
+    Returns:
+        The table, or None if no other variant than the baseline was timed.
     """
     columns = [
         Column(
@@ -150,11 +153,11 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
 
 
 def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
-    """From which length each variant is faster than the baseline, in one sentence a kind of pass.
+    """Describe from which length variants are faster than the baseline, for each operation.
 
     Args:
-        about: Names the baseline.
-        timed: As of `crossover_table`.
+        about: The sweep, which identifies the baseline.
+        timed: Name of the operation -> its times, as in `crossover_table`.
     """
     rival = shown_name(about, about.baseline)
     return " ".join(
@@ -165,7 +168,7 @@ def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
 
 
 def _answers(about: About, growth: Growth) -> Iterator[str]:
-    """Variants that are faster at every length, from some on, not at all, and what is open."""
+    """Yield which variants are faster at every length, from some length on, never, or undecided."""
     others = [variant for variant in growth.variants if variant != about.baseline]
     found = {variant: crossover(growth, variant, about.baseline) for variant in others}
 
@@ -187,7 +190,7 @@ def _answers(about: About, growth: Growth) -> Iterator[str]:
 
 
 def extremes_in_words(about: About, growth: Growth) -> str:
-    """Who takes least and who most at the last place, in one sentence; empty for less than two."""
+    """Name the cheapest and the costliest variant at the last place; empty for fewer than two."""
     last = growth.places[-1]
     points = {v: point for v in growth.variants if (point := growth.point(v, last)) is not None}
     if len(points) < 2:
@@ -202,7 +205,7 @@ def extremes_in_words(about: About, growth: Growth) -> str:
 
 
 def _rivals(about: About, growth: Growth) -> list[str]:
-    """The baseline, and the first with its matrix written out."""
+    """Return the baseline, and the first variant that materialises its matrix."""
     written_out = [v for v in growth.variants if is_written_out(about, v)]
     return list(dict.fromkeys([about.baseline, *written_out[:1]]))
 
@@ -221,7 +224,7 @@ def _entry(growth: Growth, variant: str, rival: str) -> Entry:
 
 
 def utilisation_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
-    """FLOPs a second and their share of the matrix peak; None where no peak was measured."""
+    """Return FLOPs per second and shares of the matrix peak, or None if no peak was measured."""
     here = measured_in(growths, environment_id)
     times, peak = find(here, TIME), machine_peak(here, MATRIX_PEAK)
     if times is None or peak is None:
@@ -245,7 +248,7 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
 
 
 def use_in_words(used: Table) -> str:
-    """The least and the most of the shares in that table, in one sentence; empty where none is."""
+    """Describe the smallest and the largest share in that table; empty if there are none."""
     shares = {row.name: row.entries[1] for row in used.rows}
     known = {name: e for name, e in shares.items() if e.estimate.point is not None}
     if not known:
@@ -256,7 +259,7 @@ def use_in_words(used: Table) -> str:
 
 
 def peaks_in_words(growths: Sequence[Growth], environment_id: str) -> str:
-    """The peaks that the instrument measured, in one sentence."""
+    """Describe the peaks that the instrument measured in one sentence."""
     here = measured_in(growths, environment_id)
     matrix, copy = (machine_peak(here, metric) for metric in (MATRIX_PEAK, COPY_PEAK))
     parts = []

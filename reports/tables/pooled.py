@@ -1,7 +1,7 @@
-"""Tabulates scores over all tasks together, where several tasks are scored by one metric.
+"""Tabulate scores over all tasks together, if several tasks have the same metric.
 
-Each task counts alike. The interval of a pooled difference is a bootstrap over seeds, stratified by
-task (`reports.stats.aggregate`); a variant that lacks a task is left out of the pool.
+Tasks have equal weights. The interval of a pooled difference is a bootstrap over seeds, stratified
+by task (`reports.stats.aggregate`); a variant that lacks a task is not pooled.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from reports.stats.intervals import (
 from reports.tables.comparison import ARROWS, primary, table_of_variants, tone
 from suite.schema import About, Better
 
-_MOST_VARIANTS = 500  # each costs thousands of draws
+_MOST_VARIANTS = 500  # each needs thousands of draws
 _ALL_TASKS = "all tasks"
-_Values = Mapping[str, tuple[float, ...]]  # task -> one number a seed
+_Values = Mapping[str, tuple[float, ...]]  # task -> one number for each seed
 _BASELINE = Entry(text="baseline")
 _PARTIAL = Mark(
     sign="†",
@@ -52,21 +52,21 @@ class _Pool:
 
     @property
     def first(self) -> Series:
-        """Has the metric, the unit and the direction of all."""
+        """A series with the metric, unit and direction of all."""
         return self.scores[0]
 
     @property
     def is_trimmed(self) -> bool:
-        """Whether there are enough tasks for an interquartile mean."""
+        """True if there are enough tasks for an interquartile mean."""
         return len(self.scores) >= MIN_TASKS_TO_TRIM
 
     def values(self, variant: str) -> _Values:
-        """One value a seed; empty where a task has none."""
+        """Return one value for each seed and task; empty if a task has none."""
         found = {series.task: tuple(series.values(variant).values()) for series in self.scores}
         return found if all(found.values()) else {}
 
     def differences(self, variant: str) -> _Values:
-        """Paired differences to the baseline; empty where a task has none."""
+        """Return paired differences to the baseline; empty if a task has none."""
         baseline = self.about.baseline
         found = {
             s.task: paired_differences(s.values(variant), s.values(baseline)) for s in self.scores
@@ -79,7 +79,7 @@ class _Pool:
         return found.within(-1.0, 1.0) if self.first.is_share else found
 
     def is_complete(self, variant: str) -> bool:
-        """Whether every planned seed of every task ended well."""
+        """Return True if every planned seed of every task ended well."""
         return all(
             len(series.values(variant)) >= num_expected(series, self.about)
             for series in self.scores
@@ -87,7 +87,7 @@ class _Pool:
 
 
 def pooled_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
-    """One table a metric that several tasks share; None where none is shared."""
+    """Return a table for each metric that several tasks share, or None if there is none."""
     pools = list(_pools(about, measured))
     if not pools:
         return None
@@ -148,7 +148,7 @@ def _table(pool: _Pool) -> Table:
 def _column(
     pool: _Pool, key: str, title: str, note: str, aggregate: Callable[[_Values], float]
 ) -> Column:
-    """One number a variant, over all seeds of all tasks."""
+    """Return a column with one number for each variant, over all seeds of all tasks."""
     values = {variant: pool.values(variant) for variant in pool.variants}
     estimates = {
         variant: Estimate(n=sum(map(len, some.values())), point=aggregate(some) if some else None)
@@ -202,7 +202,7 @@ def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
 
 
 def _improvements(pool: _Pool) -> Column:
-    """How often a variant beat the baseline, seed by seed; a seed that diverged was beaten."""
+    """Return how often a variant beat the baseline on paired seeds; a diverged seed is a loss."""
     return Column(
         key="probability_of_improvement",
         title="beats the baseline",

@@ -1,1 +1,1 @@
-"""Results to frames, and frames to reports."""
+"""Conversion of results to frames, and of frames to reports."""

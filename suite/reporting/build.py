@@ -1,7 +1,7 @@
-"""Builds reports and the overview from what the MLflow store or the journal holds.
+"""Build reports and the overview from the MLflow store or the journal.
 
-It also sums up a sweep for the store (a verdict, its sentence, and the numbers of each variant) and
-for the end of a run, in a few lines.
+The module also summarises a sweep: for the store (a verdict, its sentence, and the numbers of each
+variant) and in a few lines for the end of a run.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from suite.tracking.read import load_artifacts
 from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
 
-MOST_ROWS = 20  # of all tables together
-_FEWEST_ROWS = 5  # of one
+MOST_ROWS = 20  # in all tables together
+_FEWEST_ROWS = 5  # in one table
 _LONGEST_NAME = 60
 
 _PASSES = (("forward and backward", "forward_backward_seconds"), ("forward", "forward_seconds"))
 
-Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
+Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, with one sweep for each scale
 
 
 def sweeps_in(
     store: Store, names: Collection[str] | None = None, asked: Collection[str] = ()
 ) -> Sweeps:
-    """Return what the store holds of these ablations; by default of all.
+    """Return the stored sweeps of the given ablations, or of all by default.
 
     Raises:
-        StoreUnavailable: if the store cannot be reached, or one that is `asked` for was deleted.
-        SpecError: if one that is asked for is recorded, but not of this folder.
+        StoreUnavailable: If the store cannot be reached, or an ablation in `asked` was deleted.
+        SpecError: If an ablation in `asked` is recorded, but for another folder.
     """
     with tempfile.TemporaryDirectory() as folder:
         held = load_artifacts(store.uri, Path(folder), names, folder_of(store), asked)
@@ -66,13 +66,13 @@ def sweeps_in(
 
 
 def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Sweeps:
-    """The sweeps of the journal, and those that earlier reports in the folder show besides.
+    """Return the sweeps of the journal, and others that earlier reports in the folder show.
 
-    The latter are in the folder after `bakeoff report` with a store that others use too, or after
-    the journal was lost. Only then the store is read; None leaves them out.
+    There are others after `bakeoff report` with a shared store, or after the journal was lost. The
+    store is only read if there are others. If it is None, the others are omitted.
 
     Raises:
-        StoreUnavailable: if others are to be read, and the store cannot be reached.
+        StoreUnavailable: If there are others, and the store cannot be reached.
     """
     sweeps: dict[str, list[Sweep]] = {}
     for plan in journal.readable_plans():
@@ -88,7 +88,7 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
 
 
 def at_price(sweeps: Sweeps, price: Price) -> Sweeps:
-    """The same, whose pages say what their GPU-hours cost."""
+    """Return the sweeps with a price, so that their pages show the cost of GPU-hours."""
     return {
         name: [replace(sweep, about=replace(sweep.about, price=price)) for sweep in found]
         for name, found in sweeps.items()
@@ -96,14 +96,14 @@ def at_price(sweeps: Sweeps, price: Price) -> Sweeps:
 
 
 def reported(folder: Path) -> set[Key]:
-    """The sweeps that the reports in the folder show."""
+    """Return the sweeps that the reports in the folder show."""
     return {key for file in folder.glob(f"*/{RESULTS_FILE}") for key in _keys_in(file)}
 
 
 def _keys_in(file: Path) -> set[Key]:
     try:
         rows = pd.read_parquet(file, columns=["ablation", "scale"]).drop_duplicates()
-    except (OSError, ValueError, KeyError):  # damaged, or not ours
+    except (OSError, ValueError, KeyError):  # damaged, or not a file of bakeoff
         return set()
     return set(zip(rows["ablation"], rows["scale"], strict=True))
 
@@ -114,7 +114,7 @@ def reports_of(
     """Write the report of each ablation, and the overview of all that have sweeps.
 
     Raises:
-        SpecError: for an ablation, or a scale, of which there is no sweep.
+        SpecError: If an ablation has no sweep, or none at the given scale.
     """
     held = {name: found for name, found in sweeps.items() if found}
     pages = []
@@ -129,7 +129,7 @@ def reports_of(
 def refuse_missing(
     name: str, sweeps: Sequence[Sweep], scale: str | None = None, known: Collection[str] = ()
 ) -> None:
-    """Raise SpecError where an ablation, or a scale of it, has no sweep; `known` have one."""
+    """Raise SpecError if the ablation or its scale has no sweep; `known` ablations have one."""
     scales = [sweep.about.scale for sweep in sweeps]
     if not sweeps:
         hint = did_you_mean(name, known) or "."
@@ -144,7 +144,7 @@ def refuse_missing(
 
 
 def findings_of(sweep: Sweep) -> Findings:
-    """The summary, by the rules of the report."""
+    """Return the verdict and the numbers of a sweep, computed by the rules of the report."""
     judged = sweep.in_order.verdict
     return Findings(
         verdict=str(judged.outcome) if judged else "",
@@ -154,12 +154,12 @@ def findings_of(sweep: Sweep) -> Findings:
 
 
 def variants_of(sweep: Sweep, measured: Sequence[Series]) -> Iterator[VariantNumbers]:
-    """Each row of the report's tables that is a variant, with the mean of its learning curves."""
+    """Yield the variants in the report's tables, with the means of their learning curves."""
     about = sweep.about
     for task in [task for task in about.tasks if task != MIXER_ALONE]:
         judged = primary(measured, task)
         if judged is None or not judged.is_score:
-            continue  # what is only timed or counted is compared within a trial
+            continue  # times and counts are compared within a trial
         table = comparison_table(about, measured, task)
         curves = learning_curves(about, sweep.curves, judged)
         for row in [row for row in table.rows if not row.is_floor]:
@@ -185,7 +185,7 @@ def variants_of(sweep: Sweep, measured: Sequence[Series]) -> Iterator[VariantNum
 
 
 def _metrics(columns: Iterable[Column], variant: str) -> dict[str, float]:
-    """Name -> number, unrounded; with the ends of its interval where there is one."""
+    """Return name -> unrounded number, and the ends of its interval if there is one."""
     found: dict[str, float] = {}
     for column in columns:
         one = column.entries[variant].estimate if variant in column.entries else Estimate(n=0)
@@ -196,9 +196,9 @@ def _metrics(columns: Iterable[Column], variant: str) -> dict[str, float]:
 
 
 def summary_lines(sweep: Sweep) -> Iterator[str]:
-    """A table for each task, lengths from which mixers are faster, and the verdict on the claim.
+    """Yield a table for each task, the crossovers of mixers, and the verdict on the claim.
 
-    Nothing where there is no result.
+    Nothing is yielded without results.
     """
     about = sweep.about
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
@@ -213,7 +213,7 @@ def summary_lines(sweep: Sweep) -> Iterator[str]:
 
 
 def _crossovers(sweep: Sweep) -> Iterator[str]:
-    """Yield a line for each mixer that was timed along lengths: where it beats the baseline."""
+    """Yield a line for each mixer that was timed by length, with its crossover to the baseline."""
     about, environment_id = sweep.about, main_environment(sweep.results)
     every = sweep.in_order.growths if environment_id else ()
     timed = {kind: find(every, metric, "length", environment_id) for kind, metric in _PASSES}
@@ -230,7 +230,7 @@ def _crossovers(sweep: Sweep) -> Iterator[str]:
 
 
 def _answer(found: Crossover) -> str:
-    """Return an answer in words, as ``faster from 385 [348, 433] tokens on``."""
+    """Return an answer in words, such as ``faster from 385 [348, 433] tokens on``."""
     match found.kind:
         case CrossoverKind.FASTER_FROM:
             return f"faster from {found.text} tokens on"
@@ -270,7 +270,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _columns(table: Table, judged: Series) -> list[Column]:
-    """The score, its difference to the baseline, and the step time that most variants have."""
+    """Return the score, its difference to the baseline, and the most complete step time."""
     own = (
         "_".join(filter(None, (judged.metric, judged.at, judged.environment_id))),
         f"{judged.metric}_difference",
@@ -282,7 +282,7 @@ def _columns(table: Table, judged: Series) -> list[Column]:
 
 
 def _chosen(rows: Sequence[Row], column: Column, judged: Series, most: int) -> Sequence[Row]:
-    """All of a few; of many the best, and the baseline."""
+    """Return all rows if they are few, otherwise the best ones and the baseline."""
     if len(rows) <= most:
         return rows
     sign = -1.0 if judged.better == "higher" else 1.0
@@ -307,7 +307,7 @@ def _name(row: Row) -> str:
 
 
 def _texts(row: Row, columns: Sequence[Column]) -> Iterator[str]:
-    """The numbers with their intervals; of a time without, since its note compares it."""
+    """Yield numbers with their intervals; times have none, since their note compares them."""
     for column in columns:
         entry = column.entries.get(row.name, NO_ENTRY)
         interval = "" if column.measured_unit == "s" else entry.interval

@@ -1,10 +1,9 @@
-"""Selects the rows that the two names of `--compare` mean, and compares them.
+"""Select the rows that the two arguments of `--compare` name, and compare them.
 
-A folder that holds a store, or a store's address, is all that is recorded of the ablation there.
-A number of up to three digits is an edition in this store. Anything else is looked up among the
-rows of this store: a commit, as it stands in the rows or its
-first hexadecimal digits; an environment's id; or a part of a device's name. A folder goes first;
-a name that could mean two things is refused.
+A folder with a store, or the address of a store, selects everything recorded of the ablation there.
+A number of up to three digits is an edition in this store. Any other name is looked up in the rows
+of this store as a commit (in full or its first hexadecimal digits), as the id of an environment, or
+as part of a device's name. Folders take precedence; an ambiguous name is an error.
 """
 
 from __future__ import annotations
@@ -33,20 +32,21 @@ from suite.tracking.restore import exported_sweep
 from suite.tracking.run_fields import Key
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
-_NUMBER = re.compile(r"[0-9]{1,3}")  # of an edition; a commit has more digits
+_NUMBER = re.compile(r"[0-9]{1,3}")  # number of an edition; commits have more digits
 _MOST_LISTED = 12
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """What a name may mean.
+    """A possible meaning of a name.
 
     Attributes:
-        name: As in a command and in file names.
-        title: As on a page.
-        identity: Two names with the same one mean the same.
-        sweeps: Its rows at each scale that it has any at.
-        source: Gives the user's files of a sweep; nothing where the two have the same.
+        name: The name in commands and in file names.
+        title: The title on a page.
+        identity: A key that is equal if two names have the same meaning.
+        sweeps: The sweeps at all scales that have rows.
+        source: A function that returns the user's files of a sweep; empty if both sides have the
+            same files.
     """
 
     name: str
@@ -56,7 +56,7 @@ class _Candidate:
     source: Callable[[Key], Source] = lambda _: {}
 
     def shown(self, scale: str | None) -> Selection:
-        """Its rows at that scale; by default at the largest that has results."""
+        """Return the rows at the given scale, or at the largest that has results by default."""
         sweep = shown_sweep(self.sweeps, scale)
         key = (sweep.about.ablation, sweep.about.scale)
         return Selection(
@@ -77,15 +77,15 @@ def compare(
 ) -> tuple[str, Path]:
     """Write the page that compares two selections of rows; see `select_for_comparison`.
 
-    `store_here` is called only where a name is neither folder nor address.
+    `store_here` is only called if a name is neither a folder nor an address.
 
     Returns:
-        One sentence, and the page.
+        A sentence, and the path of the page.
 
     Raises:
-        SpecError: if nothing is recorded; else see `select_for_comparison`.
+        SpecError: If nothing is recorded, or as in `select_for_comparison`.
     """
-    own = cache(partial(_own, ablation, store_here))  # read once, though both may need it
+    own = cache(partial(_own, ablation, store_here))  # read once, though both names may need it
     editions = cache(lambda: stored_editions(store_here(), ablation, scale))
     return render_comparison(*select_for_comparison(names, ablation, own, scale, editions), folder)
 
@@ -103,21 +103,22 @@ def select_for_comparison(
     scale: str | None,
     editions: Callable[[], StoredEditions],
 ) -> tuple[Selection, Selection]:
-    """The two selections of a comparison, at one scale.
+    """Return the two selections of a comparison, at one scale.
 
     Args:
-        names: As given to `--compare`.
-        ablation: Whose rows.
-        own: Gives the sweeps of this store, at least one; called only where a name is neither
-            folder nor address.
-        scale: By default the largest at which both have results.
-        editions: Gives the editions in this store; called only where a name is a number.
+        names: The arguments of `--compare`.
+        ablation: The ablation whose rows are compared.
+        own: Returns the sweeps of this store, at least one; only called if a name is neither a
+            folder nor an address.
+        scale: The scale; by default the largest at which both have results.
+        editions: Returns the editions in this store; only called if a name is a number.
 
     Raises:
-        SpecError: if a name is unknown or ambiguous, both mean the same, or the two have no scale
-            in common.
-        BadUri, RefusedUri: for an address that is none, or is refused.
-        StoreUnavailable: if a store cannot be reached.
+        SpecError: If a name is unknown or ambiguous, both have the same meaning, or the two have no
+            scale in common.
+        BadUri: If an address is invalid.
+        RefusedUri: If an address is refused.
+        StoreUnavailable: If a store cannot be reached.
     """
     a, b = (_resolve(name, ablation, own, editions) for name in names)
     if a.identity == b.identity:
@@ -167,12 +168,12 @@ def _resolve(
 
 
 def _named_store(name: str) -> Store | None:
-    """The store at an address or in a folder; None where the name is neither."""
+    """Return the store at an address or in a folder, or None if the name is neither."""
     if "://" in name:
         return store_of(Path(), name)
     try:
         is_store = bool(name) and (Path(name) / "mlflow.db").is_file()
-    except (OSError, ValueError):  # too long a name, or one with a null character
+    except (OSError, ValueError):  # the name is too long, or contains a null character
         is_store = False
     return store_of(Path(name), None) if is_store else None
 
@@ -204,7 +205,7 @@ def _edition(number: int, held: StoredEditions) -> _Candidate:
 
 
 def _source_in(store: Store, key: Key) -> Source:
-    """Of the edition that the store shows; empty where that is unknown."""
+    """Return the files of the edition that the store shows; empty if it is unknown."""
     held = exported_sweep(StoreReader(store.uri, folder_of(store)), key)
     if held is None:
         return {}
@@ -213,7 +214,7 @@ def _source_in(store: Store, key: Key) -> Source:
 
 
 def _meanings(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
-    """All that the name may mean in this store: a column, its value, and a title."""
+    """Yield each possible meaning of the name in this store: a column, its value, and a title."""
     commits, devices = _commits(rows), _devices(rows)
     begun = [commit for commit in commits if _is_abbreviated(commit, name.lower())]
     for commit in [name] if name in commits else begun:
@@ -225,13 +226,13 @@ def _meanings(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_abbreviated(commit: str, digits: str) -> bool:
-    """Whether the digits begin the commit or, as a whole hash, begin with it."""
+    """Return True if the digits begin the commit or, as a whole hash, begin with it."""
     is_long = len(commit) > 3 and digits.startswith(commit)
     return bool(_HEXADECIMAL.fullmatch(digits)) and (commit.startswith(digits) or is_long)
 
 
 def _with_value(column: str, value: str, title: str, sweeps: Iterable[Sweep]) -> _Candidate:
-    """The rows with a value in a column."""
+    """Return the candidate whose rows have the given value in a column."""
     kept = (
         replace(sweep, results=sweep.results[sweep.results[column] == value].reset_index(drop=True))
         for sweep in sweeps
@@ -241,13 +242,13 @@ def _with_value(column: str, value: str, title: str, sweeps: Iterable[Sweep]) ->
 
 
 def _commits(rows: pd.DataFrame) -> dict[str, int]:
-    """Commit -> number of rows; rows that were never measured have none."""
+    """Return commit -> number of rows; rows that were never measured have no commit."""
     counts = Counter(rows["commit"])
     return {commit: counts[commit] for commit in sorted(counts) if commit}
 
 
 def _devices(rows: pd.DataFrame) -> dict[str, str]:
-    """environment_id -> device."""
+    """Return environment id -> device."""
     pairs = sorted(set(zip(rows["environment_id"], rows["device"], strict=True)))
     return {environment_id: device for environment_id, device in pairs if environment_id}
 

@@ -1,4 +1,4 @@
-"""Sum what the trials of a sweep took, variant by variant; pure."""
+"""Sum the costs of the trials of a sweep by variant. No I/O."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from suite.journal.plans import parent_cells
 from suite.schema import FLOORS, Expense, Plan, Result, Trial
 
-SEVERAL = "several variants"  # that share a trial, as a timing, of which none has a share alone
+SEVERAL = "several variants"  # share a trial (such as a timing), whose cost cannot be divided
 _HOUR = 3600.0
 
 
 def costs_of(plan: Plan, results: Mapping[str, Sequence[Result]]) -> tuple[Expense, ...]:
-    """One for each variant, in the order of the page, then those of trials of no single variant."""
+    """Return the costs of each variant, in the order of the page, and of all other trials."""
     names = _names(plan)
     held: dict[str, list[tuple[Trial, Result]]] = {}
     for trial in plan.trials:
@@ -24,7 +24,7 @@ def costs_of(plan: Plan, results: Mapping[str, Sequence[Result]]) -> tuple[Expen
 
 
 def _names(plan: Plan) -> Mapping[str, str]:
-    """Of every trial: its variant, `SEVERAL`, or what it is to others, as a pre-training."""
+    """Return trial id -> variant, `SEVERAL`, `FLOORS`, or its role as a pre-training or teacher."""
     found: dict[str, str] = {}
     for cell in (*plan.cells, *parent_cells(plan)):
         name = FLOORS if cell.probe == FLOORS else cell.variant

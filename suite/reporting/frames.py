@@ -1,8 +1,8 @@
-"""Turns plan and results into frames: the files that the store holds and reports are made from.
+"""Convert plans and results to frames: the files in the store from which reports are made.
 
-Rows are in the plan's order. A failed trial has a row under every metric that it should have
-measured; a cell without a result has none. Every edition of a sweep is judged by the report's
-rules, so that a page says what was tried.
+Rows are in the plan's order. A failed trial has a row for every metric that it should have
+measured; a cell without a result has no row. Every edition of a sweep is judged by the report's
+rules, so that a page shows all that was tried.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ CURVES_FILE = "curves.parquet"
 
 Row = dict[str, object]
 _ByVariant = dict[str, tuple[Sample, ...]]
-Results = Mapping[str, Sequence[Result]]  # by trial_id, one per environment
+Results = Mapping[str, Sequence[Result]]  # by trial id, with one result for each environment
 
-MAX_VARIANTS_SHOWN = 24  # of a task, with samples: a report holds no more than a few
+MAX_VARIANTS_SHOWN = 24  # for each task with samples, to limit the size of a report
 
-# Verdict and sentence, by all that they depend on: those of earlier editions seldom change.
+# Verdict and sentence by all that they depend on, since those of earlier editions seldom change.
 _JUDGED: dict[tuple[object, ...], tuple[str, str]] = {}
 
 
 def sweep_of(plan: Plan, results: Results) -> Sweep:
-    """What is known of the plan, as frames."""
-    # Here, since it needs pyarrow, which a machine without a store may lack.
+    """Return the results of the plan as frames."""
+    # Imported here since it needs pyarrow, which a machine without a store may lack.
     from reports.results.frame import curves_frame, results_frame
     from reports.view import Sweep
 
     found = results_frame(result_rows(plan, results))
     about = about_with_provenance(plan, results)
     if any(made.num_gpus for made in about.provenances.values()):
-        about = replace(about, costs=costs_of(plan, results))  # else the same whenever it is made
+        about = replace(about, costs=costs_of(plan, results))  # otherwise the bytes stay equal
     return _judged(Sweep(about, found, curves_frame(curve_rows(plan, results))))
 
 
 def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
-    """The frames as files, by name; the same results give the same bytes."""
+    """Return the frames as files by name; equal results give equal bytes."""
     from reports.results.axis_values import with_axes
     from reports.results.frame import to_parquet_bytes
 
@@ -73,7 +73,7 @@ def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
 
 
 def by_trial(results: Iterable[Result]) -> Results:
-    """The results of each trial."""
+    """Group results by trial."""
     found: dict[str, list[Result]] = {}
     for result in results:
         found.setdefault(result.trial_id, []).append(result)
@@ -81,7 +81,7 @@ def by_trial(results: Iterable[Result]) -> Results:
 
 
 def result_rows(plan: Plan, results: Results) -> Iterator[Row]:
-    """One row a number; columns as `schema.RESULT_COLUMNS`."""
+    """Yield a row for each number, with the columns `schema.RESULT_COLUMNS`."""
     for cell in plan.cells:
         if cell.reason:
             for metric in cell.metrics:
@@ -92,7 +92,7 @@ def result_rows(plan: Plan, results: Results) -> Iterator[Row]:
 
 
 def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
-    """One row a curve point; columns as `schema.CURVE_COLUMNS`."""
+    """Yield a row for each curve point, with the columns `schema.CURVE_COLUMNS`."""
     for cell in plan.cells:
         for result in results.get(cell.trial_id, ()):
             for point in result.points:
@@ -107,7 +107,7 @@ def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
 
 
 def about_with_provenance(plan: Plan, results: Results) -> About:
-    """What the report must say, with every environment that results came from, and samples."""
+    """Return the plan's facts, with the environment of every result and the samples."""
     found = {
         result.provenance.environment_id: result.provenance
         for of_trial in results.values()
@@ -134,7 +134,7 @@ def _judged(sweep: Sweep) -> Sweep:
 
 
 def _samples(plan: Plan, results: Results) -> dict[str, _ByVariant]:
-    """Task -> variant -> samples of its first seed; the baseline is always among them."""
+    """Return task -> variant -> samples of its first seed; the baseline is always included."""
     found: dict[str, _ByVariant] = {}
     for cell in plan.cells:
         samples = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
@@ -147,7 +147,7 @@ def _samples(plan: Plan, results: Results) -> dict[str, _ByVariant]:
 
 
 def _of_cell(results: Sequence[Result]) -> tuple[Sample, ...]:
-    """Of several environments, always those of the same one."""
+    """Return the samples of one environment, always of the same one if there are several."""
     showing = {r.provenance.environment_id: r.samples for r in results if r.samples}
     return showing[min(showing)] if showing else ()
 
@@ -160,7 +160,7 @@ def _shown(of_task: _ByVariant, baseline: str) -> _ByVariant:
 
 
 def _images_once(of_task: _ByVariant) -> _ByVariant:
-    """Images that variants share stand at the first of them alone: they are most of the bytes."""
+    """Keep shared images only at their first variant, since images are most of the bytes."""
     known: set[Sample] = set()
     found: _ByVariant = {}
     for variant, some in of_task.items():
@@ -170,7 +170,7 @@ def _images_once(of_task: _ByVariant) -> _ByVariant:
 
 
 def _measurements(cell: Cell, result: Result) -> list[Measurement]:
-    """Those of the cell's variant; where the trial failed, an empty one for each metric."""
+    """Return the measurements of the cell's variant, or an empty one per metric after a failure."""
     if result.status is Status.OK:
         return [m for m in result.measurements if m.subject == cell.subject]
     return [_missing(metric, result.status, result.reason) for metric in cell.metrics]
@@ -219,9 +219,9 @@ def _row(about: About, cell: Cell, result: Result | None, measurement: Measureme
 
 
 def with_history(plan: Plan, journal: Journal) -> Plan:
-    """The plan with all its editions as they are now, the verdicts of those that it does not show.
+    """Return the plan with all its current editions, and the verdicts of those not shown.
 
-    `sweep_of` adds the verdict of the one that it shows.
+    `sweep_of` adds the verdict of the edition that is shown.
     """
     history = _History(journal, tuple(journal.history(plan)))
     shown = next((each for each, _ in history.editions if each.is_shown), None)
@@ -244,7 +244,7 @@ class _History:
     def seen_from(
         self, shown: Edition, plan: Plan, editions: tuple[Edition, ...]
     ) -> tuple[Edition, ...]:
-        """The editions with marks: which one is shown, and which tested its claim before it."""
+        """Mark in the editions which one is shown, and which ones tested its claim before it."""
         done = self.journal.done().keys()
         earlier = {
             each.number
@@ -261,7 +261,7 @@ class _History:
         )
 
     def judged(self, edition: Edition, plan: Plan) -> Edition:
-        """The edition with its verdict, as its own page would give it."""
+        """Return the edition with its verdict, as its own page would give it."""
         claim = plan.about.claim
         if claim is None or not edition.num_done:
             return edition
@@ -292,7 +292,7 @@ class _History:
 
 
 def _tests_other_trials(other: Plan, plan: Plan, done: Set[str]) -> bool:
-    """Whether it has results on the plan's claim that are none of the plan's own."""
+    """Return True if `other` has results on the plan's claim from trials not in the plan."""
     mine, theirs = plan.about.claim, other.about.claim
     if mine is None or theirs is None:
         return False

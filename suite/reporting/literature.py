@@ -1,4 +1,4 @@
-"""Checks the files of published figures, before anything runs and without heavy imports."""
+"""Checks of the files of published figures, made before anything runs and without heavy imports."""
 
 from reports.literature.csv import refuse_broken as refuse_broken_literature
 

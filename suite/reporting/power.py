@@ -1,4 +1,4 @@
-"""What the seeds of a plan can find, by what the journal holds of it and of earlier editions."""
+"""Describe the effects that the seeds of a plan can detect, given its results or earlier ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from suite.schema import Plan
 
 
 def power_of(plan: Plan, journal: Journal) -> str:
-    """A sentence on the claim, by the newest edition with pairs enough; empty where none has."""
+    """Return a sentence on the claim, from the newest edition with enough pairs; may be empty."""
     editions = (plan, *(earlier for _, earlier in journal.history(plan)))
     said = (_by(each, plan, journal) for each in editions)
     return next(filter(None, said), "")
 
 
 def _by(edition: Plan, plan: Plan, journal: Journal) -> str:
-    from reports.analysis.power import power_in_words  # with scipy, which takes a while
+    from reports.analysis.power import power_in_words  # imports scipy, which is slow
 
     trial_ids = dict.fromkeys(cell.trial_id for cell in claim_cells(edition))
     results = by_trial(journal.results(trial_ids))

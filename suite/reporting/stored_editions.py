@@ -1,4 +1,4 @@
-"""Reads every edition of an ablation from what the store holds, and sets them side by side."""
+"""Read every edition of an ablation from the store, and list them side by side."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class StoredEditions:
     """The editions of an ablation at one scale.
 
     Attributes:
-        about: Of the one that the store shows.
-        sweeps: Number -> what was measured of it.
-        sources: Number -> the user's files that it was made from.
+        about: The facts of the edition that the store shows.
+        sweeps: Edition's number -> its sweep.
+        sources: Edition's number -> the user's files from which it was made.
     """
 
     about: About
@@ -38,23 +38,23 @@ class StoredEditions:
 
 
 def editions_side_by_side(store: Store, name: str, scale: str | None) -> Sequence[str]:
-    """Lines of text, at that scale; see `stored_editions`."""
+    """Return the editions at that scale as lines of text; see `stored_editions`."""
     found = stored_editions(store, name, scale)
     return list(editions_in_lines(found.about, found.sweeps))
 
 
 def stored_editions(store: Store, name: str, scale: str | None) -> StoredEditions:
-    """All that the store holds, at that scale; by default at the largest that has results.
+    """Return all stored editions at that scale, or at the largest with results by default.
 
     Raises:
-        SpecError: if nothing is recorded of the ablation, or not at that scale.
-        StoreUnavailable: if the store cannot be reached.
+        SpecError: If nothing is recorded of the ablation, or not at that scale.
+        StoreUnavailable: If the store cannot be reached.
     """
     reader = StoreReader(store.uri, folder_of(store))
     keys = [key for key in reader.sweeps([name]) if key[0] == name]
     with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "journal.db") as journal:
         rebuild(journal, store, keys)
-        plans = [journal.keep_plan(plan) for plan in journal.plans()]  # numbers those of old stores
+        plans = [journal.keep_plan(plan) for plan in journal.plans()]  # adds missing numbers
         sweeps = [_sweep(with_history(plan, journal), journal) for plan in plans]
         refuse_missing(name, sweeps, scale)
         shown = shown_sweep(sweeps, scale).about
@@ -71,13 +71,14 @@ def stored_editions(store: Store, name: str, scale: str | None) -> StoredEdition
 def at_edition(
     store: Store, sweeps: Sequence[Sweep], is_wanted: Callable[[Edition, Source], bool]
 ) -> list[Sweep]:
-    """Return each sweep at its newest edition that is wanted; without one, as the store shows it.
+    """Return each sweep at its newest wanted edition or, without one, as the store shows it.
 
-    People who share a store may have edited the same file apart, and the store shows the edition
-    that was recorded last. `is_wanted` gets an edition and the user's files it was made from.
+    People who share a store may have edited the same file independently, and the store shows the
+    edition that was recorded last. `is_wanted` is called with an edition and the user's files from
+    which it was made.
 
     Raises:
-        StoreUnavailable: if the store cannot be reached.
+        StoreUnavailable: If the store cannot be reached.
     """
     return [
         _at_edition(store, sweep, is_wanted) if len(sweep.about.editions) > 1 else sweep

@@ -1,4 +1,4 @@
-"""A sweep that looks like a real one: several variants, two tasks, failures, several scales."""
+"""Make a synthetic sweep with several variants, two tasks, failures and several scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep whose every text was written by an enemy; its makers are those of `conftest`."""
+"""Make a sweep in which every text is hostile, with the makers of `conftest`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps of which something runs along a number: made up, of the shapes that ablations have."""
+"""Make sweeps with metrics along a number, in the forms that ablations have."""
 
 from __future__ import annotations
 

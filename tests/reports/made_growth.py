@@ -1,4 +1,4 @@
-"""Growths and readings whose truth is known."""
+"""Make growths and readings with known true values."""
 
 from __future__ import annotations
 

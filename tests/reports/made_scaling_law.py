@@ -1,4 +1,4 @@
-"""A sweep of two mixers whose losses follow known laws, with larger trainings held out."""
+"""Make a sweep of two mixers whose losses follow known laws, with held-out larger trainings."""
 
 from __future__ import annotations
 

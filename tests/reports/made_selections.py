@@ -1,4 +1,4 @@
-"""Selections of rows whose changes are known."""
+"""Make selections of rows with known changes."""
 
 from __future__ import annotations
 

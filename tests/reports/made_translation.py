@@ -1,4 +1,4 @@
-"""A sweep of encoder-decoders that looks like a real one: scores by length, texts, alignments."""
+"""Make a sweep of encoder-decoders with scores by length, texts and alignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep of mixers alone, as the `complexity` ablation leaves one: every probe, every control."""
+"""Make a sweep of mixers alone like the `complexity` ablation, with all probes and controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a page as a browser does: tags, attributes, links, scripts and words."""
+"""Read a page as a browser does: tags, attributes, links, scripts and words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps as large as the shipped ones: the committed rows, and an `About` that is read off them."""
+"""Make sweeps as large as the shipped ones from the committed rows, with an `About` from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ablations whose truth is known, as what reports judge: `About` and `Series`, built straight."""
+"""Make ablations with known true values, directly as `About` and `Series`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a person see and do on a page, in a real browser?"""
+"""Test what a page shows and does in a real browser."""
 
 from __future__ import annotations
 

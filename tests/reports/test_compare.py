@@ -1,4 +1,4 @@
-"""The comparison of two selections: pairing, the rules on known numbers, and the files."""
+"""Test the comparison of two selections: pairing, the rules on known numbers, and the files."""
 
 from __future__ import annotations
 

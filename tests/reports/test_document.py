@@ -1,4 +1,4 @@
-"""Is a mark explained once, and told in every format?"""
+"""Test that marks are explained once and printed in every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a hostile string stay text, wherever it is printed?"""
+"""Test that a hostile string stays text wherever it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a report right, escaped and of use in every format, whatever it is made from?"""
+"""Test that reports from hostile, huge or empty sweeps are correct and escaped in every format."""
 
 from __future__ import annotations
 

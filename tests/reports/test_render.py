@@ -1,4 +1,4 @@
-"""Is a report whole, the same every time, harmless, and honest about what is not there?"""
+"""Test that a report is complete, reproducible, harmless, and names what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the cost of a training what steps, step time and devices make it, in one environment?"""
+"""Test the cost of a training from steps, step time and devices in one environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The length from which a mixer is faster: found where it is, and nowhere else."""
+"""Test that the length from which a mixer is faster is found if and only if it exists."""
 
 from __future__ import annotations
 

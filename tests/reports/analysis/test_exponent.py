@@ -1,4 +1,4 @@
-"""Exponents of known growths: their values, intervals, and what is said of them."""
+"""Test exponents of known growths: their values, intervals and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No verdict on scores of models that a predictor without an architecture beats."""
+"""Test that models which do not beat a predictor without an architecture get no verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effect that a number of seeds can find, from existing pairs."""
+"""Test the effect that a number of seeds can detect, estimated from existing pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fit finds the law behind made-up losses, and its intervals hold it as often as they say."""
+"""Test that the fit recovers the law behind made-up losses, and the coverage of its intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured exponents beside theory, and each disagreement with its cause."""
+"""Test measured exponents against theory, and the cause given for each disagreement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a pair called what its interval allows, and never more?"""
+"""Test that the outcome of a pair is what its interval allows, and never more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: each rule at its edge, and claims judged together by Holm's rule."""
+"""Test verdicts: each rule at its limits, and claims judged together by Holm's method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a paper take in every table as it is? Compiled by the real pdflatex."""
+"""Test that pdflatex compiles every LaTeX table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what papers printed of quality quoted right, and held against the right numbers of ours?"""
+"""Test that published scores are quoted correctly, with the right measured numbers."""
 
 from __future__ import annotations
 

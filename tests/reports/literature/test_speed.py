@@ -1,4 +1,4 @@
-"""Is what papers printed quoted right, set beside the right numbers, and never oversold?"""
+"""Test that published speeds are quoted correctly, with the right numbers and limitations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the first screen show what the claim is about, and answer where nothing is claimed?"""
+"""Test that the top of a page shows what the claim is about, and answers without a claim too."""
 
 from __future__ import annotations
 

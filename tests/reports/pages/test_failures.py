@@ -1,4 +1,4 @@
-"""Is everything told that is missing, and nothing else?"""
+"""Test that all missing results are listed, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a page be read in minutes, whatever was measured, and is nothing lost in its folds?"""
+"""Test that every page is short enough to read, and that folding loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a report of mixers alone answer in order, from one machine only, and lose no name?"""
+"""Test that a report of mixers alone has its order, a single machine, and all names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do word, badge, sentence and interval of a claim agree wherever it is shown?"""
+"""Test that the outcome, badge, sentence and interval of a claim agree wherever they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the pictures of vision models, captioners and models that draw, as a page shows them."""
+"""Test the pictures of vision models, captioners and models that draw, as a page shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of trained models: right, small, the same each time, and harmless whatever they hold."""
+"""Test pictures of trained models: they are correct, small, reproducible and harmless."""
 
 from __future__ import annotations
 

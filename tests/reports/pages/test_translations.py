@@ -1,4 +1,4 @@
-"""The page shows the translations of encoder-decoders and their attention."""
+"""Test that the page shows the translations of encoder-decoders and their attention."""
 
 from __future__ import annotations
 

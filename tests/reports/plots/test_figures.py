@@ -1,4 +1,4 @@
-"""Figures show every seed, hold no surprises, and come out the same each time."""
+"""Test that figures show every seed, handle unusual values, and are reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves are read off their points, each seed once."""
+"""Test that curves are read from their points, with each seed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures show each time, ratio and crossover where it is, and name their lines."""
+"""Test that figures show each time, ratio and crossover at its place, and name their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores are set against the right costs, and nothing beats what is on the front."""
+"""Test that scores are paired with the right costs, and that the front is the Pareto front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floors stand in tables and figures, and change nothing else there."""
+"""Test that floors are in tables and figures, and change nothing else there."""
 
 from __future__ import annotations
 

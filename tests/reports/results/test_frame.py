@@ -1,4 +1,4 @@
-"""Does a sweep come back from its two files as it went in, and is a wrong one refused?"""
+"""Test that a sweep survives a round trip through its files, and that invalid ones are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the mixers alone ends up at its place, and nowhere else."""
+"""Test that every row of the mixers alone is found at its place, and nowhere else."""
 
 from __future__ import annotations
 

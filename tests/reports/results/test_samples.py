@@ -1,4 +1,4 @@
-"""Checks the numbers that describe attention maps, and that invalid matrices are left out."""
+"""Test the numbers that describe attention maps, and that invalid matrices are left out."""
 
 from __future__ import annotations
 

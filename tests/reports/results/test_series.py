@@ -1,4 +1,4 @@
-"""Means over seeds: those of shares stay between 0 and 1, all others are Student's."""
+"""Test means over seeds: those of shares stay between 0 and 1, all others use Student's t."""
 
 from __future__ import annotations
 

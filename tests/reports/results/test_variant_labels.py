@@ -1,4 +1,4 @@
-"""Does the baseline say what it is, where its label does not?"""
+"""Test that the baseline is described if its label does not do so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics along a number: lines, figures and tables hold the numbers of the rows."""
+"""Test that lines, figures and tables along a number hold the numbers of the rows."""
 
 from __future__ import annotations
 

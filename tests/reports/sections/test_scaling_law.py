@@ -1,4 +1,4 @@
-"""The exhibit of scaling laws: its points, its predictions, its best sizes, and its page."""
+"""Test the section on scaling laws: its points, predictions, best sizes, and page."""
 
 from __future__ import annotations
 

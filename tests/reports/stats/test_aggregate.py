@@ -1,4 +1,4 @@
-"""Is what is pooled over tasks right, repeatable, and as sure as it says?"""
+"""Test that pooled numbers are correct and reproducible, and the coverage of their intervals."""
 
 from __future__ import annotations
 

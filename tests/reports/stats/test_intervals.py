@@ -1,4 +1,4 @@
-"""Are the intervals right? Against scipy, by hand, and by counting how often they hold."""
+"""Test intervals against scipy, by hand, and by their coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixtures of powers whose parts are known."""
+"""Test mixtures of powers with known parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a number written with as many digits as it deserves?"""
+"""Test that numbers are written with as many digits as their precision justifies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sign-flip test, Holm's correction and power, against scipy, tables and brute force."""
+"""Test the sign-flip test, Holm's correction and power against scipy, tables and brute force."""
 
 from __future__ import annotations
 

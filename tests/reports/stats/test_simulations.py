@@ -1,7 +1,7 @@
-"""Do reports err as seldom as they say, and find as often? Thousands of ablations of known truth.
+"""Test the error rates and the power of reports on thousands of ablations with known truth.
 
-The short form runs with all tests. The long form, `make statistics-test`, prints the figures that
-docs/statistics.md holds. Both are seeded; bounds lie 3.5 binomial standard errors off what is said.
+The short form runs with all tests. The long form, `make statistics-test`, prints the numbers in
+docs/statistics.md. Both are seeded; bounds are 3.5 binomial standard errors from the stated rates.
 """
 
 from __future__ import annotations

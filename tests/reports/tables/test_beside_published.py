@@ -1,4 +1,4 @@
-"""Scores of several tasks, speed and memory in one table: ours from the rows, theirs as printed."""
+"""Test the table of scores, speed and memory: measured from the rows, published as printed."""
 
 from __future__ import annotations
 

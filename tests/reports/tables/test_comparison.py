@@ -1,4 +1,4 @@
-"""Do the numbers of a table agree with the rows, and does it lose nothing?"""
+"""Test that the numbers of a table agree with the rows, and that none are lost."""
 
 from __future__ import annotations
 

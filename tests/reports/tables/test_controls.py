@@ -1,4 +1,4 @@
-"""The controls count what they say they count, and never over two machines."""
+"""Test that controls count what they should, and never mix two machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest that fits: only what ran out of memory counts as too large, only a GPU is told."""
+"""Test that only running out of memory counts as too large, and what the table says on GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of mixers alone say what the rows and the verdicts say."""
+"""Test that the tables of mixers alone agree with the rows and the verdicts."""
 
 from __future__ import annotations
 

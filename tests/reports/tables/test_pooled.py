@@ -1,4 +1,4 @@
-"""Scores are pooled over tasks only where they may be, and by the right numbers."""
+"""Test that scores are pooled over tasks only if allowed, and with the right numbers."""
 
 from __future__ import annotations
 
