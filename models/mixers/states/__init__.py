@@ -1,1 +1,1 @@
-"""Mixers that read a sequence into a matrix of state: settings of one recurrence."""
+"""Mixers with a matrix state: settings of one recurrence."""
