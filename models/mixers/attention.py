@@ -1,8 +1,8 @@
 """Multi-head softmax attention.
 
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
-Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h, s
-    = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. `models.kernels.scores`
+Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
+    s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. `models.kernels.scores`
     defines the scores other than the product Q_h K_h^T. A relative position
     (`models.positions.relative`) rotates the queries and keys, or adds a term to the keys, the
     scores or the values.
@@ -155,7 +155,7 @@ class Attention(Mixer):
 
     @classmethod
     def why_not_on(cls, config: Config, **where: Any) -> str:
-        """Return why the kernel cannot run there, or an empty string; see `Mixer.why_not_on`."""
+        """Return why the kernel cannot run under the given conditions; empty if it can."""
         return why_no_kernel(config.kernel, **where)
 
     def forward(

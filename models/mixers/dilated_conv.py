@@ -48,8 +48,8 @@ class DilatedConvolution(Convolution):
             kernel_size: Number of tokens that an output depends on, itself included; at least 2,
                 and odd unless causal.
             dilation_base: Factor between the dilations of successive layers: 1 is an ordinary
-                convolution, 2 is ByteNet's. At most `kernel_size` if causal, else `(kernel_size +
-                1) / 2`; larger values would leave some tokens unreachable.
+                convolution, 2 is ByteNet's. At most `kernel_size` if causal, else
+                `(kernel_size + 1) / 2`; larger values would leave some tokens unreachable.
             num_dilations: Number of layers after which the dilation starts again from 1.
         """
 

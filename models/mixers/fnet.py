@@ -1,8 +1,8 @@
 """FNet: mixing by Fourier transforms, without parameters.
 
 Paper: Lee-Thorp et al. 2021, "FNet: Mixing Tokens with Fourier Transforms" (arXiv:2105.03824).
-Equation: y = Re(F_time(F_dim(x))), with the unnormalised transform (F x)_k = sum_{m=0}^{N-1} x_m
-    exp(-2 pi i m k / N).
+Equation: y = Re(F_time(F_dim(x))), with the unnormalised transform
+    (F x)_k = sum_{m=0}^{N-1} x_m exp(-2 pi i m k / N).
 Cost: n d (log2 n + log2 d); one sequential operation by the convention of Table 1, which ignores
     the depth of sums; any two positions are one step apart.
 Departures: none by default. Outputs are then sqrt(n d / 2) times as large as inputs, which the
@@ -104,7 +104,10 @@ class FNet(Mixer):
 
 
 class _CosineTransform(torch.autograd.Function):
-    """y_{k,j} = sum_{m,l} x_{m,l} cos(2 pi (k m / n + j l / d)), which is Re(F_time(F_dim(x)))."""
+    """Function that computes Re(F_time(F_dim(x))) as a sum of cosines.
+
+    It is y_{k,j} = sum_{m,l} x_{m,l} cos(2 pi (k m / n + j l / d)).
+    """
 
     @staticmethod
     def forward(x: Tensor, norm: str) -> Tensor:

@@ -2,9 +2,9 @@
 
 Paper: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning" (arXiv:1705.03122),
     ConvS2S, sections 3.2 and 3.5; the gate is the GLU of Dauphin et al. 2016 (arXiv:1612.08083).
-Equation: (A, B) = b + sum_{j=0}^{k-1} W_j x_{t + j - s}, W_j of shape 2 dim x dim; y_t = A *
-    sigmoid(B), elementwise; s = k - 1 (causal) or (k - 1) / 2 (centred); tokens outside the
-    sequence are zero.
+Equation: (A, B) = b + sum_{j=0}^{k-1} W_j x_{t + j - s}, W_j of shape 2 dim x dim;
+    y_t = A * sigmoid(B), elementwise; s = k - 1 (causal) or (k - 1) / 2 (centred); tokens outside
+    the sequence are zero.
 Cost: k n d^2; one sequential operation; n / k layers between the farthest positions.
 Departures: there is no weight normalisation and no dropout of inputs; the residual and its factor
     sqrt(1/2) belong to the architecture. Weights are drawn from normal(0, 4 / (k dim)) and biases

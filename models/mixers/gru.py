@@ -2,9 +2,9 @@
 
 Paper: Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical
     Machine Translation" (arXiv:1406.1078), section 2.3.
-Equation: r = sigmoid(W_r x_t + b_r + U_r h_{t-1} + b'_r); z = sigmoid(W_z x_t + b_z + U_z h_{t-1} +
-    b'_z); n = tanh(W_n x_t + b_n + r (U_n h_{t-1} + b'_n)); h_t = z h_{t-1} + (1 - z) n. The paper
-    calls n the new hidden state, h with a tilde.
+Equation: r = sigmoid(W_r x_t + b_r + U_r h_{t-1} + b'_r);
+    z = sigmoid(W_z x_t + b_z + U_z h_{t-1} + b'_z); n = tanh(W_n x_t + b_n + r (U_n h_{t-1} +
+    b'_n)); h_t = z h_{t-1} + (1 - z) n. The paper calls n the new hidden state, h with a tilde.
 Cost: n d^2; n sequential operations; positions n apart are n steps apart.
 Departures: this is the form that torch and cuDNN compute. The reset gate r multiplies U_n h_{t-1} +
     b'_n; in the paper it multiplies h_{t-1} before U_n is applied. The two agree if U_n is diagonal

@@ -2,15 +2,15 @@
 
 Paper: Poli et al. 2023, "Hyena Hierarchy: Towards Larger Convolutional Language Models"
     (arXiv:2302.10866), section 3, definition 3.1.
-Equation: (v, g_1, .., g_N) is a depthwise convolution of V u with 3 taps; z_1 = v, z_{i+1} = g_i *
-    (h_i conv z_i + D_i z_i) for i = 1 .. N; the output is W z_{N+1}. The filters h_i are functions
-    of the position, see `kernels.implicit_filter`.
+Equation: (v, g_1, .., g_N) is a depthwise convolution of V u with 3 taps; z_1 = v,
+    z_{i+1} = g_i * (h_i conv z_i + D_i z_i) for i = 1 .. N; the output is W z_{N+1}. The filters
+    h_i are functions of the position, see `kernels.implicit_filter`.
 Cost: n d log n by Fourier transforms, n d^2 for the projections, and n (k^2 + k d) for filters
     shared by a batch, from a network of width k; one sequential operation; any two positions are
     one step apart.
-Not causal: the paper defines only a causal form. In the form that is not causal, half of the
-    channels run in reverse, with their own filters and taps; both directions share the network that
-    computes the filters.
+Not causal: the paper defines only a causal form. Otherwise half of the channels run in reverse
+    here, with their own filters and taps; both directions share the network that computes the
+    filters.
 Departures: there are N filters as in the definition, where the authors' code first gates v by g_1,
     and has filters for the other N - 1. The filter network has width 32, where the language models
     of the paper, of width 864, use 64; frequency 14 and 16 bands are the paper's. Windows and

@@ -3,8 +3,8 @@
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), section 4 and the last
     row of Table 1, "self-attention (restricted)"; as a sliding window in Child et al. 2019
     (arXiv:1904.10509) and Beltagy et al. 2020 (arXiv:2004.05150).
-Equation: that of `attention`, where query i attends to key j only if |i - j| <= r (causal: 0 <= i -
-    j <= r).
+Equation: that of `attention`, where query i attends to key j only if |i - j| <= r (causal:
+    0 <= i - j <= r).
 Cost: r n d; one sequential operation; n / r layers between the farthest positions.
 Departures: the window is exact for every query; in other implementations a query attends to its
     block and whole neighbouring blocks.
@@ -170,7 +170,7 @@ class LocalAttention(Mixer):
         block, num_keys, num_blocks = self._sizes(length)
         queries = num_blocks * block
         held = 8 * length + 4 * batch * self.dim * 3 * length  # positions; queries, keys, values
-        held += 4 * batch * self.dim * (queries + 2 * (queries + num_keys - block))  # in blocks
+        held += 4 * batch * self.dim * (queries + 2 * (queries + num_keys - block))  # their blocks
         held += queries * (2 * num_keys + 1)  # the mask twice, and queries without visible keys
         scratch = fused_scratch_bytes(
             rows=batch * self.heads * num_blocks,

@@ -65,12 +65,11 @@ class LSTM(Recurrence):
     ) -> float:
         """Return the peak bytes: outputs, those of the layer below, weights, and oneDNN's scratch.
 
-        The weights are copied to another layout.
-
-        The scratch is for one direction of one layer: inputs and outputs of all tokens twice, and
-        the gates, unless there are several sequences; then the inputs are copied instead. Inputs
-        and gates are padded as by oneDNN's `get_good_ld`. The constant part is measured (torch
-        2.13, float32; the same with SSE 4.1, AVX2 and AVX-512).
+        The weights are copied to another layout. The scratch is for one direction of one layer:
+        inputs and outputs of all tokens twice, and the gates, unless there are several sequences;
+        then the inputs are copied instead. Inputs and gates are padded as by oneDNN's
+        `get_good_ld`. The constant part is measured (torch 2.13, float32; the same with SSE 4.1,
+        AVX2 and AVX-512).
         """
         self.check_context_length(context_length)
         outputs = self.num_directions * self.hidden

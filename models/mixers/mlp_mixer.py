@@ -3,7 +3,7 @@
 Paper: Tolstikhin et al. 2021, "MLP-Mixer: An all-MLP Architecture for Vision" (arXiv:2105.01601),
     equation 1, first line; its second line, over channels, is the block's feed-forward layer.
 Equation: y_{*,i} = W_2 gelu(W_1 x_{*,i} + b_1) + b_2 for each channel i, W_1 of shape hidden x n
-    and W_2 of shape n x hidden. Norm and residual are the block's.
+    and W_2 of shape n x hidden. Norm and residual belong to the block.
 Cost: n k d for a hidden width of k; one sequential operation; any two positions are one step
     apart.
 Departures: equation 1 has no biases; the paper's code has them. The GELU is exact, where the

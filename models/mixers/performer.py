@@ -2,10 +2,10 @@
 
 Paper: Choromanski et al. 2021, "Rethinking Attention with Performers" (arXiv:2009.14794), sections
     2.3 and 2.4, lemma 1.
-Equation: exp(q.k / sqrt(d)) = E phi(q).phi(k) with phi(x) = exp(w_f.y - |y|^2 / 2) / sqrt(m) for f
-    = 1..m, y = x / d^(1/4), w_f from normal(0, I); output i is sum_j phi(q_i).phi(k_j) v_j / sum_j
-    phi(q_i).phi(k_j), over all j or j <= i. Orthogonal features: rows w_f are orthogonal in blocks
-    of d, with the norms of independent Gaussians.
+Equation: exp(q.k / sqrt(d)) = E phi(q).phi(k) with phi(x) = exp(w_f.y - |y|^2 / 2) / sqrt(m) for
+    f = 1..m, y = x / d^(1/4), w_f from normal(0, I); output i is sum_j phi(q_i).phi(k_j) v_j
+    / sum_j phi(q_i).phi(k_j), over all j or j <= i. Orthogonal features: rows w_f are orthogonal in
+    blocks of d, with the norms of independent Gaussians.
 Cost: n m d for m features; one sequential operation, since a prefix sum is limited only by its
     depth; any two positions are one step apart.
 Departures: no epsilon is added to the features, unlike in the authors' code; a denominator that
@@ -88,7 +88,7 @@ class Performer(KernelMixer):
     ) -> Tensor:
         """Return the mixed tokens, `[batch, time, dim]`; in training, redraw features when due."""
         if self.training:
-            # Redraw before a call, not after one, so that training ends with the features in use.
+            # Redraw before a call, not after it, so that training ends with its last features.
             if self.num_calls and self.num_calls % self.redraw_interval == 0:
                 self._redraw()
             self.num_calls += 1

@@ -2,9 +2,9 @@
 
 Paper: Kaiser, Gomez and Chollet 2017, "Depthwise Separable Convolutions for Neural Machine
     Translation" (arXiv:1706.03059), after Chollet 2016, "Xception" (arXiv:1610.02357).
-Equation: z_t = sum_{j=0}^{k-1} w_j x_{t + j - s}, channel by channel with w_j of width dim; y_t = P
-    z_t + b with P of shape dim x dim; s = k - 1 (causal) or (k - 1) / 2 (centred); tokens outside
-    the sequence are zero. This is `conv` with W_j = P diag(w_j).
+Equation: z_t = sum_{j=0}^{k-1} w_j x_{t + j - s}, channel by channel with w_j of width dim;
+    y_t = P z_t + b with P of shape dim x dim; s = k - 1 (causal) or (k - 1) / 2 (centred); tokens
+    outside the sequence are zero. This is `conv` with W_j = P diag(w_j).
 Cost: k n d + n d^2; one sequential operation; n / k layers between the farthest positions.
 Departures: this is the convolution alone; the papers' norms, ReLUs and residuals belong to the
     architecture. The taps are drawn uniformly with variance 1 / k, which preserves the variance of
@@ -69,9 +69,9 @@ class SeparableConvolution(SlidingWindow):
     ) -> float:
         """Return the peak bytes: the channels-first input, and two more tensors of its size.
 
-        These are two of the input in oneDNN's layout, the sums and the outputs. That layout pads
-        the channels to a multiple of 8 or 16, depending on the CPU; the formula assumes such a
-        multiple.
+        These are, at any time, two of the input in oneDNN's layout, the sums and the outputs. That
+        layout pads the channels to a multiple of 8 or 16, depending on the CPU; the formula assumes
+        such a multiple.
 
         Raises:
             ModelError: There are several threads; oneDNN then computes the last product too, with a

@@ -8,7 +8,7 @@ Equation: in head h of H, with queries and keys [Q_1; Q_2], [K_1; K_2] of width 
     concat(heads) W^O. lambda = exp(l_q1 . l_k1) - exp(l_q2 . l_k2) + lambda_init is one number per
     layer, computed from four learned vectors of width d; lambda_init = 0.8 - 0.6 exp(-0.3 (l - 1))
     in layer l, counted from 1 at the bottom.
-Cost: n^2 d, as `attention`; one sequential operation; any two positions are one step apart.
+Cost: n^2 d, as for `attention`; one sequential operation; any two positions are one step apart.
 Departures: a query without a visible key gets zeros. A relative position acts on each of the two
     softmaxes as on a head. In a stack with other mixers, only the layers of this mixer are counted.
 Padding: exact; padded keys are masked.
@@ -87,7 +87,7 @@ class DifferentialAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Raise `ModelError` if 2 heads do not divide dim, or lambda_init is not in [0, 1)."""
+        """Raise `ModelError` if 2 * heads does not divide dim, or lambda_init is not in [0, 1)."""
         if config.heads < 1 or dim % (2 * config.heads) != 0:
             raise ModelError(
                 f"{cls.name}: heads={config.heads}, of two halves each, does not divide dim={dim}"

@@ -3,8 +3,8 @@
 Paper: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models from
     Multi-Head Checkpoints" (arXiv:2305.13245), section 2.2; with a single head of keys and values,
     Shazeer 2019, "Fast Transformer Decoding: One Write-Head is All You Need" (arXiv:1911.02150).
-Equation: the one of `attention`, with H query heads and G heads of keys and values, each of width
-    dim / H; query head h attends to keys and values of head floor(h G / H). G = 1 is multi-query
+Equation: that of `attention`, with H query heads and G heads of keys and values, each of width dim
+    / H; query head h attends to keys and values of head floor(h G / H). G = 1 is multi-query
     attention, G = H is multi-head attention.
 Cost: n^2 d, as for `attention`: only the projections of keys and values and the cache shrink, by a
     factor of H / G; one sequential operation; any two positions are one step apart.

@@ -3,9 +3,9 @@
 Paper: DeepSeek-AI 2024, "DeepSeek-V2" (arXiv:2405.04434), section 2.1 and appendix C.
 Equation: c_t = norm(W^DKV x_t), the latent; in head h k_t,h = [W^UK_h c_t; RoPE(W^KR x_t)] and
     v_t,h = W^UV_h c_t, where all heads share the rotary part of the key; q_t,h = [W^UQ_h z_t;
-    RoPE(W^QR_h z_t)] with z_t = norm(W^DQ x_t), or x_t if query_rank is None; head_h = softmax(q_h
-    k_h^T / sqrt(d + d^R)) v_h; output = concat(heads) W^O. d = dim / heads is the width of a head,
-    and norm is RMSNorm with a learned gain.
+    RoPE(W^QR_h z_t)] with z_t = norm(W^DQ x_t), or x_t if query_rank is None;
+    head_h = softmax(q_h k_h^T / sqrt(d + d^R)) v_h; output = concat(heads) W^O. d = dim / heads is
+    the width of a head, and norm is RMSNorm with a learned gain.
 Cost: n^2 d, as for `attention`; one sequential operation; any two positions are one step apart. A
     cached token takes latent_dim + rope_dim numbers, independent of the number of heads.
 Departures: the paper's additional scaling factors at the bottlenecks, whose values are not

@@ -55,9 +55,9 @@ class OutlookAttention(GridMixer):
         Attributes:
             heads: Number of heads; must divide dim.
             window_size: Side k of a window around its centre; odd, and at least 3.
-            stride: Distance between the centres of neighbouring windows; at most (window_size + 1)
-                / 2, so that a window contains all tokens that its weights depend on. VOLO uses 2;
-                with 1 every token is a centre.
+            stride: Distance between the centres of neighbouring windows; at most
+                (window_size + 1) / 2, so that a window contains all tokens that its weights depend
+                on. VOLO uses 2; with 1 every token is a centre.
             bias: Whether the values have a bias; weights and outputs always have one.
         """
 

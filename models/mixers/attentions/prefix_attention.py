@@ -2,8 +2,8 @@
 
 Paper: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences" (arXiv:1801.10198);
     "prefix LM" of Raffel et al. 2020 (arXiv:1910.10683), section 3.2.1 and Figure 4.
-Equation: that of `attention`, in which token i attends to token j if j <= i or j < P, with P = n //
-    2 (`models.interface.prefix_length`).
+Equation: that of `attention`, in which token i attends to token j if j <= i or j < P, with
+    P = n // 2 (`models.interface.prefix_length`).
 Cost: n^2 d; one sequential operation. No information flows from later tokens to the prefix.
 Departures: the prefix is half of a sequence; in the papers it is an input of any length.
 Padding: exact; padded keys are masked, and the prefix is half of the real tokens.

@@ -52,7 +52,8 @@ class SinkAttention(LocalAttention):
         Attributes:
             heads: Number of heads; must divide dim.
             window: r, how far a query attends to either side, in tokens; causal: to the past only.
-            sinks: S, the number of first tokens that every query sees; 0 is `local_attention`.
+            sinks: S, the number of first tokens that every query attends to; 0 is
+                `local_attention`.
             scale: Factor of the scores before the softmax; d is the width of a head.
             bias: Whether the four projections have biases; the paper's models have none.
         """
@@ -136,8 +137,8 @@ class SinkAttention(LocalAttention):
     ) -> float:
         """Return the peak bytes: the largest of four stages.
 
-        The stages are the scores, the softmax, the sum of the window's values, and that of the
-        sinks'.
+        The stages are the scores, the softmax, and the sums of the window's and of the sinks'
+        values.
         """
         self.check_context_length(context_length)
         if self.position is not None:
@@ -230,7 +231,7 @@ class SinkAttention(LocalAttention):
             dim=-1,
         )
         weights = weights.masked_fill_(hidden, torch.finfo(weights.dtype).min).softmax(dim=-1)
-        # Without padding every real query sees itself, so that hidden keys already have weight 0.
+        # Without padding every real query attends to itself, so hidden keys already have weight 0.
         return weights if mask is None else weights.masked_fill(hidden, 0.0)
 
     def _near_scores(

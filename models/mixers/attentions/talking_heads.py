@@ -8,8 +8,8 @@ Equation: with scores S_h = Q_h K_h^T / sqrt(d) of head h of H, L = P_l S + b_l,
 Cost: n^2 (d + H^2) multiply-adds; one sequential operation; any two positions are one step apart.
 Departures: scores, softmaxes and values have the same number of heads. The biases are CaiT's; b_l
     does not change the softmax, and is kept to match its parameters. Hidden keys have weight 0,
-    whatever b_w; a query without a visible key gets zeros. The causal form and the handling of
-    padding are not from the papers.
+    independent of b_w; a query without a visible key gets zeros. The causal form and the handling
+    of padding are not from the papers.
 Padding: exact; padded keys are masked.
 Fast form: each map is one product over all pairs; scores and weights are written to memory, since
     no fused kernel mixes heads. `step` appends to a cache of keys and values, which copies the

@@ -188,7 +188,7 @@ class WindowAttention(GridMixer):
         return terms / terms.sum() @ values
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Return the FLOPs of projections and products, filling included, and of the bias once."""
+        """Return the FLOPs of projections and products of whole windows, and of the bias once."""
         self.check_context_length(context_length)
         windows = self._windows(length)
         each = 4 * 2 * self.dim**2 + 2 * 2 * windows.size * self.dim

@@ -2,8 +2,9 @@
 
 Paper: Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062), section
     2 and appendix D; the form ITC, in which tokens of the sequence itself are global.
-Equation: that of `attention`, where a query in block i attends to a key in block j only if |i - j|
-    <= w, or i or j is among the first g blocks, or j is one of r blocks drawn at random for i.
+Equation: that of `attention`, where a query in block i attends to a key in block j only if
+    |i - j| <= w, or i or j is among the first g blocks, or j is one of r blocks drawn at random for
+    i.
 Cost: k n d, where a token attends to k others; one sequential operation; two layers between any two
     positions, through a global block.
 Departures: global blocks are the first g; the paper's experiments also use some at the end, whose
@@ -138,8 +139,8 @@ class BigBird(Mixer):
     ) -> float:
         """Return the peak bytes: projections, global outputs, gathered blocks, indices, and output.
 
-        The last part is the larger of the kernel's scratch and a copy of its output, in which
-        queries without visible keys are zeroed.
+        The output takes in addition the larger of the kernel's scratch and a copy, in which queries
+        without visible keys are zeroed.
         """
         self.check_context_length(context_length)
         num_first, num_blocks, num_keys = self._sizes(length)

@@ -2,13 +2,13 @@
 
 Paper: Kitaev et al. 2020, "Reformer: The Efficient Transformer" (arXiv:2001.04451), section 2;
     details that the paper leaves open follow the authors' code (trax).
-Equation: queries are keys: k_j = q_j / |q_j|. In each round, a token's bucket is the argmax of [R
-    q; -R q], R from normal(0, 1) for each head and round; tokens are sorted by (bucket, position)
-    and cut into chunks, and each chunk attends to itself and the previous one. The output is sum_j
-    softmax(q_i.k_j) v_j over all j found in this way in any round, without i itself unless there is
-    no other. The chunk before the first one of a round is the last one of the previous round,
-    cyclically; a key that is found twice counts twice. Buckets determine only the order: tokens of
-    two buckets attend to each other if they share a chunk.
+Equation: queries are keys: k_j = q_j / |q_j|. In each round, a token's bucket is the argmax of
+    [R q; -R q], R from normal(0, 1) for each head and round; tokens are sorted by (bucket,
+    position) and cut into chunks, and each chunk attends to itself and the previous one. The output
+    is sum_j softmax(q_i.k_j) v_j over all j found in this way in any round, without i itself unless
+    there is no other. The chunk before the first one of a round is the last one of the previous
+    round, cyclically; a key that is found twice counts twice. Buckets determine only the order:
+    tokens of two buckets attend to each other if they share a chunk.
 Cost: k r n d for k rounds and r keys in each; sorting costs n log n more, without products. There
     is one sequential operation. Which tokens are one step apart depends on the hashes: if those of
     the layers are independent, any two tokens are about log n layers apart; if they were all equal,

@@ -4,9 +4,9 @@ Paper: Xiong et al. 2021, "Nystromformer: A Nystrom-Based Algorithm for Approxim
     Self-Attention" (arXiv:2102.03902), sections 3.2 and 3.3, equations 13 and 14.
 Equation: for each head, landmarks Q~, K~ are the means of queries and keys over m segments of the
     sequence; with s(X, Y) = softmax(X Y^T / sqrt(d)), the output is s(Q, K~) Z s(Q~, K) V +
-    conv(V), where Z approximates the pseudo-inverse of A = s(Q~, K~): starting from Z = A^T /
-    (|A|_1 |A|_inf), iterate Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4. The convolution over
-    time has one kernel for each head.
+    conv(V), where Z approximates the pseudo-inverse of A = s(Q~, K~): starting from
+    Z = A^T / (|A|_1 |A|_inf), iterate Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4. The
+    convolution over time has one kernel for each head.
 Cost: m n d; one sequential operation; any two positions are one step apart.
 Departures: if m does not divide the length, the lengths of the segments differ by one token, where
     the authors' code pads with zeros; if there are at most m tokens, each is its own landmark.

@@ -238,7 +238,7 @@ def sinkhorn(logits: Tensor, shown: Tensor | None, iterations: int) -> Tensor:
         iterations: Number of divisions of rows and columns, at least 1.
 
     Returns:
-        The same shape: columns sum to one, rows nearly; zeros where nothing is shown.
+        Tensor of the same shape. Its columns sum to one and its rows nearly; missing entries are 0.
     """
     logs = logits
     for axis in (-1, -2) * iterations:

@@ -57,11 +57,17 @@ class Rows:
     allowed: Tensor
 
     def of_queries(self, x: Tensor) -> Tensor:
-        """Gather queries `[batch, heads, time, width]`: `[batch * heads, rows, in_row, width]`."""
+        """Gather queries `[batch, heads, time, width]` into rows.
+
+        The result has the shape `[batch * heads, rows, in_row, width]`.
+        """
         return x.flatten(0, 1)[:, self.queries.clamp(max=x.shape[2] - 1)]
 
     def of_keys(self, x: Tensor) -> Tensor:
-        """Gather keys or values in the same way: `[batch * heads, rows, in_row2, width]`."""
+        """Gather keys or values `[batch, heads, time, width]` into rows.
+
+        The result has the shape `[batch * heads, rows, in_row2, width]`.
+        """
         return x.flatten(0, 1)[:, self.keys.clamp(0, x.shape[2] - 1)]
 
     def shown(self, mask: Mask, heads: int) -> Tensor:

@@ -1,1 +1,1 @@
-"""Mixers with a matrix state: settings of one recurrence."""
+"""Mixers with a recurrent state, most of them settings of one matrix recurrence."""

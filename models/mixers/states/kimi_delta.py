@@ -5,8 +5,8 @@ Paper: Kimi Team 2025, "Kimi Linear: An Expressive, Efficient Attention Architec
 Equation: S_t = D_t S_{t-1} + b_t k_t (v_t - [D_t S_{t-1}]' k_t)', o_t = S_t' q_t d^-1/2, for each
     head, with D_t = diag(exp(-exp(A) softplus(W x_t + d))), where the rank of W is the width of a
     head, and b_t = sigmoid(w x_t); queries, keys and values pass through a convolution with 4 taps
-    and SiLU, queries and keys are normalised to length 1; the output is W (RMSNorm(o) * sigmoid(G
-    x)), where the rank of G is the width of a head.
+    and SiLU, queries and keys are normalised to length 1; the output is
+    W (RMSNorm(o) * sigmoid(G x)), where the rank of G is the width of a head.
 Cost: n d^2 / heads, and within a chunk d numbers for each pair of tokens, so chunks are short.
 Departures: the gate has no bias. A and d start as in Gated DeltaNet.
 Padding: a padded token writes nothing, causes no decay, and enters the convolution as a zero.

@@ -2,9 +2,9 @@
 
 Paper: Sun et al. 2023, "Retentive Network: A Successor to Transformer for Large Language Models"
     (arXiv:2307.08621), RetNet, equations 5 to 8.
-Equation: S_t = g_h S_{t-1} + k_t v_t', o_t = S_t' q_t d^-1/2, for head h = 0, 1, .. with g_h = 1 -
-    2^-(5+h); queries and keys are rotated by their position as in RoPE, pair i by the angle t
-    10000^(-2i/d); values have twice the width; the output is W (norm(o) * silu(G x)).
+Equation: S_t = g_h S_{t-1} + k_t v_t', o_t = S_t' q_t d^-1/2, for head h = 0, 1, .. with
+    g_h = 1 - 2^-(5+h); queries and keys are rotated by their position as in RoPE, pair i by the
+    angle t 10000^(-2i/d); values have twice the width; the output is W (norm(o) * silu(G x)).
 Cost: n d^2 / heads; one sequential operation, since a decayed sum is limited only by its depth; any
     two positions are one step apart.
 Departures: the norm divides by the root mean square, as in the authors' later code, where the paper

@@ -3,11 +3,11 @@
 Paper: Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution" (arXiv:2503.14456),
     section 4; parameters are initialised as in the authors' code.
 Equation: each of six streams s is x_t + m_s (x_{t-1} - x_t). For each head they give the receptance
-    r, the key k, the value v, and, through maps of low rank, the logarithm of the decay g =
-    -exp(-1/2) sigmoid(w_0 + U tanh(D x)), the rate a = sigmoid(a_0 + U D x), and the gate U
-    sigmoid(D x). With c = k * k_k normalised to length 1 and k~ = k * (1 + (a - 1) * k_a), S_t =
-    diag(exp(g_t)) S_{t-1} - (a_t * c_t) (c_t' S_{t-1}) + k~_t v_t'; the output is W
-    ((groupnorm(S_t' r_t) + (sum r_t * k~_t * r_k) v_t) * gate), where each head is normalised
+    r, the key k, the value v, and, through maps of low rank, the logarithm of the decay
+    g = -exp(-1/2) sigmoid(w_0 + U tanh(D x)), the rate a = sigmoid(a_0 + U D x), and the gate
+    U sigmoid(D x). With c = k * k_k normalised to length 1 and k~ = k * (1 + (a - 1) * k_a),
+    S_t = diag(exp(g_t)) S_{t-1} - (a_t * c_t) (c_t' S_{t-1}) + k~_t v_t'; the output is
+    W ((groupnorm(S_t' r_t) + (sum r_t * k~_t * r_k) v_t) * gate), where each head is normalised
     separately.
 Cost: n d^2 / heads, in chunks that are processed in sequence, since corrections are not a plain
     sum.
@@ -73,7 +73,7 @@ class LowRank(nn.Module):
 
 
 class GooseReading(StateReading):
-    """Six streams of shifted tokens, and the recurrence that reads them."""
+    """Removal recurrence that reads six streams of shifted tokens; see the module docstring."""
 
     keeps_own_draw = ("shift",)
     no_weight_decay = ("shift",)

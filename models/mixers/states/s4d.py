@@ -2,12 +2,12 @@
 
 Paper: Gu, Gupta, Goel and Re 2022, "On the Parameterization and Initialization of Diagonal State
     Space Models" (arXiv:2206.11893), sections 3 and 4.
-Equation: s' = A s + u with A diagonal, discretised by a zero-order hold with steps dt: s_t = z
-    s_{t-1} + u_t with z = exp(dt A), y_t = 2 Re(sum_n C_n (z_n - 1) / A_n s_{tn}) + D u_t, for each
-    channel, over N / 2 numbers that represent N as conjugate pairs; the output is (a * sigmoid(b))
-    of (a, b) = W gelu(y) + c, the only step that mixes channels. A = -exp(r) + i f, so that the
-    state decays. The equivalent convolution is y = K * u + D u with K_l = 2 Re(sum_n C_n (z_n - 1)
-    / A_n z_n^l).
+Equation: s' = A s + u with A diagonal, discretised by a zero-order hold with steps dt:
+    s_t = z s_{t-1} + u_t with z = exp(dt A), y_t = 2 Re(sum_n C_n (z_n - 1) / A_n s_{tn}) + D u_t,
+    for each channel, over N / 2 numbers that represent N as conjugate pairs; the output is (a *
+    sigmoid(b)) of (a, b) = W gelu(y) + c, the only step that mixes channels. A = -exp(r) + i f, so
+    that the state decays. The equivalent convolution is y = K * u + D u with
+    K_l = 2 Re(sum_n C_n (z_n - 1) / A_n z_n^l).
 Cost: n d log n by Fourier transforms, n d N for the kernel, once per batch; one sequential
     operation; any two positions are one step apart.
 Not causal: as in S4's code for the Long Range Arena, a second kernel, with its own C and the same A
