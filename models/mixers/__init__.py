@@ -1,1 +1,1 @@
-"""One mixer a file: paper, equation, cost, departures, slow reference, fast form."""
+"""Mixers, one per module, with paper, equation, cost, departures, slow reference and fast form."""

@@ -1,18 +1,20 @@
-"""Softmax attention, multi-head.
+"""Multi-head softmax attention.
 
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
 Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
-    s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. Other scores than the
-    product Q_h K_h^T are those of `models.kernels.scores`; a relative position
-    (`models.positions.relative`) turns queries and keys, or adds to keys, scores or values.
+    s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. `models.kernels.scores`
+    defines the scores other than the product Q_h K_h^T. A relative position
+    (`models.positions.relative`) rotates the queries and keys, or adds a term to the keys, the
+    scores or the values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
-Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
-    the weights is left out. A query that may see nothing takes zeros from every head (the paper's
-    softmax is undefined). Between two sequences, as in T5, there is no relative position.
+Departures: general scores are scaled by 1/sqrt(d) by default; Luong's are not scaled. The weights
+    have no dropout. A query without a visible key gets zeros from every head (the paper's softmax
+    is undefined there). Attention to a context uses no relative position, as in T5.
 Kernels: torch's (`models.kernels.attention_kernels`), most of which never write the weights to
-    memory, and `materialised`, which does, so that its cost can be measured: it alone knows
-    additive scores and Shaw's positions. A bias (alibi, t5) is a mask, which is written.
-Fast form: `step` appends to a cache of keys and values by copying it.
+    memory, and `materialised`, which does, so that its cost can be measured. Only `materialised`
+    supports additive scores and Shaw's positions. A bias (alibi, t5) is passed as a mask, which is
+    written to memory.
+Fast form: `step` appends to a cache of keys and values, which copies the cache.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ _SCALE_OF_SCORE = {
 
 
 class Attention(Mixer):
-    """Every token takes a weighted mean of all tokens' values; see the module's note."""
+    """Multi-head softmax attention; see the module docstring."""
 
     name = "attention"
     paper = "Vaswani et al. 2017, arXiv:1706.03762"
@@ -68,26 +70,29 @@ class Attention(Mixer):
         """Knobs of softmax attention.
 
         Attributes:
-            heads: Number of heads; must divide dim. Parameters and FLOPs do not depend on it
-                where queries, keys and values have the default width.
-            score: How well a key answers a query: `dot` is the product (the paper's scaled dot
+            heads: Number of heads; must divide dim. The numbers of parameters and FLOPs do not
+                depend on it if queries, keys and values have the default width.
+            score: Similarity of a query and a key: `dot` is the product (the paper's scaled dot
                 product, with the default scale), `general` Luong's bilinear form, `additive`
                 Bahdanau's network, `cosine` the cosine of their angle.
-            scale: What scores are multiplied by before the softmax; d is the width of a head's
-                keys. `learned` is a factor for each head, which starts at 1/sqrt(d), for
-                cosines at 10 (Liu et al. 2022, arXiv:2111.09883, start there too). None takes
-                what suits the score: 1/sqrt(d) for `dot` and `general`, whose spread grows with
-                sqrt(d); `none` for `additive`, as in its paper; `learned` for `cosine`. One scale
-                for all would leave the last two almost without a preference.
-            temperature: T, what scaled scores are divided by before the softmax, above 0: higher
-                ones bring the weights nearer to equal. What a position adds to scores is not
-                divided.
-            key_dim: Width of a head's queries and keys; None is dim / heads.
-            value_dim: Width of a head's values; None is dim / heads.
-            has_tied_values: Whether keys serve as values too, without a projection of their own.
-            kernel: `fused` (torch chooses), `flash`, `cudnn`, `efficient` or `math` (it may not),
-                `materialised`; None is fused where it can be.
-            bias: Whether the projections have biases; the paper's have none, VOLO's the `output`.
+            scale: Factor of the scores before the softmax; d is the width of a head's keys.
+                `learned` is one learned factor per head, which starts at 1/sqrt(d), or for cosines
+                at 10 (as in Liu et al. 2022, arXiv:2111.09883). With None it depends on the score:
+                1/sqrt(d) for `dot` and `general`, whose spread grows with sqrt(d); `none` for
+                `additive`, as in its paper; `learned` for `cosine`. With one scale for all scores,
+                the weights of the last two would be almost uniform.
+            temperature: T, the divisor of the scaled scores before the softmax, above 0. Higher
+                values bring the weights closer to uniform. Terms that a position adds to the scores
+                are not divided.
+            key_dim: Width of a head's queries and keys; with None it is dim / heads.
+            value_dim: Width of a head's values; with None it is dim / heads.
+            has_tied_values: Whether the keys also serve as values, without a projection of their
+                own.
+            kernel: `fused` (torch chooses the kernel), `flash`, `cudnn`, `efficient` or `math`
+                (only that kernel is allowed), or `materialised`; with None it is `fused` wherever
+                that is possible.
+            bias: Whether the projections have biases; the paper's have none. With `output` only the
+                output projection has one, as in VOLO.
         """
 
         heads: int = 4
@@ -113,12 +118,12 @@ class Attention(Mixer):
         self.is_fused = self.kernel != "materialised"
 
     def make_parameters(self, config: Config) -> None:
-        """Projections, score and scale."""
+        """Create the projections, the score and the scale."""
         dim, bias = self.dim, config.bias is True
         self.heads = config.heads
         self.key_dim = config.key_dim or dim // config.heads
         self.value_dim = config.value_dim or dim // config.heads
-        self.own_value_dim = 0 if config.has_tied_values else self.value_dim  # of its projection
+        self.own_value_dim = 0 if config.has_tied_values else self.value_dim  # 0: no projection
         key_width, value_width = self.heads * self.key_dim, self.heads * self.value_dim
         self.query = nn.Linear(dim, key_width, bias=bias)
         self.key = nn.Linear(dim, key_width, bias=bias)
@@ -130,7 +135,7 @@ class Attention(Mixer):
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse widths that do not fit, and temperatures that are none."""
+        """Raise `ModelError` if heads or widths do not fit, or the temperature is not positive."""
         is_split = config.key_dim is None or config.value_dim is None
         if config.heads < 1 or (is_split and dim % config.heads != 0):
             raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
@@ -150,13 +155,13 @@ class Attention(Mixer):
 
     @classmethod
     def why_not_on(cls, config: Config, **where: Any) -> str:
-        """As far as the kernel is concerned."""
+        """Return why the kernel cannot run under the given conditions; empty if it can."""
         return why_no_kernel(config.kernel, **where)
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         if context is not None:
             return self.attend(without_padding(x, mask), self.prepare(context, context_mask))
@@ -165,27 +170,33 @@ class Attention(Mixer):
         return self._attend(queries, keys, values, visible, self.position)
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
-        """Keys and values, `[batch, heads, time2, width]` each, and the mask if there is one."""
+        """Return keys and values, `[batch, heads, time2, width]` each, and the mask if any."""
         self.check_context_length(context.shape[1])
         prepared = self._keys_and_values(without_padding(context, context_mask))
         return prepared if context_mask is None else (*prepared, context_mask)
 
     def attend(self, x: Tensor, prepared: State) -> Tensor:
-        """See `Mixer.attend`; distances to another sequence mean nothing, so no position acts."""
+        """Attend to a prepared context; see `Mixer.attend`.
+
+        No relative position is used, since distances between two sequences are not meaningful.
+        """
         keys, values, *real = prepared
         visible = whole_sequence(x, None, keys[:, 0], real[0] if real else None, is_causal=False)
         queries = split_heads(self.query(x), self.heads)
         return self._attend(queries, keys, values, visible, None)
 
     def context_bytes(self, context_length: int) -> int:
-        """A key and a value for each token of the context."""
+        """Return the bytes of one key and one value per head for each token of the context."""
         self.check_context_length(context_length)
         return 4 * self.heads * (self.key_dim + self.own_value_dim) * context_length
 
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
+        """Return the weights, `[batch, heads, time, time2]`.
+
+        Each row sums to one, or to zero if the query has no visible key.
+        """
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(x, mask, context, context_mask)
         visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
@@ -193,27 +204,27 @@ class Attention(Mixer):
         return softmax_weights(self._scores(queries, keys, visible, position), visible)
 
     def initial_state(self, batch: int) -> State:
-        """Empty caches `[batch, heads, 0, width]`, of keys and, where not tied, of values."""
+        """Return empty caches `[batch, heads, 0, width]` of keys and, unless tied, of values."""
         self.check_steps()
         widths = (self.key_dim,) if self.value is None else (self.key_dim, self.value_dim)
         return tuple(self.key.weight.new_zeros(batch, self.heads, 0, width) for width in widths)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to itself and to all cached ones."""
+        """Attend from one token, `[batch, dim]`, to itself and all cached tokens."""
         self.check_steps()
         queries, *new = self._project(x_t.unsqueeze(1), None, None, None)
         cached = tuple(torch.cat(pair, dim=2) for pair in zip(state, new, strict=False))
-        keys, values = cached[0], cached[-1]  # the same where they are tied
+        keys, values = cached[0], cached[-1]  # the same tensor if values are tied
         visible = newest_token(keys.shape[2], x_t.device)
         return self._attend(queries, keys, values, visible, self.position).squeeze(1), cached
 
     def state_bytes(self, length: int) -> int:
-        """A key and a value per token: grows with the length."""
+        """Return the bytes of a key and a value per token, which grow with the length."""
         self.check_steps()
         return 4 * self.heads * (self.key_dim + self.own_value_dim) * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, scores, and the weighted sum of values."""
+        """Return the FLOPs of the projections, the scores and the weighted sum of values."""
         self.check_context_length(context_length)
         keys = length if context_length is None else context_length
         num_projected = length * (self.key_dim + self.value_dim)  # queries and outputs
@@ -228,13 +239,16 @@ class Attention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Projections, then the largest of three moments; see `_bytes_of_weights` for the n^2."""
+        """Return the peak bytes: the projections and the largest of three stages.
+
+        `_bytes_of_weights` gives those of the stage that holds the n x n weights.
+        """
         self.check_context_length(context_length)
         if self.position is not None:
             raise ModelError(
                 f"{self.name} gives no formula for its bytes with {self.position.name}"
             )
-        is_even = self.key_dim == self.value_dim  # else torch writes the weights
+        is_even = self.key_dim == self.value_dim  # otherwise torch writes the weights to memory
         if self.is_fused and not (is_even and self.kernel in ("fused", "flash")):
             raise ModelError(f"{self.name} gives no formula for such heads by kernel={self.kernel}")
         is_plain = self.is_fused and self.config.score == "dot" and self.log_temperature is None
@@ -242,11 +256,11 @@ class Attention(Mixer):
             raise ModelError(f"{self.name} gives no formula for these scores over a context")
         keys = length if context_length is None else context_length
         numbers = length * self.key_dim + keys * (self.key_dim + self.own_value_dim)
-        held = 8 * (length + keys) + 4 * batch * self.heads * numbers  # places; what is projected
+        held = 8 * (length + keys) + 4 * batch * self.heads * numbers  # positions and projections
         output = 4 * batch * length * self.dim
         heads = 4 * batch * length * self.heads * self.value_dim
-        is_split = not self.is_fused or self.config.score == "general"  # head after head
-        merged = heads if is_split and self.heads > 1 else 0  # side by side, which takes a copy
+        is_split = not self.is_fused or self.config.score == "general"  # head by head in memory
+        merged = heads if is_split and self.heads > 1 else 0  # merging the heads copies them
         if not self.is_fused:
             weights = 4 * batch * length**2 * self.heads
             made = self._bytes_of_weights(length, batch)
@@ -258,11 +272,11 @@ class Attention(Mixer):
         return held + changed + heads + max(scratch, merged + output)
 
     def _bytes_of_weights(self, length: int, batch: int) -> float:
-        """While the n x n weights are made: scores and weights stand side by side.
+        """Return the bytes held while the n x n weights are computed, both scores and weights.
 
-        Causal: then a mask and a penalty too, of 1 and 4 bytes for each pair, and before that the
-        distances, of 8 bytes with two masks. Additive: each pair of a query and a key has a
-        hidden layer of the key's width, which a product copies.
+        A causal mixer also holds a mask and a penalty, of 1 and 4 bytes per pair, and before that
+        the distances, of 8 bytes, with two masks. With additive scores each pair of a query and a
+        key has a hidden layer of the key's width, which a product copies.
         """
         pairs = length**2
         scores = 4 * batch * self.heads * pairs
@@ -274,7 +288,7 @@ class Attention(Mixer):
         return changed + scores + pairs * max(5 + 4 * batch * self.heads, 10)
 
     def _bytes_of_changed(self, length: int, batch: int) -> float:
-        """Queries and keys as the score wants them, and the scaled queries in their place."""
+        """Return the bytes of queries and keys that the score or the scale transforms."""
         num_changed = {"dot": 0, "general": 1, "additive": 0, "cosine": 2}[self.config.score]
         is_scaled = self.log_temperature is not None or not (self.is_fused or self.scale == 1.0)
         if is_scaled and self.score.is_product:
@@ -282,7 +296,7 @@ class Attention(Mixer):
         return 4 * batch * length * self.heads * self.key_dim * num_changed
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys that it may see."""
+        """Compute one query of one head at a time, over the keys that it may attend to."""
         position = self.position if others is x else None
         rows = []
         for i in range(len(x)):
@@ -303,7 +317,7 @@ class Attention(Mixer):
         places: list[int],
         position: RelativePosition | None,
     ) -> Tensor:
-        """The sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
+        """Return the sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
         query = project_to_head(self.query, head, self.key_dim, token)
         keys = project_to_head(self.key, head, self.key_dim, others)
         values = keys
@@ -325,11 +339,11 @@ class Attention(Mixer):
         return self.reference_reading(weights) @ values
 
     def reference_reading(self, weights: Tensor) -> Tensor:
-        """What a reference reads values by, of the weights `[seen]`: here these."""
+        """Return the weights `[seen]` that the reference applies to the values; here unchanged."""
         return weights
 
     def _reference_scale(self, head: int) -> Tensor | float:
-        """By the words of the knobs, from nothing that the fast form uses."""
+        """Return the scale as the knobs define it, independently of what the fast form stores."""
         if self.log_temperature is not None:
             learned: Tensor = self.log_temperature[head].exp() / self.config.temperature
             return learned
@@ -339,9 +353,9 @@ class Attention(Mixer):
         return float(scales[self.config.scale or own] / self.config.temperature)
 
     def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
-        """What scores are multiplied by: a number, and the exponential of what each head learns.
+        """Return the constant factor of the scores, and the logarithm of the learned one or None.
 
-        The temperature is part of the number, where it costs nothing.
+        The constant factor includes the temperature, which therefore costs nothing.
         """
         by_name = {"1/sqrt(d)": self.key_dim**-0.5, "1/d": 1 / self.key_dim, "none": 1.0}
         scale = config.scale or _SCALE_OF_SCORE[config.score]
@@ -351,7 +365,7 @@ class Attention(Mixer):
         return 1 / config.temperature, nn.Parameter(start.log().repeat(self.heads))
 
     def _placed(self, config: Config, position: RelativeKind) -> RelativePosition | None:
-        """The relative position for these heads, if it means something for these scores."""
+        """Return the relative position for these heads; raise if the score does not support it."""
         if position is None:
             return None
         if issubclass(position, RotaryPosition) and config.score == "additive":
@@ -367,7 +381,7 @@ class Attention(Mixer):
     def _project(
         self, x: Tensor, mask: Mask, context: Context, context_mask: Mask
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys, values, `[batch, heads, time, width]` each; padding enters as zeros."""
+        """Return queries, keys and values, `[batch, heads, time, width]` each; padding as zeros."""
         x = without_padding(x, mask)
         source = x if context is None else without_padding(context, context_mask)
         queries = split_heads(self.query(x), self.heads)
@@ -375,7 +389,7 @@ class Attention(Mixer):
         return queries, keys, values
 
     def _keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """`[batch, heads, time, width]` each; one tensor where they are tied."""
+        """Return keys and values, `[batch, heads, time, width]` each; the same tensor if tied."""
         keys = split_heads(self.key(source), self.heads)
         return keys, keys if self.value is None else split_heads(self.value(source), self.heads)
 
@@ -387,7 +401,7 @@ class Attention(Mixer):
         visible: Visibility,
         position: RelativePosition | None,
     ) -> Tensor:
-        """Heads side by side, through the output map: `[batch, time, dim]`."""
+        """Return the heads merged by the output projection, `[batch, time, dim]`."""
         if self.is_fused:
             queries, keys = self._prepare(queries, keys, visible, position)
             queries = self._learned_scaled(queries)
@@ -409,7 +423,7 @@ class Attention(Mixer):
         visible: Visibility,
         position: RelativePosition | None,
     ) -> tuple[Tensor, Tensor]:
-        """As the score wants them, turned to their places."""
+        """Return queries and keys transformed for the score and rotated to their positions."""
         queries, keys = self.score.prepare(queries, keys)
         if position is None:
             return queries, keys
@@ -422,9 +436,9 @@ class Attention(Mixer):
         visible: Visibility,
         position: RelativePosition | None,
     ) -> Tensor:
-        """`[batch, heads, time, time2]`, scaled, of hidden keys too."""
+        """Return the scaled scores `[batch, heads, time, time2]`, those of hidden keys included."""
         queries, keys = self._prepare(queries, keys, visible, position)
-        if self.score.is_product:  # fewer numbers to scale than there are scores
+        if self.score.is_product:  # cheaper than scaling the scores
             queries = self._scaled(queries)
         scores = self.score.scores(queries, keys)
         if isinstance(position, ShawPosition):
@@ -435,12 +449,12 @@ class Attention(Mixer):
         return scores if bias is None else scores + bias
 
     def _scaled(self, x: Tensor) -> Tensor:
-        """Queries or scores `[batch, heads, ...]`, times the scale, the learned one too."""
+        """Return queries or scores `[batch, heads, ...]` times the constant and learned scale."""
         x = self._learned_scaled(x)
         return x if self.scale == 1.0 else x * self.scale
 
     def _learned_scaled(self, x: Tensor) -> Tensor:
-        """Queries or scores, times what each head has learned, if it learns a scale."""
+        """Return queries or scores times the learned scale of each head, if there is one."""
         if self.log_temperature is None:
             return x
         return x * self.log_temperature.exp().reshape(-1, 1, 1)

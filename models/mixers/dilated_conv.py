@@ -1,21 +1,23 @@
-"""Dilated convolution over time, wider with every layer.
+"""Dilated convolution over time, with a dilation that grows with the layer.
 
 Paper: Kalchbrenner et al. 2016, "Neural Machine Translation in Linear Time" (arXiv:1610.10099),
     ByteNet, section 3; the entry log_k(n) of Table 1 of Vaswani et al. 2017 (arXiv:1706.03762).
 Equation: y_t = b + sum_{j=0}^{k-1} W_j x_{t + (j - s) l}, with s = k - 1 (causal) or (k - 1) / 2
     (centred) and l = base^(layer mod cycle); tokens outside the sequence are zero.
-Cost: k n d^2; one sequential operation; the farthest positions are a number of layers apart that
-    grows with log n: causal with base = k log_k(n), the entry of Table 1, where the windows of a
-    layer tile what the one below saw, without gap or overlap; with base 2 about log_2(n).
-Departures: ByteNet's convolution alone; its residual block of layer norms, ReLUs and narrowing
-    1 x 1 convolutions is the architecture's to give. ByteNet doubles the dilation up to 16 and
-    starts again from 1: `dilation_base=2, num_dilations=5`. By default it starts again after 16
-    layers, so that the path stays logarithmic at any length. Wider bases than s + 1, with s the
-    taps to one side, are refused: a centred kernel of 3 at dilations 1, 3, 9 tiles an endless
-    sequence, but near the ends of a real one the way from token 0 to token 2 = 3 - 1 leads through
-    token -1. A mixer that stands alone, in no stack, is a bottom layer and equals `conv`.
+Cost: k n d^2; one sequential operation; the number of layers between the farthest positions grows
+    with log n: for a causal mixer with base = k it is log_k(n), the entry of Table 1, since the
+    windows of a layer tile those of the layer below without gaps or overlap; with base 2 it is
+    about log_2(n).
+Departures: this is ByteNet's convolution alone; the layer norms, ReLUs and narrowing 1 x 1
+    convolutions of its residual block belong to the architecture. ByteNet doubles the dilation up
+    to 16 and starts again from 1: `dilation_base=2, num_dilations=5`. By default the dilation
+    starts again after 16 layers, so that the path is logarithmic at any length. A base above s + 1,
+    with s the number of taps on one side, raises an error: a centred kernel of 3 with dilations 1,
+    3, 9 tiles an infinite sequence, but near the ends of a finite one the path from token 0 to
+    token 2 = 3 - 1 passes through token -1. A mixer outside a stack is a bottom layer and equals
+    `conv`.
 Padding: padded tokens enter as zeros, like tokens outside the sequence.
-Fast form: `conv1d` with the taps that can meet a token; see `models/kernels/window.py`.
+Fast form: `conv1d` with the taps that can reach a token; see `models/kernels/window.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from models.mixers.conv import Convolution
 
 
 class DilatedConvolution(Convolution):
-    """A convolution whose taps stand farther apart in every layer; see the module's note."""
+    """Convolution whose dilation grows with the layer; see the module docstring."""
 
     name = "dilated_conv"
     paper = "Kalchbrenner et al. 2016, arXiv:1610.10099"
@@ -43,19 +45,23 @@ class DilatedConvolution(Convolution):
         """Knobs of the dilated convolution.
 
         Attributes:
-            kernel_size: Number of tokens that an output sees, itself among them; at least 2, and
-                odd unless causal.
-            dilation_base: How many times farther apart the taps stand than in the layer below: 1
-                is an ordinary convolution, 2 is ByteNet's. At most `kernel_size` if causal,
-                else `(kernel_size + 1) / 2`: beyond, some tokens would stay unseen.
-            num_dilations: Layers after which the dilation starts again from 1.
+            kernel_size: Number of tokens that an output depends on, itself included; at least 2,
+                and odd unless causal.
+            dilation_base: Factor between the dilations of successive layers: 1 is an ordinary
+                convolution, 2 is ByteNet's. At most `kernel_size` if causal, else
+                `(kernel_size + 1) / 2`; larger values would leave some tokens unreachable.
+            num_dilations: Number of layers after which the dilation starts again from 1.
         """
 
         dilation_base: int = 2
         num_dilations: int = 16
 
     def make_parameters(self, config: Config) -> None:  # type: ignore[override]
-        """See `Convolution.make_parameters`; refuses a base that leaves gaps."""
+        """Create the kernel; see `Convolution.make_parameters`.
+
+        Raises:
+            ModelError: The base leaves gaps between windows.
+        """
         super().make_parameters(config)
         if config.dilation_base > self.taps_before + 1:
             raise ModelError(

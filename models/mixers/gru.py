@@ -2,15 +2,16 @@
 
 Paper: Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical
     Machine Translation" (arXiv:1406.1078), section 2.3.
-Equation: r = sigmoid(W_r x_t + b_r + U_r h_{t-1} + b'_r); z = sigmoid(W_z x_t + b_z + U_z h_{t-1}
-    + b'_z); n = tanh(W_n x_t + b_n + r (U_n h_{t-1} + b'_n)); h_t = z h_{t-1} + (1 - z) n. The
-    paper calls n the new hidden state, h with a tilde.
+Equation: r = sigmoid(W_r x_t + b_r + U_r h_{t-1} + b'_r);
+    z = sigmoid(W_z x_t + b_z + U_z h_{t-1} + b'_z); n = tanh(W_n x_t + b_n + r (U_n h_{t-1} +
+    b'_n)); h_t = z h_{t-1} + (1 - z) n. The paper calls n the new hidden state, h with a tilde.
 Cost: n d^2; n sequential operations; positions n apart are n steps apart.
-Departures: the form that torch and cuDNN compute. The reset gate r multiplies U_n h_{t-1} + b'_n,
-    in the paper h_{t-1} before it meets U_n; the two agree where U_n is diagonal and b'_n is zero.
-    The paper prints no biases, torch has two to each gate. The output is h itself, without a
-    projection. Two directions unless causal or asked for one; see `models/kernels/recurrence.py`.
-Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
+Departures: this is the form that torch and cuDNN compute. The reset gate r multiplies U_n h_{t-1} +
+    b'_n; in the paper it multiplies h_{t-1} before U_n is applied. The two agree if U_n is diagonal
+    and b'_n is zero. The paper has no biases, torch has two per gate. The output is h itself,
+    without a projection. There are two directions unless the mixer is causal or unidirectional; see
+    `models/kernels/recurrence.py`.
+Padding: padded tokens are skipped; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.GRU`.
 """
 
@@ -24,7 +25,7 @@ from models.mixer import State
 
 
 class GRU(Recurrence):
-    """A gated recurrence whose output is its whole state; see the module's note."""
+    """Gated recurrence whose output is its state; see the module docstring."""
 
     name = "gru"
     paper = "Cho et al. 2014, arXiv:1406.1078"
@@ -32,7 +33,7 @@ class GRU(Recurrence):
     num_gates = 3
 
     def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
-        """The equation of the module's note."""
+        """Return the next state, by the equation in the module docstring."""
         (h,) = state
         x_r, x_z, x_n = of_input.chunk(3)
         h_r, h_z, h_n = of_output.chunk(3)

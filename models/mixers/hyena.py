@@ -1,24 +1,28 @@
-"""Hyena: convolutions as long as the sequence, and gates between them.
+"""Hyena: convolutions as long as the sequence, alternating with elementwise gates.
 
 Paper: Poli et al. 2023, "Hyena Hierarchy: Towards Larger Convolutional Language Models"
     (arXiv:2302.10866), section 3, definition 3.1.
-Equation: (v, g_1, .., g_N) = a convolution of 3 taps over V u, each channel by itself;
-    z_1 = v, z_{i+1} = g_i * (h_i conv z_i + D_i z_i) for i = 1 .. N; the output is W z_{N+1}. The
-    filters h_i are functions of the place, see `kernels.implicit_filter`.
-Cost: n d log n by Fourier transforms, n d^2 for the maps, and n (k^2 + k d) for filters of a whole
-    batch, from a network k wide; one sequential operation; any two positions are one step apart.
-Not causal: the paper defines a causal form only. Half of the channels then read from the end, with
-    filters and taps of their own; the network of the filters is shared.
-Departures: N filters as in the definition, where the authors' code gates v first, by g_1, and has
-    filters for the other N - 1. The network is 32 wide where their language models, of width 864,
-    have 64; frequency 14 and 16 bands are theirs. Windows and features of places are fixed; their
-    code offers to train them. Maps have no biases and start from normal(0, 1 / inputs), the taps
-    have; D starts normal, as theirs.
-Length: filters end at `max_length`, by which places are measured.
-Padding: padded tokens enter every convolution as zeros, and what gates make of them is dropped.
-Precision: float32 at least between the maps.
-Fast form: `kernels.long_convolution`. There is no state of constant size: `step` keeps what entered
-    each convolution, and beside it the filters so far, of which it computes one place more.
+Equation: (v, g_1, .., g_N) is a depthwise convolution of V u with 3 taps; z_1 = v,
+    z_{i+1} = g_i * (h_i conv z_i + D_i z_i) for i = 1 .. N; the output is W z_{N+1}. The filters
+    h_i are functions of the position, see `kernels.implicit_filter`.
+Cost: n d log n by Fourier transforms, n d^2 for the projections, and n (k^2 + k d) for filters
+    shared by a batch, from a network of width k; one sequential operation; any two positions are
+    one step apart.
+Not causal: the paper defines only a causal form. Otherwise half of the channels run in reverse
+    here, with their own filters and taps; both directions share the network that computes the
+    filters.
+Departures: there are N filters as in the definition, where the authors' code first gates v by g_1,
+    and has filters for the other N - 1. The filter network has width 32, where the language models
+    of the paper, of width 864, use 64; frequency 14 and 16 bands are the paper's. Windows and
+    position features are fixed; the authors' code can train them. Projections have no biases and
+    start from normal(0, 1 / inputs); the short convolution has biases; D starts from a normal
+    distribution, as in the authors' code.
+Length: filters end at `max_length`, which normalises the positions.
+Padding: padded tokens enter every convolution as zeros, and outputs at padded positions are zeroed
+    before the next one.
+Precision: at least float32 between the projections.
+Fast form: `kernels.long_convolution`. There is no state of constant size: `step` keeps the past
+    inputs of each convolution and the filters computed so far, which it extends by one position.
 """
 
 from __future__ import annotations
@@ -40,11 +44,11 @@ from models.kernels.long_convolution import (
 from models.kernels.short_conv import ShortConvolution
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
-_LARGEST_ORDER = 4  # a product of five inputs still fits into float32 where they are 1e6
+_LARGEST_ORDER = 4  # a product of five inputs of 1e6 still fits in float32
 
 
 class Hyena(Mixer):
-    """Long filters and gates in turn; see the module's note."""
+    """Long implicit convolutions with gates; see the module docstring."""
 
     name = "hyena"
     paper = "Poli et al. 2023, arXiv:2302.10866"
@@ -71,12 +75,13 @@ class Hyena(Mixer):
         """Knobs of Hyena.
 
         Attributes:
-            order: N, long convolutions in turn, at most 4.
-            short_conv: Taps of the convolution over v and the gates; 1 for none but a scale.
-            filter_width: Of the hidden layers of the network that gives the filters.
-            filter_bands: Frequencies of the place that this network is told, 0 among them.
-            frequency: What the angles of its sines are multiplied by at the start.
-            shift: What the windows over the filters decay to; 0 lets filters end.
+            order: N, the number of successive long convolutions, at most 4.
+            short_conv: Number of taps of the convolution over v and the gates; 1 only scales them.
+            filter_width: Width of the hidden layers of the filter network.
+            filter_bands: Number of frequencies in the position features of this network, 0
+                included.
+            frequency: Initial factor of the angles in the network's sines.
+            shift: Value that the windows over the filters decay to; with 0 filters decay to zero.
         """
 
         order: int = 2
@@ -88,13 +93,13 @@ class Hyena(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse products of so many inputs that they overflow."""
+        """Raise `ModelError` if the order is so high that products of inputs may overflow."""
         super().check_config(config, dim=dim)
         if config.order > _LARGEST_ORDER:
             raise ModelError(f"{cls.name}: order={config.order} is above {_LARGEST_ORDER}")
 
     def make_parameters(self, config: Config) -> None:
-        """Maps into and out of the streams, taps, filters and D."""
+        """Create the projections, the short convolution, the filters and D."""
         self.num_directions = 1 if self.is_causal else 2
         if self.dim % self.num_directions != 0:
             raise ModelError(
@@ -119,7 +124,7 @@ class Hyena(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         mixed = self.conv(self._turned(self.streams(without_padding(x, mask))))
         real = None if mask is None else self._turned_mask(mask)
@@ -134,13 +139,13 @@ class Hyena(Mixer):
         return mixed_back
 
     def _filters_at(self, places: Tensor, dtype: torch.dtype) -> Tensor:
-        """With D at place 0: `[order, dim, places]`."""
+        """Return the filters `[order, dim, places]`, with D added at place 0."""
         filters: Tensor = self.filters(places, dtype)
         filters = filters.reshape(self.order, self.dim, -1)
         return filters + self.skip.to(dtype).unsqueeze(-1) * (places == 0).to(dtype)
 
     def _turned(self, x: Tensor) -> Tensor:
-        """`[batch, time, streams * dim]` with the second half of each stream back to front."""
+        """Return `[batch, time, streams * dim]` with the second half of each stream reversed."""
         if self.num_directions == 1:
             return x
         streams = x.shape[-1] // self.dim
@@ -149,19 +154,19 @@ class Hyena(Mixer):
         return torch.stack([first, second.flip(1)], dim=-2).flatten(2)
 
     def _turned_mask(self, mask: Tensor) -> Tensor:
-        """`[batch, 1 or dim, time]`."""
+        """Return the mask as `[batch, 1 or dim, time]`, reversed for the second half."""
         if self.num_directions == 1:
             return mask.unsqueeze(1)
         return torch.stack([mask, mask.flip(1)], dim=1).repeat_interleave(self.dim // 2, dim=1)
 
     def initial_state(self, batch: int) -> State:
-        """Tokens of the taps; what entered each convolution, and filters: no places yet."""
+        """Return the empty state: tokens of the taps, inputs of each convolution, and filters."""
         self.check_steps()
         nothing = self.skip.new_zeros(batch, 0, self.order, self.dim)
         return self.conv.initial_state(batch), nothing, nothing
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token; the sums over all tokens so far are taken anew."""
+        """Mix one token, `[batch, dim]`; sum each convolution anew over all tokens so far."""
         self.check_steps()
         tokens, entered, filters = state
         place = entered.shape[1]
@@ -183,7 +188,7 @@ class Hyena(Mixer):
         return mixed_back, (tokens, entered, filters)
 
     def state_bytes(self, length: int) -> int:
-        """Tokens of the taps; `length` tokens and places of filters for each convolution."""
+        """Return the bytes of the taps' tokens, and of `length` inputs and filter places."""
         self.check_steps()
         self._check_length(length)
         taps = (self.conv.taps - 1) * self.conv.channels
@@ -196,7 +201,7 @@ class Hyena(Mixer):
             )
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Maps and taps, filters, and a long convolution for each of them."""
+        """Return the FLOPs of projections, taps, filters and long convolutions."""
         self.check_context_length(context_length)
         maps = (self.order + 2) * self.dim**2 + self.conv.taps * self.conv.channels
         long = self.order * long_convolution_flops(length, self.dim, batch)
@@ -205,10 +210,11 @@ class Hyena(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Where the last z is convolved; or where taps are applied, or filters computed.
+        """Return the peak bytes: of the last convolution, the short one, or the filter network.
 
-        At the first there are all streams, all filters, and z unless it is a stream still; at the
-        second the streams before, padded, and after; at the third four hidden layers in float64.
+        The last convolution holds all streams, all filters, and z unless that is a stream; the
+        short convolution holds the streams before it, their padded copy, and those after it; the
+        filter network holds four hidden layers in float64.
         """
         self.check_context_length(context_length)
         one = 4 * batch * length * self.dim
@@ -220,11 +226,11 @@ class Hyena(Mixer):
         return float(max(last + long, 3 * streams, network))
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the width of the network of the filters."""
+        """Return k, the width of the filter network."""
         return {"k": self.filters.width}
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """Sums over the real tokens so far, of each direction by itself."""
+        """Compute the sums over the real tokens so far, separately for each direction."""
         length, half = len(x), self.dim // self.num_directions
         filters = torch.stack([self.filters.at(place) for place in range(length)])
         filters = filters.reshape(length, self.order, self.dim)
@@ -241,7 +247,7 @@ class Hyena(Mixer):
     def _one_direction(
         self, streams: Tensor, real: list[int], filters: Tensor, channels: slice
     ) -> Tensor:
-        """Streams `[time, (order + 1) dim]` in the order of reading -> z `[time, channels]`."""
+        """Return z `[time, channels]` of streams `[time, (order + 1) dim]` in reading order."""
         mixed = torch.stack([self.conv.at(streams, t) for t in range(len(streams))])
         z, *gates = (stream[:, channels] for stream in mixed.chunk(self.order + 1, dim=1))
         for i, gate in enumerate(gates):

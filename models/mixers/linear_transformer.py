@@ -5,13 +5,15 @@ Paper: Katharopoulos et al. 2020, "Transformers are RNNs: Fast Autoregressive Tr
 Equation: V'_i = phi(Q_i)^T S / phi(Q_i)^T z with S = sum_j phi(K_j) V_j^T, z = sum_j phi(K_j)
     (equations 8, 9 and 18, 19) and phi(x) = elu(x) + 1; over all j, or over j <= i (causal), for
     each head as in softmax attention.
-Cost: n d^2 / heads; one sequential operation, since a prefix sum does not wait for anything but
-    its depth; any two positions are one step apart.
-Departures: no epsilon is added to the denominator, as the authors' code does; one that underflows
-    is held at 3e-29 (float32). A query that may see nothing takes zeros from every head.
+Cost: n d^2 / heads; one sequential operation, since a prefix sum is limited only by its depth; any
+    two positions are one step apart.
+Departures: no epsilon is added to the denominator, unlike in the authors' code; a denominator that
+    underflows is clamped to 3e-29 (float32). A query without a visible key gets zeros from every
+    head.
 Padding: padded keys and values are left out of both sums.
-Fast form: `kernels.kernel_attention`; phi is exp(min(x, 0)) + max(x, 0), which keeps the digits
-    that elu(x) + 1 cancels, and its slope is min(phi, 1). `step` holds S and z, side by side.
+Fast form: `kernels.kernel_attention`; phi is computed as exp(min(x, 0)) + max(x, 0), which keeps
+    the digits that elu(x) + 1 cancels, and its derivative is min(phi, 1). `step` holds S and z in
+    one tensor.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from models.mixer import Cost
 
 
 class LinearTransformer(KernelMixer):
-    """Every token takes a mean of all values, weighted by products of features."""
+    """Linear attention with the feature map elu + 1; see the module docstring."""
 
     name = "linear_transformer"
     paper = "Katharopoulos et al. 2020, arXiv:2006.16236"
@@ -40,52 +42,56 @@ class LinearTransformer(KernelMixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            chunk: Tokens to a chunk of the causal form; products inside one are formed.
+            chunk: Number of tokens per chunk of the causal form, which computes all products in a
+                chunk.
         """
 
         heads: int = 4
         chunk: int = field(default=64, metadata={"cost_only": True})
 
     def num_features(self) -> int:
-        """As wide as a head."""
+        """Return the number of features, the width of a head."""
         return self.head_dim
 
     def feature_flops(self, length: int) -> float:
-        """Elementwise."""
+        """Return 0, since the features are elementwise."""
         return 0.0
 
     def query_features(self, queries: Tensor) -> Tensor:
-        """See `KernelMixer.query_features`."""
+        """Return the features of the queries; see `KernelMixer.query_features`."""
         wide = queries.to(torch.promote_types(queries.dtype, torch.float32))
         features: Tensor = _EluPlusOne.apply(wide)  # type: ignore[no-untyped-call]
         return features
 
     def key_features(self, keys: Tensor) -> tuple[Tensor, None]:
-        """See `KernelMixer.key_features`; nothing is taken out."""
+        """Return the features of the keys, without a log scale; see `KernelMixer.key_features`."""
         return self.query_features(keys), None
 
     def feature(self, x: Tensor) -> Tensor:
-        """elu(x) + 1: x + 1 above 0, exp(x) below."""
+        """Return elu(x) + 1: x + 1 above 0, exp(x) below."""
         return torch.where(x > 0, x + 1, x.exp())
 
 
 class _EluPlusOne(torch.autograd.Function):
-    """phi(x) = exp(min(x, 0)) + max(x, 0); autograd's own would take twice the passes."""
+    """Function phi(x) = exp(min(x, 0)) + max(x, 0).
+
+    Autograd's own derivative would take twice as many passes over memory.
+    """
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
-        """Of any shape; what is read twice below had better be contiguous."""
+        """Return phi of a tensor of any shape, made contiguous since it is read twice."""
         x = x.contiguous()
         return x.clamp(max=0.0).exp_().add_(x.relu())
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        """Nothing but phi is needed: where x < 0 it is its own slope, elsewhere that is 1."""
+        """Save only phi, which determines the derivative: phi where x < 0, and 1 elsewhere."""
         ctx.save_for_backward(output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Times min(phi, 1)."""
+        """Return the gradient times min(phi, 1)."""
         (phi,) = ctx.saved_tensors
         slope: Tensor = phi.clamp(max=1.0)
         return slope * gradient

@@ -5,16 +5,17 @@ Paper: Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity" (arX
 Equation: head_h = softmax(Q_h (E_h K_h)^T / sqrt(d_h)) (F_h V_h) with Q_h, K_h, V_h as in softmax
     attention and E_h, F_h of shape k x n; output = concat(head_1, ..., head_H) W^O.
 Cost: n k d; one sequential operation; any two positions are one step apart.
-Departures: E and F start from normal(0, 1 / (n + k)), the variance of the authors' code, so that
-    projected keys are about as large as keys; the normal(0, 1 / k) of the paper's theorems makes
-    them sqrt(n / k) times as large and the softmax pick one. Sequences shorter than `max_length`
-    use the first columns of E and F, one per place; the paper has a single length.
-Padding: a padded token enters as zeros, has zeros for key and value, and so adds nothing to any
-    projected key or value; each real token keeps the column of its place.
-Order: every place has a column of its own in E and F, so that orders are told apart without a
+Departures: E and F start from normal(0, 1 / (n + k)), the variance in the authors' code, so that
+    projected keys are about as large as keys; with the normal(0, 1 / k) of the paper's theorems
+    they would be sqrt(n / k) times as large and the softmax would select one of them. Sequences
+    shorter than `max_length` use the first columns of E and F, one per position; the paper has a
+    single length.
+Padding: a padded token enters as zeros, so its key and value are zeros and add nothing to any
+    projected key or value; each real token keeps the column of its position.
+Order: every position has its own column in E and F, so the mixer distinguishes orders without a
     position encoding.
-Fast form: E (x W) is taken as (E x) W where heads share E and F, so that k projected tokens and
-    not n go through the projections of keys and values; `scaled_dot_product_attention` after that.
+Fast form: E (x W) is computed as (E x) W if heads share E and F, so that only k projected tokens,
+    not n, go through the projections of keys and values; then `scaled_dot_product_attention`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class Linformer(Mixer):
-    """Every token takes a weighted mean of k learned sums of values; see the module's note."""
+    """Softmax attention over k projected keys and values; see the module docstring."""
 
     name = "linformer"
     paper = "Wang et al. 2020, arXiv:2006.04768"
@@ -58,9 +59,9 @@ class Linformer(Mixer):
         Attributes:
             heads: Number of heads; must divide dim.
             projected_length: k, the number of projected keys and values; at most `max_length`.
-            sharing: Who shares projections along time (section 4): `none` has E and F for each
-                head, `headwise` one E and one F, `key_value` one matrix for keys and values of
-                all heads, `layerwise` that of the bottom layer in all layers.
+            sharing: Sharing of the projections along time (section 4): `none` has E and F for each
+                head, `headwise` one E and one F, `key_value` one matrix for keys and values of all
+                heads, `layerwise` uses the bottom layer's matrix in all layers.
         """
 
         heads: int = 4
@@ -68,7 +69,7 @@ class Linformer(Mixer):
         sharing: Literal["none", "headwise", "key_value", "layerwise"] = "headwise"
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections over width, and those over time."""
+        """Create four projections over width, and those over time."""
         if config.projected_length > self.max_length:
             raise ModelError(
                 f"{self.name}: projected_length={config.projected_length} is more than "
@@ -83,7 +84,7 @@ class Linformer(Mixer):
         nn.init.normal_(self.projections, std=(self.max_length + self.projected_length) ** -0.5)
 
     def take_place(self, layer: int, first: Mixer) -> None:
-        """Layerwise, every layer takes the bottom one's projections."""
+        """Share the projections of the bottom layer if sharing is layerwise."""
         if self.sharing == "layerwise":
             assert isinstance(first, Linformer)
             self.projections = first.projections
@@ -91,7 +92,7 @@ class Linformer(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         queries = split_heads(self.query(x), self.heads)
@@ -101,10 +102,10 @@ class Linformer(Mixer):
         return mixed
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections over width and over time, k scores a token, k values summed for each."""
+        """Return the FLOPs of projections over width and time, and of attention to k keys."""
         self.check_context_length(context_length)
         k, dim = self.projected_length, self.dim
-        over_width = 2 * 2 * length * dim**2  # queries, outputs
+        over_width = 2 * 2 * length * dim**2  # queries and outputs
         over_width += 2 * 2 * (length if self.sharing == "none" else k) * dim**2
         num_over_time = 2 if self.sharing in ("none", "headwise") else 1
         over_time = 2 * num_over_time * k * length * dim
@@ -112,16 +113,17 @@ class Linformer(Mixer):
         return float(batch * (over_width + over_time + attention))
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the projected tokens."""
+        """Return k, the number of projected tokens."""
         return {"k": self.projected_length}
 
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Queries, k keys and values, heads and output; keys and values of all tokens are gone.
+        """Return the peak bytes: queries, k keys and values, heads, and output or scratch.
 
-        With `none` shared they are still there when the values are projected; of several
-        sequences, that product copies them and the projections.
+        Keys and values of all tokens are freed by then. With sharing `none` they still exist when
+        the values are projected; for several sequences that product copies them and the
+        projections.
         """
         self.check_context_length(context_length)
         k, tokens = self.projected_length, 4 * batch * length * self.dim
@@ -134,13 +136,13 @@ class Linformer(Mixer):
         return 2 * tokens + projected + max(scratch, tokens + copied)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One projected key, then one query, of one head at a time."""
+        """Compute one projected key, then one query, of one head at a time."""
         heads = [self._one_head(h, x, seen) for h in range(self.heads)]
         mixed: Tensor = self.output(torch.cat(heads, dim=1))
         return mixed
 
     def _one_head(self, head: int, x: Tensor, real: list[int]) -> Tensor:
-        """softmax(Q (E K)^T / sqrt(d_h)) (F V) row by row, `[time, head_dim]`."""
+        """Return softmax(Q (E K)^T / sqrt(d_h)) (F V) row by row, `[time, head_dim]`."""
         rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
         kinds, owners, _, _ = self.projections.shape
         e, f = (self.projections[kind % kinds, head % owners] for kind in (0, 1))
@@ -156,18 +158,18 @@ class Linformer(Mixer):
         return torch.stack(outputs)
 
     def _shape_of_projections(self) -> tuple[int, int, int, int]:
-        """E and F or both in one, heads or all in one, k, max_length."""
+        """Return the shape: 2 for E and F or 1, heads or 1 if shared, k, max_length."""
         kinds = 2 if self.sharing in ("none", "headwise") else 1
         owners = self.heads if self.sharing == "none" else 1
         return kinds, owners, self.projected_length, self.max_length
 
     def _keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Projected over width and time, `[batch, heads, k, head_dim]` each."""
+        """Return keys and values projected over width and time, `[batch, heads, k, head_dim]`."""
         projections = self.projections[..., : x.shape[1]]
         if self.sharing == "none":
             keys, values = (split_heads(each, self.heads) for each in (self.key(x), self.value(x)))
             return projections[0] @ keys, projections[1] @ values
-        # One product with all that is taken over time, `[batch, k or 2 k, dim]`.
+        # One product computes all sums over time, `[batch, k or 2 k, dim]`.
         sums = functional.linear(x.transpose(1, 2), projections.flatten(0, 2)).transpose(1, 2)
         for_keys, for_values = sums.chunk(2, dim=1) if len(projections) == 2 else (sums, sums)
         keys, values = self.key(for_keys), self.value(for_values)

@@ -3,12 +3,13 @@
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), section 4 and the last
     row of Table 1, "self-attention (restricted)"; as a sliding window in Child et al. 2019
     (arXiv:1904.10509) and Beltagy et al. 2020 (arXiv:2004.05150).
-Equation: as `attention`, where query i sees key j only if |i - j| <= r (causal: 0 <= i - j <= r).
+Equation: that of `attention`, where query i attends to key j only if |i - j| <= r (causal:
+    0 <= i - j <= r).
 Cost: r n d; one sequential operation; n / r layers between the farthest positions.
-Departures: the window is exact for every query, where other implementations let a query see its
+Departures: the window is exact for every query; in other implementations a query attends to its
     block and whole neighbouring blocks.
-Fast form: queries in blocks, each against the keys of its block and r more on either side, in one
-    `scaled_dot_product_attention`; time and memory grow with n.
+Fast form: queries in blocks, each with the keys of its block and r more on either side, in one
+    `scaled_dot_product_attention`; time and memory are linear in n.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from models.kernels.softmax_attention import (
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RelativeKind, ShawPosition
 
-_SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
+_SMALLEST_BLOCK = 32  # queries; smaller blocks leave a kernel's tiles half empty
 
 
 class LocalAttention(Mixer):
-    """Every token takes a weighted mean of its neighbours' values; see the module's note."""
+    """Softmax attention within a sliding window; see the module docstring."""
 
     name = "local_attention"
     paper = "Vaswani et al. 2017, arXiv:1706.03762, section 4 (restricted self-attention)"
@@ -48,7 +49,7 @@ class LocalAttention(Mixer):
     supports_causal = True
     supports_step = True
     supports_relative = True
-    is_position_aware = True  # near and far differ as soon as a sequence outgrows the window
+    is_position_aware = True  # near and far tokens differ once a sequence exceeds the window
     mask_mode = "exact"
     heads_divide_dim = True
     positive_knobs = ("window",)
@@ -59,8 +60,8 @@ class LocalAttention(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            window: r, how far a query sees to either side, in tokens; causal: into the past.
-            scale: What scores are multiplied by before the softmax; d is the width of a head.
+            window: r, how far a query attends to either side, in tokens; causal: to the past only.
+            scale: Factor of the scores before the softmax; d is the width of a head.
             bias: Whether the four projections have biases; the paper's have none.
         """
 
@@ -77,7 +78,7 @@ class LocalAttention(Mixer):
         self.position = None if position is None else position(**sizes, is_causal=self.is_causal)
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections."""
+        """Create four projections."""
         self.heads = config.heads
         self.window = config.window
         self.head_dim = self.dim // config.heads
@@ -88,7 +89,7 @@ class LocalAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, values = self._project(without_padding(x, mask))
         places = torch.arange(x.shape[1], device=x.device)
@@ -99,7 +100,7 @@ class LocalAttention(Mixer):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time]`, all of it, zero outside the window."""
+        """Return the full weights `[batch, heads, time, time]`, zero outside the window."""
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(without_padding(x, mask))
         places = torch.arange(x.shape[1], device=x.device)
@@ -110,17 +111,20 @@ class LocalAttention(Mixer):
         return softmax_weights(scores if bias is None else scores + bias, visible)
 
     def cost_symbols(self) -> dict[str, float]:
-        """r, the window."""
+        """Return r, the window."""
         return {"r": self.window}
 
     def initial_state(self, batch: int) -> State:
-        """No keys and values yet, `[batch, heads, 0, head_dim]` each."""
+        """Return empty caches of keys and values, `[batch, heads, 0, head_dim]` each."""
         self.check_steps()
         empty = self.key.weight.new_zeros(batch, self.heads, 0, self.head_dim)
         return empty, empty
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to itself and to the last r; distances count, not places."""
+        """Attend from one token, `[batch, dim]`, to itself and the last r tokens.
+
+        Positions are those in the cache, since only distances matter.
+        """
         self.check_steps()
         queries, new_keys, new_values = self._project(x_t.unsqueeze(1))
         keys = torch.cat([state[0], new_keys], dim=2)
@@ -140,12 +144,12 @@ class LocalAttention(Mixer):
         return self.output(merge_heads(heads)).squeeze(1), kept
 
     def state_bytes(self, length: int) -> int:
-        """Keys and values of the last r tokens: grows no further."""
+        """Return the bytes of the cached keys and values, which stop growing at r tokens."""
         self.check_steps()
         return 4 * 2 * self.dim * min(length, self.window)
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, and each block against its keys, those outside its windows included."""
+        """Return the FLOPs of the projections, and of each block with all its keys."""
         self.check_context_length(context_length)
         block, num_keys, num_blocks = self._sizes(length)
         projections = 4 * 2 * length * self.dim**2
@@ -154,9 +158,9 @@ class LocalAttention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Projections, their blocks, two masks; then the kernel, or its output zeroed in a copy.
+        """Return the peak bytes: projections, their blocks, two masks, and scratch or the output.
 
-        The kernel wants its mask in numbers, 4 bytes for each query and key of a block.
+        The kernel takes its mask as numbers, 4 bytes for each query and key of a block.
         """
         self.check_context_length(context_length)
         if self.position is not None:
@@ -165,9 +169,9 @@ class LocalAttention(Mixer):
             )
         block, num_keys, num_blocks = self._sizes(length)
         queries = num_blocks * block
-        held = 8 * length + 4 * batch * self.dim * 3 * length  # places; queries, keys, values
-        held += 4 * batch * self.dim * (queries + 2 * (queries + num_keys - block))  # in blocks
-        held += queries * (2 * num_keys + 1)  # who is seen, twice, and who sees nothing
+        held = 8 * length + 4 * batch * self.dim * 3 * length  # positions; queries, keys, values
+        held += 4 * batch * self.dim * (queries + 2 * (queries + num_keys - block))  # their blocks
+        held += queries * (2 * num_keys + 1)  # the mask twice, and queries without visible keys
         scratch = fused_scratch_bytes(
             rows=batch * self.heads * num_blocks,
             queries=block,
@@ -178,7 +182,7 @@ class LocalAttention(Mixer):
         return held + output + max(4 * queries * num_keys + scratch, output)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys in its window."""
+        """Compute one query of one head at a time, over the keys in its window."""
         rows = []
         for i, token in enumerate(x):
             last = i if self.is_causal else i + self.config.window
@@ -206,7 +210,7 @@ class LocalAttention(Mixer):
         return terms / terms.sum() @ values
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys, values, `[batch, heads, time, head_dim]` each."""
+        """Return queries, keys and values, `[batch, heads, time, head_dim]` each."""
         projected = (self.query(x), self.key(x), self.value(x))
         queries, keys, values = (split_heads(each, self.heads) for each in projected)
         return queries, keys, values
@@ -223,7 +227,7 @@ class LocalAttention(Mixer):
         return None if self.position is None else self.position.bias(visible.distance(), dtype)
 
     def _sizes(self, length: int) -> tuple[int, int, int]:
-        """Queries of a block, keys that it meets, and number of blocks."""
+        """Return queries per block, keys per block, and the number of blocks."""
         block = min(max(self.window, _SMALLEST_BLOCK), length)
         num_after = 0 if self.is_causal else self.window
         return block, self.window + block + num_after, -(-length // block)
@@ -231,7 +235,7 @@ class LocalAttention(Mixer):
     def _in_blocks(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """Heads `[batch, heads, time, head_dim]`; blocks stand where a kernel wants heads."""
+        """Return the heads `[batch, heads, time, head_dim]`; blocks take the place of heads."""
         batch, heads, time, width = queries.shape
         block, _, num_blocks = self._sizes(time)
         keys, values = self._met_by_blocks(keys), self._met_by_blocks(values)
@@ -242,7 +246,7 @@ class LocalAttention(Mixer):
         return mixed.reshape(batch, heads, num_blocks * block, width)[:, :, :time]
 
     def _met_by_blocks(self, part: Tensor) -> Tensor:
-        """Keys or values as blocks meet them: `[batch * heads, blocks, num_keys, head_dim]`."""
+        """Return keys or values of each block, `[batch * heads, blocks, num_keys, head_dim]`."""
         time = part.shape[2]
         block, num_keys, num_blocks = self._sizes(time)
         num_missing = num_blocks * block - time
@@ -253,7 +257,7 @@ class LocalAttention(Mixer):
     def _seen_by_blocks(
         self, mask: Tensor | None, time: int, queries: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Mask and bias, broadcast to `[batch * heads, blocks, block, num_keys]`."""
+        """Return mask and bias, broadcastable to `[batch * heads, blocks, block, num_keys]`."""
         block, num_keys, num_blocks = self._sizes(time)
         places = torch.arange(num_keys, device=queries.device)
         visible = self._visible(places[self.window : self.window + block], places, None)

@@ -1,16 +1,17 @@
 """Long short-term memory.
 
-Paper: Hochreiter and Schmidhuber 1997, "Long Short-Term Memory" (Neural Computation 9(8)); with
-    the forget gate of Gers, Schmidhuber and Cummins 2000, and gates named as torch names them.
+Paper: Hochreiter and Schmidhuber 1997, "Long Short-Term Memory" (Neural Computation 9(8)); with the
+    forget gate of Gers, Schmidhuber and Cummins 2000. Gates have torch's names.
 Equation: (i, f, g, o) = W x_t + b + U h_{t-1} + b'; c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g);
     h_t = sigmoid(o) tanh(c_t).
 Cost: n d^2; n sequential operations; positions n apart are n steps apart.
-Departures: the output is h itself, without a projection, so that the row is the recurrence of
-    Table 1 and nothing else. Two biases where one would do; all parameters are drawn uniformly
-    from within 1 / sqrt(hidden) of zero, as torch has it; `forget_bias` is added to the forget
-    gate's (Jozefowicz et al. 2015, ICML, section 2.2, advise 1). Two directions unless causal
-    or asked for one; see `models/kernels/recurrence.py`.
-Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
+Departures: the output is h itself, without a projection, so that the mixer is exactly the
+    recurrence of Table 1. There are two biases, as in torch, although one would suffice; all
+    parameters are drawn uniformly from within 1 / sqrt(hidden) of zero, torch's default.
+    `forget_bias` is added to the bias of the forget gate (Jozefowicz et al. 2015, ICML, section
+    2.2, recommend 1). There are two directions unless the mixer is causal or unidirectional; see
+    `models/kernels/recurrence.py`.
+Padding: padded tokens are skipped; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.LSTM`.
 """
 
@@ -25,11 +26,11 @@ from models.kernels.recurrence import Recurrence
 from models.mixer import State
 from models.model_spec import late_knob
 
-_SMALL_SCRATCH = 17160  # bytes, whatever the length
+_SMALL_SCRATCH = 17160  # bytes, independent of the length
 
 
 class LSTM(Recurrence):
-    """A gated recurrence that carries a cell over time; see the module's note."""
+    """Gated recurrence with a memory cell; see the module docstring."""
 
     name = "lstm"
     paper = "Hochreiter and Schmidhuber 1997, Neural Computation 9(8)"
@@ -42,16 +43,16 @@ class LSTM(Recurrence):
         """Knobs of an LSTM.
 
         Attributes:
-            layers: As of any recurrence, as is `is_unidirectional`.
-            is_unidirectional: Whether it reads one way where both would do.
-            forget_bias: Added to the forget gate's bias as it is drawn; 1 lets a new cell keep
-                about three quarters of its content a step, 0 half of it.
+            layers: Number of layers; see `Recurrence.Config`.
+            is_unidirectional: Whether a mixer that is not causal reads in one direction only.
+            forget_bias: Number added to the initial bias of the forget gate; with 1 a new cell
+                keeps about three quarters of its content per step, with 0 half of it.
         """
 
         forget_bias: float = late_knob(0.0)
 
     def make_parameters(self, config: Config) -> None:  # type: ignore[override]
-        """Torch's module; the second of four gates is the forget gate."""
+        """Create torch's module; add the forget bias to the second of its four gates."""
         super().make_parameters(config)
         if config.forget_bias:
             with torch.no_grad():
@@ -62,12 +63,13 @@ class LSTM(Recurrence):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Outputs, the layer's below, weights in another layout, and the scratch of oneDNN.
+        """Return the peak bytes: outputs, those of the layer below, weights, and oneDNN's scratch.
 
-        The scratch is of one direction of one layer: for all tokens inputs and outputs twice, and
-        the gates, unless there are several sequences, which are copied instead. Inputs and gates
-        are padded as in its `get_good_ld`. Its constant is measured (torch 2.13, float32; the
-        same with SSE 4.1, AVX2 and AVX-512).
+        The weights are copied to another layout. The scratch is for one direction of one layer:
+        inputs and outputs of all tokens twice, and the gates, unless there are several sequences;
+        then the inputs are copied instead. Inputs and gates are padded as by oneDNN's
+        `get_good_ld`. The constant part is measured (torch 2.13, float32; the same with SSE 4.1,
+        AVX2 and AVX-512).
         """
         self.check_context_length(context_length)
         outputs = self.num_directions * self.hidden
@@ -78,7 +80,7 @@ class LSTM(Recurrence):
         return 4.0 * (batch * length * (outputs + below + scratch) + weights) + _SMALL_SCRATCH
 
     def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
-        """The equation of the module's note."""
+        """Return the next output and cell, by the equation in the module docstring."""
         i, f, g, o = (of_input + of_output).chunk(4)
         c = state[1]
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -86,6 +88,9 @@ class LSTM(Recurrence):
 
 
 def _padded(width: int) -> int:
-    """A row of oneDNN's: 16 numbers or a multiple of that, and 16 more where 256 divide it."""
+    """Return the padded width of a row in oneDNN.
+
+    It is the next multiple of 16, plus 16 if that is a multiple of 256.
+    """
     rounded = -(-width // 16) * 16
     return rounded + 16 if rounded % 256 == 0 else rounded

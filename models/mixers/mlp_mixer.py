@@ -1,21 +1,21 @@
-"""MLP-Mixer's token mixing: one perceptron over time, the same for every channel.
+"""MLP-Mixer's token mixing: one perceptron over time, shared by all channels.
 
 Paper: Tolstikhin et al. 2021, "MLP-Mixer: An all-MLP Architecture for Vision" (arXiv:2105.01601),
     equation 1, first line; its second line, over channels, is the block's feed-forward layer.
 Equation: y_{*,i} = W_2 gelu(W_1 x_{*,i} + b_1) + b_2 for each channel i, W_1 of shape hidden x n
-    and W_2 of shape n x hidden. Norm and residual are the block's.
+    and W_2 of shape n x hidden. Norm and residual belong to the block.
 Cost: n k d for a hidden width of k; one sequential operation; any two positions are one step
     apart.
-Departures: equation 1 prints no biases; the paper's code has them. GELU is the exact one, where
-    the paper's code has the approximation by tanh. Weights start from normal(0, 1 / inputs), as
-    in the paper's code but not cut off, biases from zero. Sequences shorter than `max_length`
-    take the first columns of W_1, rows of W_2 and of b_2, one per place; the paper has a single
-    length.
+Departures: equation 1 has no biases; the paper's code has them. The GELU is exact, where the
+    paper's code uses the tanh approximation. Weights start from normal(0, 1 / inputs), as in the
+    paper's code but not truncated, and biases from zero. Sequences shorter than `max_length` use
+    the first columns of W_1, and the first rows of W_2 and b_2, one per position; the paper has a
+    single length.
 Padding: a padded token enters as zeros and so adds nothing to the hidden layer; each real token
-    keeps the weights of its place.
-Order: every place has weights of its own, so that orders are told apart without a position
+    keeps the weights of its position.
+Order: every position has its own weights, so the mixer distinguishes orders without a position
     encoding.
-Fast form: convolutions of width 1, with places for channels.
+Fast form: convolutions of width 1, with positions as channels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class MLPMixer(Mixer):
-    """A perceptron over time for each channel; see the module's note."""
+    """Perceptron over time, shared by all channels; see the module docstring."""
 
     name = "mlp_mixer"
     paper = "Tolstikhin et al. 2021, arXiv:2105.01601"
@@ -49,13 +49,13 @@ class MLPMixer(Mixer):
         """Knobs of MLP-Mixer.
 
         Attributes:
-            hidden: Width of the hidden layer over time; 256 is Mixer-S's, for 196 patches.
+            hidden: Width of the hidden layer over time; Mixer-S has 256, for 196 patches.
         """
 
         hidden: int = 256
 
     def make_parameters(self, config: Config) -> None:
-        """Two maps over time."""
+        """Create two linear maps over time."""
         self.hidden = config.hidden
         self.expand = nn.Linear(self.max_length, self.hidden)
         self.contract = nn.Linear(self.hidden, self.max_length)
@@ -65,7 +65,7 @@ class MLPMixer(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         length = x.shape[1]
         into = self.expand.weight[:, :length].unsqueeze(-1)
@@ -74,21 +74,24 @@ class MLPMixer(Mixer):
         return functional.conv1d(functional.gelu(hidden), out_of, self.contract.bias[:length])
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Two products of length by hidden for each channel."""
+        """Return the FLOPs of two products of length by hidden for each channel."""
         self.check_context_length(context_length)
         return float(batch * self.dim * 2 * 2 * length * self.hidden)
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the hidden width."""
+        """Return k, the hidden width."""
         return {"k": self.hidden}
 
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The hidden layer before and after the GELU, and the output; on one thread.
+        """Return the peak bytes on one thread: the hidden layer before and after GELU, and output.
 
-        Part of the weights, where the sequence is shorter than it may be, is copied before that.
-        On several threads torch leaves long sequences to oneDNN, which copies the weights always.
+        If the sequence is shorter than `max_length`, the used part of the weights is copied first.
+
+        Raises:
+            ModelError: There are several threads; torch then uses oneDNN for long sequences, which
+                always copies the weights.
         """
         self.check_context_length(context_length)
         if torch.get_num_threads() > 1:
@@ -98,12 +101,12 @@ class MLPMixer(Mixer):
         return float(hidden + max(copied, hidden + 4 * batch * self.dim * length))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One channel at a time, one sum over the real tokens per hidden unit."""
+        """Compute one channel at a time, with one sum over real tokens per hidden unit."""
         columns = [self._one_channel(x[:, i], seen) for i in range(self.dim)]
         return torch.stack(columns, dim=1)
 
     def _one_channel(self, column: Tensor, real: list[int]) -> Tensor:
-        """b_2 + sum_h w_2h gelu(b_1h + sum_t w_1ht x_t), `[time]`."""
+        """Return b_2 + sum_h w_2h gelu(b_1h + sum_t w_1ht x_t), `[time]`."""
         sums: Tensor = self.expand.bias
         for t in real:
             sums = sums + self.expand.weight[:, t] * column[t]

@@ -1,12 +1,12 @@
-"""Attention without parameters: every token looks for tokens like itself.
+"""Attention without parameters: every token attends to tokens similar to itself.
 
-Paper: the self-attention that Vaswani et al. 2017 (arXiv:1706.03762) put projections and heads
-    around; without them it is Bahdanau's weighted mean (arXiv:1409.0473) with the score x_i . x_j.
+Paper: the self-attention to which Vaswani et al. 2017 (arXiv:1706.03762) add projections and heads;
+    without them it is Bahdanau's weighted mean (arXiv:1409.0473) with the score x_i . x_j.
 Equation: y_i = sum_j softmax_j(s x_i . x_j) x_j, with s = 1.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: none; the scale 1/sqrt(d) of the projected form is a knob. In a pre-norm block each
-    token has length sqrt(d), so its score with itself is d: unscaled, a wide model's tokens see
-    hardly anything but themselves.
+    token has norm sqrt(d), so its score with itself is d: without a scale, the tokens of a wide
+    model attend almost only to themselves.
 Fast form: `scaled_dot_product_attention`.
 """
 
@@ -29,7 +29,7 @@ from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 class PlainAttention(Mixer):
-    """Every token takes a mean of all tokens, weighted by likeness; see the module's note."""
+    """Softmax attention without projections; see the module docstring."""
 
     name = "plain_attention"
     paper = "Vaswani et al. 2017, arXiv:1706.03762, without its projections"
@@ -46,19 +46,19 @@ class PlainAttention(Mixer):
         """Knobs of attention without parameters.
 
         Attributes:
-            scale: What scores are multiplied by before the softmax; d is the width of a token.
+            scale: Factor of the scores before the softmax; d is the width of a token.
         """
 
         scale: Literal["none", "1/sqrt(d)"] = "none"
 
     def make_parameters(self, config: Config) -> None:
-        """None."""
+        """Store the scale; there are no parameters."""
         self.scale = self.dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         queries, others = self._tokens(x, mask, context, context_mask)
         visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
@@ -67,31 +67,34 @@ class PlainAttention(Mixer):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, 1, time, time2]`; a row sums to one, or to zero if it may see nothing."""
+        """Return the weights, `[batch, 1, time, time2]`.
+
+        Each row sums to one, or to zero if the query has no visible key.
+        """
         self.check_inputs(x, mask, context, context_mask)
         queries, others = self._tokens(x, mask, context, context_mask)
         visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
         return softmax_weights(self.scale * queries @ others.transpose(-1, -2), visible)
 
     def initial_state(self, batch: int) -> State:
-        """No tokens yet, `[batch, 0, dim]`."""
+        """Return an empty cache of tokens, `[batch, 0, dim]`."""
         self.check_steps()
         return (torch.zeros(batch, 0, self.dim),)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token looks at itself and at all earlier ones."""
+        """Attend from one token, `[batch, dim]`, to itself and all earlier ones."""
         self.check_steps()
         seen = torch.cat([state[0].to(x_t), x_t.unsqueeze(1)], dim=1)
         scores = self.scale * seen @ x_t.unsqueeze(2)  # (batch, time, 1)
         return (scores.softmax(dim=1) * seen).sum(dim=1), (seen,)
 
     def state_bytes(self, length: int) -> int:
-        """The tokens themselves: grows with the length."""
+        """Return the bytes of the cached tokens, which grow with the length."""
         self.check_steps()
         return 4 * self.dim * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """The scores, and the weighted sum."""
+        """Return the FLOPs of the scores and the weighted sum."""
         self.check_context_length(context_length)
         keys = length if context_length is None else context_length
         return float(batch * 2 * 2 * length * keys * self.dim)
@@ -99,14 +102,14 @@ class PlainAttention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The output and the kernel's scratch, and two places of 8 bytes for each token."""
+        """Return the peak bytes: output, scratch, and two positions of 8 bytes for each token."""
         self.check_context_length(context_length)
         keys = length if context_length is None else context_length
         scratch = fused_scratch_bytes(rows=batch, queries=length, keys=keys, width=self.dim)
         return 8 * (length + keys) + 4 * batch * length * self.dim + scratch
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One token at a time, over the tokens that it may see."""
+        """Compute one token at a time, over the tokens that it may attend to."""
         scale = 1 / math.sqrt(self.dim) if self.config.scale == "1/sqrt(d)" else 1.0
         rows = []
         for i, token in enumerate(x):
@@ -118,7 +121,7 @@ class PlainAttention(Mixer):
     def _tokens(
         self, x: Tensor, mask: Mask, context: Context, context_mask: Mask
     ) -> tuple[Tensor, Tensor]:
-        """Queries and those they look at, as one head: `[batch, 1, time, dim]` each."""
+        """Return queries and the tokens to attend to, as one head: `[batch, 1, time, dim]` each."""
         queries = without_padding(x, mask).unsqueeze(1)
         if context is None:
             return queries, queries

@@ -1,20 +1,20 @@
-"""Differential attention: the difference of two softmaxes, in which common noise cancels.
+"""Differential attention: the difference of two softmaxes, which cancels common noise.
 
-Paper: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258), section 2; norm of heads and
-    draw of the lambda vectors as in the authors' code.
+Paper: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258), section 2; the head norm and
+    the initialisation of the lambda vectors follow the authors' code.
 Equation: in head h of H, with queries and keys [Q_1; Q_2], [K_1; K_2] of width d = dim / 2H each
     and values V of width 2 d: A_i = softmax(Q_i K_i^T / sqrt(d)), and head_h = (1 - lambda_init)
-    RMSNorm((A_1 - lambda A_2) V), with a gain of 2 d shared by heads; output = concat(heads) W^O.
-    lambda = exp(l_q1 . l_k1) - exp(l_q2 . l_k2) + lambda_init is one number a layer, of four
-    learned vectors of width d; lambda_init = 0.8 - 0.6 exp(-0.3 (l - 1)) in layer l, counted from
-    1 at the bottom.
-Cost: n^2 d, as `attention`; one sequential operation; any two positions are one step apart.
-Departures: a query that may see nothing takes zeros. A relative position acts on each of the two
-    softmaxes as on a head. Layers are counted among those of this mixer, where a stack has others.
+    RMSNorm((A_1 - lambda A_2) V), with a gain of width 2 d that all heads share; output =
+    concat(heads) W^O. lambda = exp(l_q1 . l_k1) - exp(l_q2 . l_k2) + lambda_init is one number per
+    layer, computed from four learned vectors of width d; lambda_init = 0.8 - 0.6 exp(-0.3 (l - 1))
+    in layer l, counted from 1 at the bottom.
+Cost: n^2 d, as for `attention`; one sequential operation; any two positions are one step apart.
+Departures: a query without a visible key gets zeros. A relative position acts on each of the two
+    softmaxes as on a head. In a stack with other mixers, only the layers of this mixer are counted.
 Padding: exact; padded keys are masked.
-Fast form: one call of torch's fused kernel for 2 H softmaxes, queries and keys padded with zeros to
-    the width of values, since it wants one width: no weight is written to memory. `step` appends to
-    a cache of keys and values by copying it.
+Fast form: one call of torch's fused kernel computes all 2 H softmaxes without writing the weights
+    to memory. Queries and keys are padded with zeros to the width of the values, since the kernel
+    requires equal widths. `step` appends to a cache of keys and values, which copies the cache.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SPREAD_OF_LAMBDAS = 0.1
 
 
 class DifferentialAttention(Mixer):
-    """Every token takes a difference of two weighted means of values; see the module's note."""
+    """Multi-head attention by differences of two softmaxes; see the module docstring."""
 
     name = "differential_attention"
     paper = "Ye et al. 2024, arXiv:2410.05258"
@@ -65,12 +65,13 @@ class DifferentialAttention(Mixer):
         """Knobs of differential attention.
 
         Attributes:
-            heads: Number of heads, of two softmaxes each; twice as many must divide dim. The paper
-                takes half as many as of ordinary ones, which then have the same width of keys.
-            lambda_init: What lambda starts at, from 0 up to below 1; None is the paper's, which
-                grows with the layer from 0.2 towards 0.8.
-            has_head_norm: Whether heads are normed and multiplied by 1 - lambda_init, which keeps
-                gradients as large as a Transformer's; without it neither is done.
+            heads: Number of heads, each with two softmaxes; twice this number must divide dim. The
+                paper uses half as many heads as ordinary attention, so that keys have the same
+                width.
+            lambda_init: Initial value of lambda, at least 0 and below 1; with None it is the
+                paper's, which grows with the layer from 0.2 towards 0.8.
+            has_head_norm: Whether heads are normalised and multiplied by 1 - lambda_init, which
+                keeps gradients as large as a Transformer's; otherwise neither is done.
         """
 
         heads: int = 4
@@ -86,7 +87,7 @@ class DifferentialAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse halves of heads that do not fit, and a lambda that leaves nothing."""
+        """Raise `ModelError` if 2 * heads does not divide dim, or lambda_init is not in [0, 1)."""
         if config.heads < 1 or dim % (2 * config.heads) != 0:
             raise ModelError(
                 f"{cls.name}: heads={config.heads}, of two halves each, does not divide dim={dim}"
@@ -97,7 +98,7 @@ class DifferentialAttention(Mixer):
             )
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, the four vectors of lambda, and the gain of heads."""
+        """Create four projections, the four vectors of lambda, and the gain of the head norm."""
         self.heads = config.heads
         self.key_dim = self.dim // (2 * config.heads)
         self.scale = self.key_dim**-0.5
@@ -110,7 +111,7 @@ class DifferentialAttention(Mixer):
         self._at_layer(0)
 
     def take_place(self, layer: int, first: Mixer) -> None:
-        """Higher layers subtract more."""
+        """Set lambda_init for this layer; by default it grows with the layer."""
         self._at_layer(layer)
 
     def _at_layer(self, layer: int) -> None:
@@ -121,7 +122,7 @@ class DifferentialAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
         return self._merged(self._softmaxes(*self._project(without_padding(x, mask)), visible))
@@ -129,10 +130,10 @@ class DifferentialAttention(Mixer):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """Of both softmaxes of each head, side by side: `[batch, 2 heads, time, time]`.
+        """Return the weights of both softmaxes of each head, `[batch, 2 heads, time, time]`.
 
-        A row sums to one, or to zero if it may see nothing. What a head takes is the first minus
-        lambda times the second.
+        The two softmaxes of a head are adjacent. Each row sums to one, or to zero if the query has
+        no visible key. A head applies the first minus lambda times the second.
         """
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(without_padding(x, mask))
@@ -143,13 +144,13 @@ class DifferentialAttention(Mixer):
         return softmax_weights(scores if bias is None else scores + bias, visible)
 
     def initial_state(self, batch: int) -> State:
-        """No keys `[batch, 2 heads, 0, d]` and no values `[batch, heads, 0, 2 d]` yet."""
+        """Return empty caches: keys `[batch, 2 heads, 0, d]`, values `[batch, heads, 0, 2 d]`."""
         self.check_steps()
         keys = self.key.weight.new_zeros(batch, 2 * self.heads, 0, self.key_dim)
         return keys, self.key.weight.new_zeros(batch, self.heads, 0, 2 * self.key_dim)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to itself and to all cached ones."""
+        """Attend from one token, `[batch, dim]`, to itself and all cached tokens."""
         self.check_steps()
         queries, *new = self._project(x_t.unsqueeze(1))
         keys, values = (torch.cat(pair, dim=2) for pair in zip(state, new, strict=True))
@@ -158,12 +159,12 @@ class DifferentialAttention(Mixer):
         return mixed.squeeze(1), (keys, values)
 
     def state_bytes(self, length: int) -> int:
-        """Keys and values of all tokens: grows with the length."""
+        """Return the bytes of the cached keys and values, which grow with the length."""
         self.check_steps()
         return 4 * 2 * self.dim * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, and 2 H softmaxes, padded to the width of a head."""
+        """Return the FLOPs of the projections and of 2 H softmaxes, padded to the values' width."""
         self.check_context_length(context_length)
         projections = 4 * 2 * length * self.dim**2
         return float(batch * (projections + 2 * 2 * length**2 * 2 * self.dim))
@@ -171,7 +172,7 @@ class DifferentialAttention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """While the kernel runs: what is projected, its padded copies, and what comes out."""
+        """Return the peak bytes: the projections, their padded copies, outputs and scratch."""
         self.check_context_length(context_length)
         if self.position is not None:
             raise ModelError(
@@ -183,7 +184,7 @@ class DifferentialAttention(Mixer):
         return 16 * length + 4 * batch * length * self.dim * (3 + 3 * 2 + 2) + scratch
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys that it may see."""
+        """Compute one query of one head at a time, over the keys that it may attend to."""
         rows = []
         for i in range(len(x)):
             past = [j for j in seen if not self.is_causal or j <= i]
@@ -194,7 +195,7 @@ class DifferentialAttention(Mixer):
     def _one_head(
         self, head: int, token: Tensor, place: int, tokens: Tensor, seen: list[int]
     ) -> Tensor:
-        """By equations 1 to 3: two softmaxes, their difference, its norm."""
+        """Return one head by equations 1 to 3: the normalised difference of two softmaxes."""
         values = project_to_head(self.value, head, 2 * self.key_dim, tokens)
         if not seen:
             return torch.zeros_like(token[: 2 * self.key_dim])
@@ -213,7 +214,7 @@ class DifferentialAttention(Mixer):
     def _one_softmax(
         self, number: int, token: Tensor, place: int, tokens: Tensor, seen: list[int]
     ) -> Tensor:
-        """Weights of the tokens, `[seen]`, in one of the 2 H softmaxes."""
+        """Return the weights `[seen]` of the tokens in one of the 2 H softmaxes."""
         query = project_to_head(self.query, number, self.key_dim, token)
         keys = project_to_head(self.key, number, self.key_dim, tokens)
         added = torch.zeros_like(keys[:, 0])
@@ -226,7 +227,7 @@ class DifferentialAttention(Mixer):
         return terms / terms.sum()
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys `[batch, 2 heads, time, d]`, values `[batch, heads, time, 2 d]`."""
+        """Return queries, keys `[batch, 2 heads, time, d]`, values `[batch, heads, time, 2 d]`."""
         queries = split_heads(self.query(x), 2 * self.heads)
         keys = split_heads(self.key(x), 2 * self.heads)
         return queries, keys, split_heads(self.value(x), self.heads)
@@ -234,7 +235,7 @@ class DifferentialAttention(Mixer):
     def _softmaxes(
         self, queries: Tensor, keys: Tensor, values: Tensor, visible: Visibility
     ) -> Tensor:
-        """What each of the 2 H softmaxes takes, `[batch, 2 heads, time, 2 d]`."""
+        """Return the output of each of the 2 H softmaxes, `[batch, 2 heads, time, 2 d]`."""
         queries, keys = self._turned(queries, visible.queries), self._turned(keys, visible.keys)
         queries, keys = (functional.pad(each, (0, self.key_dim)) for each in (queries, keys))
         values = values.repeat_interleave(2, dim=1)
@@ -242,7 +243,7 @@ class DifferentialAttention(Mixer):
         return fused_attention(queries, keys, values, visible, scale=self.scale, bias=bias)
 
     def _merged(self, softmaxes: Tensor) -> Tensor:
-        """Differences, normed, through the output map: `[batch, time, dim]`."""
+        """Return the normalised differences, merged and projected: `[batch, time, dim]`."""
         heads = softmaxes[:, 0::2] - self._lambda() * softmaxes[:, 1::2]
         if self.head_norm is not None:
             heads = (1 - self.lambda_init) * self.head_norm(heads)
@@ -250,7 +251,7 @@ class DifferentialAttention(Mixer):
         return merged
 
     def _lambda(self) -> Tensor:
-        """What the second softmax is multiplied by; in float32 at least."""
+        """Return lambda, the factor of the second softmax, in float32 at least."""
         wide = torch.promote_types(self.lambda_q1.dtype, torch.float32)
         first = (self.lambda_q1.to(wide) * self.lambda_k1.to(wide)).sum().exp()
         second = (self.lambda_q2.to(wide) * self.lambda_k2.to(wide)).sum().exp()

@@ -1,18 +1,19 @@
-"""Grouped-query attention: several heads of queries share one head of keys and values.
+"""Grouped-query attention: several query heads share one head of keys and values.
 
 Paper: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models from
-    Multi-Head Checkpoints" (arXiv:2305.13245), section 2.2; with one head of keys, Shazeer 2019,
-    "Fast Transformer Decoding: One Write-Head is All You Need" (arXiv:1911.02150).
-Equation: as `attention`, with H heads of queries and G of keys and values, each of width dim / H;
-    head h of the queries reads keys and values of head floor(h G / H). G = 1 is multi-query
-    attention, G = H multi-head attention.
-Cost: n^2 d, as `attention`: only the projections of keys and values, and the cache, shrink by
-    H / G; one sequential operation; any two positions are one step apart.
-Departures: trained from the start, where the paper averages the heads of a trained model. A query
-    that may see nothing takes zeros. Between two sequences a relative position is left out.
+    Multi-Head Checkpoints" (arXiv:2305.13245), section 2.2; with a single head of keys and values,
+    Shazeer 2019, "Fast Transformer Decoding: One Write-Head is All You Need" (arXiv:1911.02150).
+Equation: that of `attention`, with H query heads and G heads of keys and values, each of width dim
+    / H; query head h attends to keys and values of head floor(h G / H). G = 1 is multi-query
+    attention, G = H is multi-head attention.
+Cost: n^2 d, as for `attention`: only the projections of keys and values and the cache shrink, by a
+    factor of H / G; one sequential operation; any two positions are one step apart.
+Departures: the model is trained from scratch, where the paper averages the heads of a trained
+    model. A query without a visible key gets zeros. Attention to a context uses no relative
+    position.
 Padding: exact; padded keys are masked.
-Fast form: torch's kernels read a shared head in its place, without a copy for each query head;
-    `step` appends to a cache of G heads by copying it.
+Fast form: torch's kernels read a shared head in place, without a copy for each query head; `step`
+    appends to a cache of G heads, which copies the cache.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from models.positions.relative import RelativeKind, RelativePosition, ShawPositi
 
 
 class GroupedQueryAttention(Mixer):
-    """Softmax attention with fewer heads of keys and values; see the module's note."""
+    """Softmax attention with fewer heads of keys and values; see the module docstring."""
 
     name = "grouped_query"
     paper = "Ainslie et al. 2023, arXiv:2305.13245"
@@ -60,10 +61,10 @@ class GroupedQueryAttention(Mixer):
         """Knobs of grouped-query attention.
 
         Attributes:
-            heads: Number of heads of queries; must divide dim.
-            key_value_heads: Number of heads of keys and values; must divide heads. 1 is
-                multi-query attention, as many as heads is multi-head attention; None is half of
-                heads, or 1 where heads is odd.
+            heads: Number of query heads; must divide dim.
+            key_value_heads: Number of heads of keys and values; must divide heads. 1 is multi-query
+                attention, as many as heads is multi-head attention; with None it is half of heads,
+                or 1 if heads is odd.
             bias: Whether the four projections have biases; the paper's have none.
         """
 
@@ -80,7 +81,7 @@ class GroupedQueryAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse heads that cannot be shared evenly."""
+        """Raise `ModelError` if the query heads cannot share the other heads evenly."""
         super().check_config(config, dim=dim)
         given = config.key_value_heads
         if given is not None and (given < 1 or config.heads % given != 0):
@@ -89,7 +90,7 @@ class GroupedQueryAttention(Mixer):
             )
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, two of them narrower."""
+        """Create four projections; those of keys and values are narrower."""
         self.heads = config.heads
         half = 1 if config.heads % 2 else config.heads // 2
         self.key_value_heads = config.key_value_heads or half
@@ -105,7 +106,7 @@ class GroupedQueryAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         if context is not None:
@@ -114,26 +115,32 @@ class GroupedQueryAttention(Mixer):
         return self._attend(self._queries(x), self._keys_and_values(x), visible, self.position)
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
-        """Keys and values, `[batch, key_value_heads, time2, head_dim]`, and the mask if any."""
+        """Return keys and values, `[batch, key_value_heads, time2, head_dim]`, and any mask."""
         self.check_context_length(context.shape[1])
         prepared = self._keys_and_values(without_padding(context, context_mask))
         return prepared if context_mask is None else (*prepared, context_mask)
 
     def attend(self, x: Tensor, prepared: State) -> Tensor:
-        """See `Mixer.attend`; distances to another sequence mean nothing, so no position acts."""
+        """Attend to a prepared context; see `Mixer.attend`.
+
+        No relative position is used, since distances between two sequences are not meaningful.
+        """
         keys, values, *real = prepared
         visible = whole_sequence(x, None, keys[:, 0], real[0] if real else None, is_causal=False)
         return self._attend(self._queries(x), (keys, values), visible, None)
 
     def context_bytes(self, context_length: int) -> int:
-        """A key and a value in each shared head for each token of the context."""
+        """Return the bytes of a key and a value per shared head for each token of the context."""
         self.check_context_length(context_length)
         return 4 * 2 * self.key_value_heads * self.head_dim * context_length
 
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
+        """Return the weights, `[batch, heads, time, time2]`.
+
+        Each row sums to one, or to zero if the query has no visible key.
+        """
         self.check_inputs(x, mask, context, context_mask)
         others, real = (x, mask) if context is None else (context, context_mask)
         visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
@@ -147,13 +154,13 @@ class GroupedQueryAttention(Mixer):
         return softmax_weights(scores if bias is None else scores + bias, visible)
 
     def initial_state(self, batch: int) -> State:
-        """Empty caches `[batch, key_value_heads, 0, head_dim]`, of keys and of values."""
+        """Return empty caches of keys and values, `[batch, key_value_heads, 0, head_dim]` each."""
         self.check_steps()
         empty = self.key.weight.new_zeros(batch, self.key_value_heads, 0, self.head_dim)
         return empty, empty
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to itself and to all cached ones."""
+        """Attend from one token, `[batch, dim]`, to itself and all cached tokens."""
         self.check_steps()
         x = x_t.unsqueeze(1)
         new_keys, new_values = self._keys_and_values(x)
@@ -164,12 +171,12 @@ class GroupedQueryAttention(Mixer):
         return mixed.squeeze(1), (keys, values)
 
     def state_bytes(self, length: int) -> int:
-        """A key and a value in each shared head per token: grows with the length."""
+        """Return the bytes of the cached keys and values, which grow with the length."""
         self.check_steps()
         return 4 * 2 * self.key_value_heads * self.head_dim * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, scores of every query head, and the weighted sums of values."""
+        """Return the FLOPs of the projections, and of scores and sums of all query heads."""
         self.check_context_length(context_length)
         keys = length if context_length is None else context_length
         shared = self.key_value_heads * self.head_dim
@@ -179,7 +186,7 @@ class GroupedQueryAttention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Places and projections, then heads beside the kernel's scratch or the output."""
+        """Return the peak bytes: positions, projections, heads, and scratch or output."""
         self.check_context_length(context_length)
         if self.position is not None:
             raise ModelError(
@@ -191,11 +198,11 @@ class GroupedQueryAttention(Mixer):
         scratch = fused_scratch_bytes(
             rows=batch * self.heads, queries=length, keys=keys, width=self.head_dim
         )
-        output = 4 * batch * length * self.dim  # as large as the heads side by side
+        output = 4 * batch * length * self.dim  # same size as the merged heads
         return held + output + max(scratch, output)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys that it may see."""
+        """Compute one query of one head at a time, over the keys that it may attend to."""
         position = self.position if others is x else None
         rows = []
         for i in range(len(x)):
@@ -215,7 +222,7 @@ class GroupedQueryAttention(Mixer):
         places: list[int],
         position: RelativePosition | None,
     ) -> Tensor:
-        """The sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
+        """Return the sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
         shared = head * self.key_value_heads // self.heads
         query = project_to_head(self.query, head, self.head_dim, token)
         keys = project_to_head(self.key, shared, self.head_dim, others)
@@ -232,11 +239,11 @@ class GroupedQueryAttention(Mixer):
         return terms / terms.sum() @ values
 
     def _queries(self, x: Tensor) -> Tensor:
-        """`[batch, heads, time, head_dim]`."""
+        """Return the queries, `[batch, heads, time, head_dim]`."""
         return split_heads(self.query(x), self.heads)
 
     def _keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """`[batch, key_value_heads, time, head_dim]` each."""
+        """Return keys and values, `[batch, key_value_heads, time, head_dim]` each."""
         keys, values = (
             split_heads(each(x), self.key_value_heads) for each in (self.key, self.value)
         )
@@ -249,7 +256,7 @@ class GroupedQueryAttention(Mixer):
         visible: Visibility,
         position: RelativePosition | None,
     ) -> Tensor:
-        """Heads side by side, through the output map: `[batch, time, dim]`."""
+        """Return the heads merged by the output projection, `[batch, time, dim]`."""
         keys, values = keys_and_values
         queries, keys = _turned(queries, keys, visible, position)
         bias = None if position is None else position.bias(visible.distance(), queries.dtype)
@@ -261,7 +268,7 @@ class GroupedQueryAttention(Mixer):
 def _turned(
     queries: Tensor, keys: Tensor, visible: Visibility, position: RelativePosition | None
 ) -> tuple[Tensor, Tensor]:
-    """Queries and keys, at their places."""
+    """Return queries and keys rotated to their positions."""
     if position is None:
         return queries, keys
     return position.rotate(queries, visible.queries), position.rotate(keys, visible.keys)

@@ -1,24 +1,27 @@
-"""Hard attention: in training every query reads one token, sampled by the weights of attention.
+"""Hard attention: in training each query attends to one token, sampled by the attention weights.
 
 Paper: Xu et al. 2015, "Show, Attend and Tell" (arXiv:1502.03044), section 4.1; the straight-through
-    form Jang et al. 2017 (arXiv:1611.01144), section 2.2, and Maddison et al. 2017
+    form follows Jang et al. 2017 (arXiv:1611.01144), section 2.2, and Maddison et al. 2017
     (arXiv:1611.00712).
-Equation: a_i = softmax(scores of query i), as of `attention`; s_i is drawn from a_i, for each head
-    by itself; head i is v[s_i]. The choice has no gradient. By `estimator`,
-    reinforce         a learns by (cost - b) grad log a_i[s_i], see `models.score_function`;
-    straight_through  s_i = argmax(log a_i + g) with g from Gumbel(0, 1), which is a draw from a_i;
-                      its gradient is taken for that of y = softmax((log a_i + g) / tau);
-    soft              nothing is sampled: `attention`.
-    With the chance `soft_share`, once for each batch and layer, everybody reads the mean of the
-    values by a_i after all. In evaluation nothing is drawn: see `reading`.
-Bias: reinforce estimates the gradient of the expected cost without bias, and with a variance that
-    grows with the number of choices that share a cost. Straight-through is biased, unless the cost
-    is linear in s and tau near 0; its variance does not grow so.
-Cost: n^2 d, as `attention`, whose weights are always written in training.
-Departures: Xu et al. sample for one query at a time and share one draw of soft or hard in the whole
-    model; here each layer draws its own. The default estimator is straight_through, which every
-    training can use. A query that may see nothing takes zeros from every head, and chooses nothing.
-Padding: exact; padded keys are never drawn, and choices of padded queries teach nothing.
+Equation: a_i = softmax(scores of query i), as in `attention`; s_i is drawn from a_i, independently
+    for each head; head i is v[s_i]. Sampling has no gradient. The knob `estimator` chooses the
+    substitute:
+    reinforce         a is trained by (cost - b) grad log a_i[s_i], see `models.score_function`;
+    straight_through  s_i = argmax(log a_i + g) with g from Gumbel(0, 1), which is a sample of a_i;
+                      its gradient is replaced by that of y = softmax((log a_i + g) / tau);
+    soft              nothing is sampled: this is `attention`.
+    With the probability `soft_share`, drawn once per batch and layer, all queries take the mean of
+    the values weighted by a_i instead. Evaluation is deterministic; see the knob `reading`.
+Bias: reinforce estimates the gradient of the expected cost without bias, but its variance grows
+    with the number of samples that share a cost. Straight-through is biased, unless the cost is
+    linear in s and tau is near 0; its variance does not grow in this way.
+Cost: n^2 d, as for `attention`; training always writes the weights to memory.
+Departures: Xu et al. sample for one query at a time and draw soft or hard once for the whole model;
+    here each layer draws separately. The default estimator is straight_through, which every
+    training loop supports. A query without a visible key gets zeros from every head and samples
+    nothing.
+Padding: exact; padded keys are never sampled, and samples of padded queries do not contribute to
+    the gradient.
 """
 
 from __future__ import annotations
@@ -38,34 +41,34 @@ from models.score_function import Choices
 
 
 class HardAttention(Attention):
-    """Every token takes one token's value, by chance; see the module's note."""
+    """Softmax attention that samples one token per query; see the module docstring."""
 
     name = "hard_attention"
     paper = "Xu et al. 2015, arXiv:1502.03044"
     is_stochastic = True
-    choices: list[Choices] | None = None  # of this pass, where a model collects them
+    choices: list[Choices] | None = None  # samples of the current pass, if a model collects them
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Attention.Config):
         """Knobs of hard attention; the first nine are those of `Attention.Config`.
 
         Attributes:
-            heads: Number of heads, which choose each for itself; must divide dim.
-            score: How well a key answers a query.
-            scale: What scores are multiplied by before the softmax.
-            temperature: What they are divided by, above 0: higher ones choose more evenly.
-            key_dim: Width of a head's queries and keys; None is dim / heads.
-            value_dim: Width of a head's values; None is dim / heads.
-            has_tied_values: Whether keys serve as values too.
-            kernel: Of what is read softly; what is chosen is always `materialised`.
+            heads: Number of heads, which sample independently; must divide dim.
+            score: Similarity of a query and a key.
+            scale: Factor of the scores before the softmax.
+            temperature: Divisor of the scores, above 0; higher values sample more uniformly.
+            key_dim: Width of a head's queries and keys; with None it is dim / heads.
+            value_dim: Width of a head's values; with None it is dim / heads.
+            has_tied_values: Whether the keys also serve as values.
+            kernel: Kernel of soft attention; hard attention always uses `materialised`.
             bias: Whether the projections have biases.
-            estimator: By what the choice learns, or `soft` for no choice at all.
-            soft_share: Chance that a batch is read softly, from 0 to 1; None is 0.5 for reinforce,
-                as in the authors' code, else 0.
-            relaxation: tau, above 0: at lower ones the gradient of `straight_through` is nearer to
-                that of a choice, and noisier.
-            reading: What evaluation reads: the `expectation`, which is the mean of the values by
-                the weights, or the value of the largest weight, `argmax`.
+            estimator: Gradient estimator of the samples, or `soft` for no sampling.
+            soft_share: Probability that a batch uses soft attention, from 0 to 1; with None it is
+                0.5 for reinforce, as in the authors' code, and 0 otherwise.
+            relaxation: tau, above 0; at lower values the gradient of `straight_through` is closer
+                to that of a sample, and noisier.
+            reading: Output in evaluation: `expectation` is the mean of the values by the weights,
+                `argmax` the value with the largest weight.
         """
 
         estimator: Literal["reinforce", "straight_through", "soft"] = "straight_through"
@@ -74,16 +77,16 @@ class HardAttention(Attention):
         reading: Literal["expectation", "argmax"] = "expectation"
 
     config: Config
-    forward_bytes = Mixer.forward_bytes  # none: training writes all weights out, reading does not
+    forward_bytes = Mixer.forward_bytes  # no formula: only training writes the weights to memory
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        if self.config.reading == "argmax":  # of weights, which no fused kernel gives
+        if self.config.reading == "argmax":  # needs the weights, which fused kernels do not return
             self.is_fused = False
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse what is no chance, and no temperature."""
+        """Raise `ModelError` if soft_share is not a probability, or relaxation is not positive."""
         super().check_config(config, dim=dim)
         if config.soft_share is not None and not 0 <= config.soft_share <= 1:
             raise ModelError(f"{cls.name}: soft_share={config.soft_share} is not between 0 and 1")
@@ -94,12 +97,12 @@ class HardAttention(Attention):
 
     @classmethod
     def learns_by_score(cls, config: Any) -> bool:
-        """See `Mixer.learns_by_score`."""
+        """Return True for the estimator `reinforce`; see `Mixer.learns_by_score`."""
         return bool(config.estimator == "reinforce")
 
     @property
     def soft_share(self) -> float:
-        """Chance that a batch is read softly."""
+        """Probability that a batch uses soft attention."""
         if self.config.soft_share is None:
             return 0.5 if self.config.estimator == "reinforce" else 0.0
         return self.config.soft_share
@@ -107,10 +110,10 @@ class HardAttention(Attention):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`; what padded queries have chosen is forgotten."""
+        """Return the mixed tokens, `[batch, time, dim]`; drop the choices of padded queries."""
         mixed = super().forward(x, mask, context, context_mask)
         if self.choices:
-            *earlier, last = self.choices  # the last of each query, `[batch, time]`
+            *earlier, last = self.choices  # the last are those of each query, `[batch, time]`
             real = 1.0 if mask is None else mask
             self.choices = [*earlier, Choices(*((each * real).sum(1) for each in last))]
         return mixed
@@ -123,7 +126,7 @@ class HardAttention(Attention):
         visible: Visibility,
         position: RelativePosition | None,
     ) -> Tensor:
-        """Heads side by side, of what was chosen, through the output map: `[batch, time, dim]`."""
+        """Return the sampled or averaged values, merged and projected: `[batch, time, dim]`."""
         reads_all = "estimator" if self.training else "reading"
         if getattr(self.config, reads_all) in ("soft", "expectation"):
             return super()._attend(queries, keys, values, visible, position)
@@ -142,18 +145,18 @@ class HardAttention(Attention):
         return merged
 
     def reference_reading(self, weights: Tensor) -> Tensor:
-        """All of the weights, or 1 at the largest one alone."""
+        """Return the weights, or with `argmax` a one-hot vector at the largest weight."""
         if self.config.reading == "expectation" or not len(weights):
             return weights
         return torch.eye(len(weights), dtype=weights.dtype)[weights.argmax()]
 
     def _sampled(self, scores: Tensor, visible: Visibility) -> Tensor:
-        """One place of each row, or all of them: `[batch, heads, time, time2]`."""
+        """Return one-hot rows, or for a soft batch the weights: `[batch, heads, time, time2]`."""
         if self.config.estimator == "straight_through":
             noisy = (scores + gumbel_like(scores)) / self.config.relaxation
             relaxed = softmax_weights(noisy, visible)
             chosen = largest(relaxed, relaxed)
-            chosen = chosen + (relaxed - relaxed.detach())  # the same number, another gradient
+            chosen = chosen + (relaxed - relaxed.detach())  # the same value, with another gradient
             if self.soft_share == 0:
                 return chosen
             return torch.where(self._is_hard(scores), chosen, softmax_weights(scores, visible))
@@ -168,18 +171,21 @@ class HardAttention(Attention):
         return torch.where(is_hard, chosen, weights)
 
     def _is_hard(self, x: Tensor) -> Tensor:
-        """Whether this batch chooses, drawn on the device of x."""
+        """Return a boolean scalar on the device of `x`: whether this batch is sampled."""
         return torch.rand((), device=x.device) >= self.soft_share
 
 
 def gumbel_like(x: Tensor) -> Tensor:
-    """Draws from Gumbel(0, 1): log a + g is largest at a place with the probability a of it."""
+    """Return samples of Gumbel(0, 1) with the shape of `x`.
+
+    The argmax of log a + g, with g from this distribution, is a sample of the probabilities a.
+    """
     smallest = torch.finfo(x.dtype).tiny
     return -torch.empty_like(x).exponential_().clamp_min_(smallest).log()
 
 
 def largest(scores: Tensor, weights: Tensor) -> Tensor:
-    """1 at the largest score of each row, 0 elsewhere, and in a row whose weights are all 0."""
+    """Return 1 at the largest score of each row, 0 elsewhere; all 0 if the row's weights are 0."""
     places = scores.detach().argmax(dim=-1, keepdim=True)
     ones = (weights.gather(-1, places) > 0).to(scores.dtype)
     return torch.zeros_like(scores).scatter_(-1, places, ones)

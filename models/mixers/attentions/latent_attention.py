@@ -1,21 +1,21 @@
-"""Multi-head latent attention: keys and values are made of one short vector per token.
+"""Multi-head latent attention: keys and values are projections of one short vector per token.
 
 Paper: DeepSeek-AI 2024, "DeepSeek-V2" (arXiv:2405.04434), section 2.1 and appendix C.
 Equation: c_t = norm(W^DKV x_t), the latent; in head h k_t,h = [W^UK_h c_t; RoPE(W^KR x_t)] and
-    v_t,h = W^UV_h c_t, where the rotary part of the key is one for all heads; q_t,h =
-    [W^UQ_h z_t; RoPE(W^QR_h z_t)] with z_t = norm(W^DQ x_t), or x_t where query_rank is None;
+    v_t,h = W^UV_h c_t, where all heads share the rotary part of the key; q_t,h = [W^UQ_h z_t;
+    RoPE(W^QR_h z_t)] with z_t = norm(W^DQ x_t), or x_t if query_rank is None;
     head_h = softmax(q_h k_h^T / sqrt(d + d^R)) v_h; output = concat(heads) W^O. d = dim / heads is
-    the width of a head, norm is RMSNorm with a learned gain.
-Cost: n^2 d, as `attention`; one sequential operation; any two positions are one step apart. A
-    cached token takes latent_dim + rope_dim numbers, whatever the number of heads.
-Departures: the paper's further factors at the narrow points, of unpublished size, are left out. A
-    query that may see nothing takes zeros. Without a causal mask it is the same equation over all
-    tokens. Weights have variance 1 / inputs.
+    the width of a head, and norm is RMSNorm with a learned gain.
+Cost: n^2 d, as for `attention`; one sequential operation; any two positions are one step apart. A
+    cached token takes latent_dim + rope_dim numbers, independent of the number of heads.
+Departures: the paper's additional scaling factors at the bottlenecks, whose values are not
+    published, are left out. A query without a visible key gets zeros. Without a causal mask the
+    same equation runs over all tokens. Weights have variance 1 / inputs.
 Padding: exact; padded keys are masked.
-Fast form: in parallel keys and values are written out, and values padded with zeros to the width
-    of keys, since torch's fused kernels want one width. `step` keeps latents and rotary keys only
-    and never writes keys or values out: W^UK is absorbed into the query and W^UV into the output,
-    so that all heads read the latent itself, as multi-query attention.
+Fast form: the parallel form writes keys and values to memory, and pads values with zeros to the
+    width of the keys, since torch's fused kernels require equal widths. `step` caches only latents
+    and rotary keys and never computes keys or values: W^UK is absorbed into the query and W^UV into
+    the output, so that all heads attend to the latents themselves, as in multi-query attention.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from models.positions.relative import RotaryPosition
 
 
 class LatentAttention(Mixer):
-    """Softmax attention over keys and values of low rank; see the module's note."""
+    """Softmax attention over keys and values of low rank; see the module docstring."""
 
     name = "latent_attention"
     paper = "DeepSeek-AI 2024 (DeepSeek-V2), arXiv:2405.04434, section 2.1"
@@ -64,13 +64,12 @@ class LatentAttention(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            latent_dim: Width of the latent that keys and values are made of; None is the paper's
-                4 d.
-            rope_dim: Width of the rotary parts of queries and keys, which are pairs; None is the
-                paper's d / 2, rounded up to pairs.
-            query_rank: Width of the latent that queries are made of; None is none: queries are
-                made of the tokens.
-            has_norm: Whether latents are normed, as in the paper's models.
+            latent_dim: Width of the latent of keys and values; with None it is the paper's 4 d.
+            rope_dim: Width of the rotary parts of queries and keys, an even number; with None it is
+                the paper's d / 2, rounded up to an even number.
+            query_rank: Width of the latent of the queries; with None there is no such latent, and
+                queries are projections of the tokens.
+            has_norm: Whether the latents are normalised, as in the paper's models.
         """
 
         heads: int = 4
@@ -81,7 +80,7 @@ class LatentAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse empty latents, and rotary parts that are no pairs."""
+        """Raise `ModelError` if a latent width is below 1, or rope_dim is odd or below 2."""
         super().check_config(config, dim=dim)
         for key in ("latent_dim", "query_rank"):
             if getattr(config, key) is not None and getattr(config, key) < 1:
@@ -91,7 +90,7 @@ class LatentAttention(Mixer):
             raise ModelError(f"{cls.name}: rope_dim={rope_dim} is no even number of at least 2")
 
     def make_parameters(self, config: Config) -> None:
-        """Maps down to the latents and up to the heads, and the norms of the latents."""
+        """Create the down- and up-projections, and the norms of the latents."""
         dim, heads = self.dim, config.heads
         self.heads = heads
         self.head_dim = dim // heads
@@ -125,7 +124,7 @@ class LatentAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         queries, keys, latents = self._project(x)
@@ -139,20 +138,23 @@ class LatentAttention(Mixer):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time]`; a row sums to one, or to zero if it may see nothing."""
+        """Return the weights, `[batch, heads, time, time]`.
+
+        Each row sums to one, or to zero if the query has no visible key.
+        """
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(without_padding(x, mask))
         visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
         return softmax_weights(self.scale * queries @ keys.transpose(-1, -2), visible)
 
     def initial_state(self, batch: int) -> State:
-        """No latents `[batch, 0, latent_dim]` and no rotary keys `[batch, 0, rope_dim]` yet."""
+        """Return empty caches: latents `[batch, 0, latent_dim]`, keys `[batch, 0, rope_dim]`."""
         self.check_steps()
         empty = self.down.weight.new_zeros
         return empty(batch, 0, self.latent_dim), empty(batch, 0, self.rope_dim)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to the latents of itself and of all earlier ones."""
+        """Attend from one token, `[batch, dim]`, to its own latent and all earlier ones."""
         self.check_steps()
         x = x_t.unsqueeze(1)
         place = torch.tensor([state[0].shape[1]], device=x.device)
@@ -160,7 +162,7 @@ class LatentAttention(Mixer):
         turned = self.rope.rotate(self.rotary_key(x).unsqueeze(1), place).squeeze(1)
         rotary = torch.cat([state[1], turned], dim=1)
         queries = self._absorbed(self._queries(x, place))
-        keys = torch.cat([latents, rotary], dim=-1).unsqueeze(1)  # one head, for all
+        keys = torch.cat([latents, rotary], dim=-1).unsqueeze(1)  # one head, shared by all
         values = functional.pad(latents, (0, self.rope_dim)).unsqueeze(1)
         visible = newest_token(keys.shape[2], x.device)
         mixed = fused_attention(queries, keys, values, visible, scale=self.scale)
@@ -169,12 +171,12 @@ class LatentAttention(Mixer):
         return self.output(merge_heads(heads)).squeeze(1), (latents, rotary)
 
     def state_bytes(self, length: int) -> int:
-        """A latent and a rotary key per token, for all heads together."""
+        """Return the bytes of a latent and a rotary key per token, which all heads share."""
         self.check_steps()
         return 4 * (self.latent_dim + self.rope_dim) * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Maps, scores, and the weighted sums of values as wide as keys."""
+        """Return the FLOPs of the projections, scores, and weighted sums of the padded values."""
         self.check_context_length(context_length)
         gains = (self.latent_dim + (self.query_rank or 0)) if self.config.has_norm else 0
         maps = 2 * length * (self.num_parameters() - gains)
@@ -183,7 +185,7 @@ class LatentAttention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Latents, queries, keys and padded values; then the kernel, or the output."""
+        """Return the peak bytes: latents, queries, keys, padded values; then scratch or output."""
         self.check_context_length(context_length)
         wide = self.heads * self.key_dim
         held = 16 * length + 4 * batch * length * (self.latent_dim + 4 * wide)
@@ -194,7 +196,7 @@ class LatentAttention(Mixer):
         return held + max(scratch, merged)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys that it may see."""
+        """Compute one query of one head at a time, over the keys that it may attend to."""
         stored = {j: self._reference_key_and_values(x[j], j) for j in seen}
         rows = []
         for i, token in enumerate(x):
@@ -204,7 +206,7 @@ class LatentAttention(Mixer):
         return torch.stack(rows)
 
     def _reference_key_and_values(self, token: Tensor, place: int) -> list[tuple[Tensor, Tensor]]:
-        """Key and value of one token in each head, by equations 41 to 45."""
+        """Return the key and the value of one token in each head, by equations 41 to 45."""
         latent = _reference_norm(self.down.weight @ token, self.norm)
         rotary = self.rope.turned(self.rotary_key.weight @ token, place)
         made = []
@@ -216,7 +218,7 @@ class LatentAttention(Mixer):
         return made
 
     def _reference_queries(self, token: Tensor, place: int) -> list[Tensor]:
-        """The query of one token in each head, by equations 37 to 40."""
+        """Return the query of one token in each head, by equations 37 to 40."""
         latent = token
         if self.query_down is not None:
             latent = _reference_norm(self.query_down.weight @ token, self.query_norm)
@@ -229,7 +231,7 @@ class LatentAttention(Mixer):
     def _reference_heads(
         self, queries: list[Tensor], past: list[list[tuple[Tensor, Tensor]]]
     ) -> list[Tensor]:
-        """What each head takes from the tokens before, by equation 46."""
+        """Return each head's weighted sum over the visible tokens, by equation 46."""
         if not past:
             return [torch.zeros_like(query[: self.head_dim]) for query in queries]
         heads = []
@@ -240,9 +242,9 @@ class LatentAttention(Mixer):
         return heads
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys `[batch, heads, time, key_dim]`, and latents `[batch, time, latent_dim]`.
+        """Return queries and keys `[batch, heads, time, key_dim]`, and latents (see `_latents`).
 
-        The rotary key is copied to every head, whose own part stands before it.
+        Every head's key is its own part followed by a copy of the shared rotary part.
         """
         places = torch.arange(x.shape[1], device=x.device)
         latents = self._latents(x)
@@ -252,12 +254,12 @@ class LatentAttention(Mixer):
         return self._queries(x, places), keys, latents
 
     def _latents(self, x: Tensor) -> Tensor:
-        """What keys and values are made of, `[batch, time, latent_dim]`."""
+        """Return the latents of keys and values, `[batch, time, latent_dim]`."""
         latents: Tensor = self.down(x)
         return latents if self.norm is None else self.norm(latents)
 
     def _queries(self, x: Tensor, places: Tensor) -> Tensor:
-        """`[batch, heads, time, key_dim]`, the rotary part last, turned."""
+        """Return the queries `[batch, heads, time, key_dim]`; their last part is rotated."""
         if self.query_down is not None:
             x = self.query_down(x)
             x = x if self.query_norm is None else self.query_norm(x)
@@ -266,14 +268,14 @@ class LatentAttention(Mixer):
         return torch.cat([own, self.rope.rotate(rotary, places)], dim=-1)
 
     def _absorbed(self, queries: Tensor) -> Tensor:
-        """Queries of latents instead of keys, `[batch, heads, time, latent_dim + rope_dim]`."""
+        """Return queries for latents, `[batch, heads, time, latent_dim + rope_dim]`."""
         own, rotary = queries[..., : self.head_dim], queries[..., self.head_dim :]
         per_head = self.key.weight.reshape(self.heads, self.head_dim, self.latent_dim)
         return torch.cat([own @ per_head, rotary], dim=-1)
 
 
 def _reference_norm(vector: Tensor, norm: InnerNorm | None) -> Tensor:
-    """RMSNorm, written out."""
+    """Return the RMSNorm of a vector, written out; the vector itself without a norm."""
     if norm is None:
         return vector
     return norm_by_definition(vector, norm)

@@ -1,20 +1,20 @@
-"""Outlook attention: a token says by itself how its neighbours look at one another.
+"""Outlook attention: each token predicts the attention weights among its neighbours.
 
-Paper: Yuan et al. 2021, "VOLO: Vision Outlooker for Visual Recognition" (arXiv:2106.13112),
-    section 3.1; the stride, the scale and the pooling are those of the authors' code.
-Equation: values V = x W_v on a grid. A window of k x k places lies around every s-th token in both
-    directions. Its weights come from its centre alone: c, the mean of the s x s tokens from it on,
-    is mapped to k^2 x k^2 numbers for each of H heads, A = softmax(s_d (c W_a + b_a)) by rows, with
-    s_d = 1 / sqrt(dim / H). Place i of the window takes sum_j A_ij V_j of its places j, and what a
-    token has taken in all windows that hold it is summed; output = sums W_o + b_o.
-Cost: k^4 n d / s^2; one sequential operation; a token sees 2 (k - 1) + 1 places across.
-Departures: none; places outside the grid have a value of zero and their share of the weights, as
-    in the code. A sequence that lies on no grid is a grid of one row.
-Padding: exact: padded tokens are like places outside the grid. They have no value and no share in
-    a mean, and around them alone there is no window.
-Fast form: the first places of all windows are a slice of the grid, as are the second ones and so
-    on. Values are copied slice by slice, k^2 times, and what places take is added to the same
-    slices. There a head's numbers stay side by side, which `unfold` and `fold` would tear apart.
+Paper: Yuan et al. 2021, "VOLO: Vision Outlooker for Visual Recognition" (arXiv:2106.13112), section
+    3.1; the stride, the scale and the pooling follow the authors' code.
+Equation: values V = x W_v on a grid. A window of k x k places is centred at every s-th token in
+    both directions. Its weights depend on its centre alone: c, the mean of the s x s tokens that
+    start there, is mapped to k^2 x k^2 numbers for each of H heads, A = softmax(s_d (c W_a + b_a))
+    by rows, with s_d = 1 / sqrt(dim / H). Place i of the window gets sum_j A_ij V_j over its places
+    j, and each token sums what it gets in all windows that contain it; output = sums W_o + b_o.
+Cost: k^4 n d / s^2; one sequential operation; a token reaches 2 (k - 1) + 1 places across.
+Departures: none; as in the authors' code, places outside the grid have a value of zero but still
+    take their share of the weights. A sequence that is not on a grid is a grid of one row.
+Padding: exact; padded tokens are treated as places outside the grid. They have no value, do not
+    enter the means, and a window whose centre holds only padding is dropped.
+Fast form: the first places of all windows form a slice of the grid, and so do the second ones and
+    the rest. The k^2 slices of the values are copied one by one, and the results are added to the
+    same slices. This keeps the channels of a head contiguous, which `unfold` and `fold` do not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from models.vision.grid_mixer import GridMixer
 
 
 class OutlookAttention(GridMixer):
-    """Each token weighs the pairs of places around it; see the module's note."""
+    """Attention with weights predicted from each window's centre; see the module docstring."""
 
     name = "outlook_attention"
     paper = "Yuan et al. 2021, arXiv:2106.13112"
@@ -54,11 +54,11 @@ class OutlookAttention(GridMixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            window_size: Side k of a window, its centre in the middle; odd, and at least 3.
-            stride: How many places lie between the centres of neighbouring windows; at most
-                (window_size + 1) / 2, so that a window holds all that its weights come from. VOLO's
-                is 2; at 1 each token is a centre.
-            bias: Whether values have a bias; weights and outputs have one always.
+            window_size: Side k of a window around its centre; odd, and at least 3.
+            stride: Distance between the centres of neighbouring windows; at most
+                (window_size + 1) / 2, so that a window contains all tokens that its weights depend
+                on. VOLO uses 2; with 1 every token is a centre.
+            bias: Whether the values have a bias; weights and outputs always have one.
         """
 
         heads: int = 4
@@ -68,7 +68,7 @@ class OutlookAttention(GridMixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse a window that has no centre, or mixes nothing, or is passed over."""
+        """Raise `ModelError` if a window has no centre or one place, or the stride is too large."""
         side = config.window_size
         if side < 3 or side % 2 == 0:
             raise ModelError(f"{cls.name}: window_size={side} is not an odd number of at least 3")
@@ -80,7 +80,7 @@ class OutlookAttention(GridMixer):
         super().check_config(config, dim=dim)
 
     def make_parameters(self, config: Config) -> None:
-        """Maps to values and to weights, and of what is summed."""
+        """Create the projections to values, weights and outputs."""
         self.heads, self.places = config.heads, config.window_size**2
         self.width, self.reach = self.dim // config.heads, config.window_size // 2
         self.scale = self.width**-0.5
@@ -92,7 +92,7 @@ class OutlookAttention(GridMixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         grid = self.grid_of(x.shape[1])
         x = without_padding(x, mask)
@@ -101,37 +101,37 @@ class OutlookAttention(GridMixer):
         return mixed
 
     def _shown(self, x: Tensor, mask: Mask, grid: tuple[int, int]) -> Tensor:
-        """The values of each window, `[batch, windows, heads, places, width]`."""
+        """Return the values of each window, `[batch, windows, heads, places, width]`."""
         values = without_padding(self.value(x), mask).view(len(x), *grid, self.heads, self.width)
         padded = functional.pad(values, (0, 0, 0, 0, *[self.reach] * 4))
         return torch.stack(list(self._slices(padded)), dim=4).flatten(1, 2)
 
     def _summed(self, taken: Tensor, grid: tuple[int, int]) -> Tensor:
-        """What each token has taken in all windows, `[batch, time, dim]`."""
+        """Return the sum over all windows for each token, `[batch, time, dim]`."""
         rows, columns = (side + 2 * self.reach for side in grid)
         padded = taken.new_zeros(len(taken), rows, columns, self.heads, self.width)
-        # A slice is cut when it is its turn: one of before the first sum would know no gradient.
+        # Each slice is taken just before its sum: autograd would not track one taken earlier.
         for place, share in zip(self._slices(padded), taken.unbind(dim=3), strict=True):
             place += share.view(place.shape)
         inside = slice(self.reach, -self.reach)
         return padded[:, inside, inside].flatten(1, 2).flatten(2)
 
     def _slices(self, padded: Tensor) -> Iterator[Tensor]:
-        """Where all windows have their first place on a padded grid, their second, and so on."""
+        """Yield the k^2 slices of a padded grid; slice i holds place i of every window."""
         rows, columns = (side - 2 * self.reach for side in padded.shape[1:3])
         stride = self.config.stride
         for down, across in itertools.product(range(self.config.window_size), repeat=2):
             yield padded[:, down : down + rows : stride, across : across + columns : stride]
 
     def _weights(self, x: Tensor, mask: Mask, grid: tuple[int, int]) -> Tensor:
-        """Of each window by its centre, `[batch, windows, heads, places, places]`."""
+        """Return each window's weights, `[batch, windows, heads, places, places]`."""
         centres, real = self._centres(x, mask, grid)
         shape = *centres.shape[:2], self.heads, self.places, self.places
         weights: Tensor = self.weights(centres).view(shape).mul_(self.scale).softmax(dim=-1)
         return weights if real is None else weights * real[:, :, None, None, None]
 
     def _centres(self, x: Tensor, mask: Mask, grid: tuple[int, int]) -> tuple[Tensor, Mask]:
-        """Means of real tokens `[batch, windows, dim]`, and where there is one to begin with."""
+        """Return the centres `[batch, windows, dim]`, and which have a real token (None: all)."""
         side = self.config.stride
         if side == 1:
             return x, mask
@@ -143,7 +143,7 @@ class OutlookAttention(GridMixer):
         return pooled / share.masked_fill(share == 0, 1.0), real
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """Window by window, place by place: what each place takes is added to its token."""
+        """Compute window by window, and add the result of each place to its token."""
         rows, columns = self.grid_of(len(x))
         side, reach, real = self.config.stride, self.reach, set(seen)
         values, width = self.value(x), self.width
@@ -176,11 +176,11 @@ class OutlookAttention(GridMixer):
         return mixed
 
     def num_windows(self, length: int) -> int:
-        """One for every `stride` tokens in both directions."""
+        """Return the number of windows: one for every `stride` tokens in both directions."""
         return math.prod(-(-side // self.config.stride) for side in self.grid_of(length))
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Maps of tokens and of centres, and k^2 products of k^2 values around each centre."""
+        """Return the FLOPs of the projections, and of k^2 x k^2 weights times values per window."""
         self.check_context_length(context_length)
         of_tokens = 2 * length * self.dim**2
         of_windows = self.num_windows(length) * self.dim * self.places**2 * (self.heads + 1)
@@ -189,7 +189,7 @@ class OutlookAttention(GridMixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The weights of all windows, and two sets of their values or one more of weights."""
+        """Return the peak bytes: all weights, and twice all values or the weights once more."""
         self.check_context_length(context_length)
         values = self.places * self.dim
         weights = self.places**2 * self.heads
@@ -197,11 +197,11 @@ class OutlookAttention(GridMixer):
         return float(4 * batch * self.num_windows(length) * held)
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the places of a window."""
+        """Return k, the number of places in a window."""
         return {"k": self.places}
 
     def _seen(self, side: int) -> Tensor:
-        """`[side, side]` along one direction, True where a window holds both places."""
+        """Return `[side, side]` along one axis, True where one window contains both places."""
         centres = torch.arange(0, side, self.config.stride)
         holds = (torch.arange(side)[:, None] - centres).abs() <= self.config.window_size // 2
         shared: Tensor = holds.double() @ holds.double().T
@@ -209,11 +209,11 @@ class OutlookAttention(GridMixer):
 
 
 def _pooled(x: Tensor, grid: tuple[int, int], side: int) -> Tensor:
-    """Means over squares of a grid, `[batch, time, width]` -> `[batch, squares, width]`."""
+    """Return means over squares of a grid, `[batch, time, width]` -> `[batch, squares, width]`."""
     pooled = functional.avg_pool2d(_image(x, grid), side, stride=side, ceil_mode=True)
     return pooled.flatten(2).transpose(1, 2)
 
 
 def _image(x: Tensor, grid: tuple[int, int]) -> Tensor:
-    """`[batch, time, width]` -> `[batch, width, rows, columns]`, channels last in memory."""
+    """Return `[batch, time, width]` as `[batch, width, rows, columns]`, channels last in memory."""
     return x.reshape(len(x), *grid, x.shape[2]).permute(0, 3, 1, 2)

@@ -1,11 +1,11 @@
-"""Softmax attention whose first tokens see each other, the others those and earlier ones.
+"""Softmax attention that is bidirectional within a prefix and causal after it.
 
 Paper: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences" (arXiv:1801.10198);
     "prefix LM" of Raffel et al. 2020 (arXiv:1910.10683), section 3.2.1 and Figure 4.
-Equation: that of `attention`, in which token i sees token j where j <= i or j < P, P = n // 2
-    (`models.interface.prefix_length`).
-Cost: n^2 d; one sequential operation. A token of the prefix never learns of a later one.
-Departures: the prefix is half of a sequence, where the papers' is an input that ends anywhere.
+Equation: that of `attention`, in which token i attends to token j if j <= i or j < P, with
+    P = n // 2 (`models.interface.prefix_length`).
+Cost: n^2 d; one sequential operation. No information flows from later tokens to the prefix.
+Departures: the prefix is half of a sequence; in the papers it is an input of any length.
 Padding: exact; padded keys are masked, and the prefix is half of the real tokens.
 """
 
@@ -21,7 +21,7 @@ from models.mixers.attention import Attention
 
 
 class PrefixAttention(Attention):
-    """Attention both ways within the prefix, from left to right behind it."""
+    """Softmax attention, bidirectional within the prefix and causal after it."""
 
     name = "prefix_attention"
     paper = "Liu et al. 2018, arXiv:1801.10198"
@@ -30,12 +30,12 @@ class PrefixAttention(Attention):
     supports_step = False
     supports_context = False
     is_position_aware = True
-    forward_bytes = Mixer.forward_bytes  # no formula: kernels differ in what such a mask costs
+    forward_bytes = Mixer.forward_bytes  # no formula: the cost of such a mask depends on the kernel
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         projected = self._project(x, mask, None, None)
         return self._attend(*projected, _visible(x, mask), self.position)
@@ -43,7 +43,10 @@ class PrefixAttention(Attention):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time]`; a row sums to one, or to zero if it may see nothing."""
+        """Return the weights, `[batch, heads, time, time]`.
+
+        Each row sums to one, or to zero if the query has no visible key.
+        """
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(x, mask, None, None)
         visible = _visible(x, mask)

@@ -1,20 +1,21 @@
-"""Softmax attention within a window and to the first tokens, the sinks.
+"""Softmax attention within a window and to the first tokens, the attention sinks.
 
 Paper: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks"
     (arXiv:2309.17453), section 3.2: StreamingLLM.
-Equation: as `local_attention`, where query i also sees the keys j < S, however far they are
-    (causal: j <= i): a softmax must put its weight somewhere, and it learns to put it there.
-    Places are those in the cache: a key is as far from a query as it stands before it among the
-    S sinks and the r tokens of the window, so that no distance exceeds S + r.
-Cost: (r + S) n d; one sequential operation; about n / r layers between the farthest positions.
-    The cache has S + r tokens, and stays so.
-Departures: trained so, where the paper does it to a trained model of full attention (its section
-    3.3 trains with a sink token). The window holds r tokens besides the query itself. Without a
-    causal mask the window has two sides and everybody sees the sinks.
+Equation: as in `local_attention`, but query i also attends to the keys j < S, at any distance
+    (causal: j <= i): the weights of a softmax must sum to one, and the model learns to put excess
+    weight on these tokens. Positions are those in the cache: the distance of a key is counted
+    within the S sinks and the r tokens of the window, so that no distance exceeds S + r.
+Cost: (r + S) n d; one sequential operation; about n / r layers between the farthest positions. The
+    cache holds at most S + r tokens.
+Departures: the model is trained with the sinks, where the paper applies them to a trained model
+    with full attention (its section 3.3 trains with a sink token). The window holds r tokens in
+    addition to the query itself. Without a causal mask the window has two sides and all queries
+    attend to the sinks.
 Padding: exact; padded keys are masked. The sinks are the first S places, padded or not.
-Fast form: queries in blocks, as in `local_attention`, with products and a softmax by torch: the
-    fused kernels have no room for a query that stands at two places, one for the window and one
-    for the sinks. Time and memory grow with n.
+Fast form: queries in blocks, as in `local_attention`, with torch's products and softmax: fused
+    kernels do not support a query with two positions, one for the window and one for the sinks.
+    Time and memory are linear in n.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from models.mixers.local_attention import LocalAttention
 
 
 class SinkAttention(LocalAttention):
-    """Every token takes a mean of its neighbours' values and the first ones'; see the note."""
+    """Local attention with additional global keys, the sinks; see the module docstring."""
 
     name = "sink_attention"
     paper = "Xiao et al. 2023, arXiv:2309.17453"
@@ -50,23 +51,24 @@ class SinkAttention(LocalAttention):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            window: r, how far a query sees to either side, in tokens; causal: into the past.
-            sinks: S, how many of the first tokens every query sees; 0 is `local_attention`.
-            scale: What scores are multiplied by before the softmax; d is the width of a head.
+            window: r, how far a query attends to either side, in tokens; causal: to the past only.
+            sinks: S, the number of first tokens that every query attends to; 0 is
+                `local_attention`.
+            scale: Factor of the scores before the softmax; d is the width of a head.
             bias: Whether the four projections have biases; the paper's models have none.
         """
 
-        window: int = 12  # with the sinks a cache of 16
+        window: int = 12  # with the sinks, a cache of 16 tokens
         sinks: int = 4
 
     def make_parameters(self, config: LocalAttention.Config) -> None:
-        """Four projections."""
+        """Create four projections."""
         super().make_parameters(config)
         self.sinks: int = self.config.sinks
 
     @classmethod
     def check_config(cls, config: LocalAttention.Config, *, dim: int) -> None:
-        """Refuse less than no sink."""
+        """Raise `ModelError` if the number of sinks is negative."""
         super().check_config(config, dim=dim)
         if isinstance(config, cls.Config) and config.sinks < 0:
             raise ModelError(f"{cls.name}: sinks={config.sinks} is below 0")
@@ -74,7 +76,7 @@ class SinkAttention(LocalAttention):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         heads = self._with_sinks(*self._project(without_padding(x, mask)), mask)
         merged: Tensor = self.output(merge_heads(heads))
@@ -83,7 +85,7 @@ class SinkAttention(LocalAttention):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time]`, all of it, zero where nothing is seen."""
+        """Return the full weights `[batch, heads, time, time]`, zero for hidden keys."""
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(without_padding(x, mask))
         places = torch.arange(x.shape[1], device=x.device)
@@ -92,11 +94,11 @@ class SinkAttention(LocalAttention):
         return softmax_weights(scores, self._seen(places, mask))
 
     def cost_symbols(self) -> dict[str, float]:
-        """r, the window and the sinks: what a query sees."""
+        """Return r, the number of keys per query: window plus sinks."""
         return {"r": self.window + self.sinks}
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to itself, to the last r and to the sinks, at places in the cache."""
+        """Attend from one token, `[batch, dim]`, to itself and the cache, at cache positions."""
         self.check_steps()
         queries, *new = self._project(x_t.unsqueeze(1))
         keys, values = (torch.cat(pair, dim=2) for pair in zip(state, new, strict=True))
@@ -112,18 +114,18 @@ class SinkAttention(LocalAttention):
         return self.output(merge_heads(heads)).squeeze(1), (self._kept(keys), self._kept(values))
 
     def _kept(self, part: Tensor) -> Tensor:
-        """The sinks and the last r: the oldest token besides the sinks makes room."""
+        """Return the cached tokens to keep: the sinks and the last r."""
         if part.shape[2] <= self.sinks + self.window:
             return part
         return torch.cat([part[:, :, : self.sinks], part[:, :, -self.window :]], dim=2)
 
     def state_bytes(self, length: int) -> int:
-        """Keys and values of the sinks and of the last r tokens: grows no further."""
+        """Return the bytes of the cached keys and values, which stop growing at S + r tokens."""
         self.check_steps()
         return 4 * 2 * self.dim * min(length, self.sinks + self.window)
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, and each block against its keys and the sinks, hidden ones included."""
+        """Return the FLOPs of the projections, and of each block with its keys and the sinks."""
         self.check_context_length(context_length)
         block, num_keys, num_blocks = self._sizes(length)
         num_keys += min(self.sinks, length)
@@ -133,7 +135,11 @@ class SinkAttention(LocalAttention):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The largest of four moments: scores, softmax, sum of near values, that of sinks too."""
+        """Return the peak bytes: the largest of four stages.
+
+        The stages are the scores, the softmax, and the sums of the window's and of the sinks'
+        values.
+        """
         self.check_context_length(context_length)
         if self.position is not None:
             raise ModelError(
@@ -141,12 +147,12 @@ class SinkAttention(LocalAttention):
             )
         block, num_keys, num_blocks = self._sizes(length)
         rows, num_sinks = num_blocks * block, min(self.sinks, length)
-        padded = 4 * batch * rows * self.dim  # queries in whole blocks
+        padded = 4 * batch * rows * self.dim  # queries, padded to whole blocks
         sinks, near = (4 * batch * self.heads * rows * num for num in (num_sinks, num_keys))
         held = 3 * 4 * batch * length * self.dim + padded
         masks = 2 * rows * num_keys + 3 * rows * num_sinks + 8 * rows
         met = 4 * batch * self.dim * (rows + num_keys - block)
-        # Windows overlap, which a product copies out: one head's alone lie evenly in memory.
+        # Windows overlap, so a product copies them, except for one head, which is evenly strided.
         is_copied = batch * self.heads > 1
         met += 4 * batch * self.dim * num_blocks * num_keys if is_copied else 0
         scoring = masks + padded + sinks + met + near
@@ -156,7 +162,7 @@ class SinkAttention(LocalAttention):
         return held + max(scoring, softmax, summing, joining)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the cache that it finds."""
+        """Compute one query of one head at a time, over the cache that it would find."""
         sinks, window = self.config.sinks, self.config.window
         rows = []
         for i, token in enumerate(x):
@@ -181,7 +187,7 @@ class SinkAttention(LocalAttention):
         )
 
     def _scores(self, queries: Tensor, keys: Tensor, at: Tensor, keys_at: Tensor) -> Tensor:
-        """Scaled scores of queries at places `at` for keys at places `keys_at`, biased."""
+        """Return scaled, biased scores of queries at positions `at` and keys at `keys_at`."""
         visible = Visibility(queries=at, keys=keys_at, real=None, is_causal=False)
         queries = self.scale * self._turned(queries, at)
         scores = queries @ self._turned(keys, keys_at).transpose(-1, -2)
@@ -189,7 +195,7 @@ class SinkAttention(LocalAttention):
         return scores if bias is None else scores + bias
 
     def _sink_scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """`[batch, heads, time, sinks]`, of queries where they stand in the cache."""
+        """Return the scores `[batch, heads, time, sinks]` of queries at their cache positions."""
         places = torch.arange(queries.shape[2], device=queries.device)
         at, sinks = places.clamp(max=self.sinks + self.window), keys[:, :, : self.sinks]
         return self._scores(queries, sinks, at, places[: sinks.shape[2]])
@@ -197,7 +203,7 @@ class SinkAttention(LocalAttention):
     def _with_sinks(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """Heads `[batch, heads, time, head_dim]`; one softmax over sinks and window."""
+        """Return the heads `[batch, heads, time, head_dim]`: one softmax over sinks and window."""
         batch, heads, time, width = queries.shape
         block, _, num_blocks = self._sizes(time)
         queries = functional.pad(queries, (0, 0, 0, num_blocks * block - time))
@@ -209,7 +215,7 @@ class SinkAttention(LocalAttention):
         return mixed.reshape(batch, heads, num_blocks * block, width)[:, :, :time]
 
     def _block_weights(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
-        """`[batch * heads, blocks, block, sinks + num_keys]`, of queries in whole blocks."""
+        """Return the weights `[batch * heads, blocks, block, sinks + num_keys]` of all queries."""
         time = keys.shape[2]
         block, _, num_blocks = self._sizes(time)
         places = torch.arange(queries.shape[2], device=keys.device)
@@ -218,20 +224,20 @@ class SinkAttention(LocalAttention):
         hidden = ~torch.cat([self._sinks_shown(real, places), allowed], dim=-1)
         shape = (len(keys) * self.heads, num_blocks, block)
         weights = torch.cat(
-            [  # held by no name, so that they are released once they are joined
+            [  # unnamed, so that they are freed once concatenated
                 self._sink_scores(queries, keys).reshape(*shape, min(self.sinks, time)),
                 self._near_scores(queries, keys, places, bias),
             ],
             dim=-1,
         )
         weights = weights.masked_fill_(hidden, torch.finfo(weights.dtype).min).softmax(dim=-1)
-        # Without padding every real query sees itself, so that what is hidden has become zero.
+        # Without padding every real query attends to itself, so hidden keys already have weight 0.
         return weights if mask is None else weights.masked_fill(hidden, 0.0)
 
     def _near_scores(
         self, queries: Tensor, keys: Tensor, places: Tensor, bias: Tensor | None
     ) -> Tensor:
-        """`[batch * heads, blocks, block, num_keys]`, of each block for the keys it meets."""
+        """Return scores of each block and its keys, `[batch * heads, blocks, block, num_keys]`."""
         block, _, num_blocks = self._sizes(keys.shape[2])
         blocks = (self.scale * self._turned(queries, places)).contiguous()
         blocks = blocks.reshape(len(keys) * self.heads, num_blocks, block, self.head_dim)
@@ -240,7 +246,7 @@ class SinkAttention(LocalAttention):
         return scores if bias is None else scores + bias
 
     def _sinks_shown(self, real: Tensor, places: Tensor) -> Tensor:
-        """True where a query may see a sink, `[batch * heads or 1, blocks, block, sinks]`."""
+        """Return `[batch * heads or 1, blocks, block, sinks]`, True where a sink is visible."""
         block, _, num_blocks = self._sizes(real.shape[1])
         sinks = real[:, : self.sinks]
         shown = sinks[:, None, :].expand(-1, len(places), -1)

@@ -1,17 +1,19 @@
-"""Talking-heads attention: heads exchange their scores before the softmax, their weights after it.
+"""Talking-heads attention: linear maps across the heads mix scores and, after the softmax, weights.
 
-Paper: Shazeer et al. 2020, "Talking-Heads Attention" (arXiv:2003.02436); with biases, as the blocks
-    of CaiT's patches have it, Touvron et al. 2021 (arXiv:2103.17239, the authors' code).
+Paper: Shazeer et al. 2020, "Talking-Heads Attention" (arXiv:2003.02436); with biases, as in the
+    patch blocks of CaiT, Touvron et al. 2021 (arXiv:2103.17239, the authors' code).
 Equation: with scores S_h = Q_h K_h^T / sqrt(d) of head h of H, L = P_l S + b_l, A = softmax(L) over
     the keys, W = P_w A + b_w, where P_l and P_w are H x H and act on the heads of each pair of a
     query and a key; head_h = W_h V_h; output = concat(heads) W^O.
 Cost: n^2 (d + H^2) multiply-adds; one sequential operation; any two positions are one step apart.
-Departures: as many heads of scores, of softmaxes and of values. The biases are CaiT's; b_l moves no
-    softmax, and is kept to have its parameters. What a query may not see has weight 0, whatever
-    b_w; a query that may see nothing takes zeros. Causal forms and padding are ours.
+Departures: scores, softmaxes and values have the same number of heads. The biases are CaiT's; b_l
+    does not change the softmax, and is kept to match its parameters. Hidden keys have weight 0,
+    independent of b_w; a query without a visible key gets zeros. The causal form and the handling
+    of padding are not from the papers.
 Padding: exact; padded keys are masked.
-Fast form: both maps are products over all pairs at once; scores and weights are written to memory,
-    since no fused kernel mixes heads. `step` appends to a cache of keys and values by copying it.
+Fast form: each map is one product over all pairs; scores and weights are written to memory, since
+    no fused kernel mixes heads. `step` appends to a cache of keys and values, which copies the
+    cache.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 class TalkingHeads(Mixer):
-    """Every token takes sums of values by weights that heads have talked over; see the note."""
+    """Softmax attention whose heads exchange scores and weights; see the module docstring."""
 
     name = "talking_heads"
     paper = "Shazeer et al. 2020, arXiv:2003.02436"
@@ -55,10 +57,11 @@ class TalkingHeads(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            has_map_before: Whether heads exchange scores before the softmax.
-            has_map_after: Whether they exchange weights after it; without both it is `attention`.
-            map_bias: Whether these two maps have biases, as CaiT's have and Shazeer's have not.
-            bias: Whether the projections have biases, as CaiT's have and Shazeer's have not.
+            has_map_before: Whether a map mixes the heads' scores before the softmax.
+            has_map_after: Whether a map mixes the heads' weights after the softmax; with neither it
+                is `attention`.
+            map_bias: Whether these two maps have biases; CaiT's have, Shazeer's have not.
+            bias: Whether the projections have biases; CaiT's have, Shazeer's have not.
         """
 
         heads: int = 4
@@ -68,7 +71,7 @@ class TalkingHeads(Mixer):
         bias: bool = False
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, and two maps over heads."""
+        """Create four projections, and two maps over heads."""
         self.heads, self.head_dim = config.heads, self.dim // config.heads
         self.scale = self.head_dim**-0.5
         projections = square_projections(self.dim, bias=config.bias)
@@ -82,19 +85,19 @@ class TalkingHeads(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
         return self._attend(*self._project(without_padding(x, mask)), visible)
 
     def initial_state(self, batch: int) -> State:
-        """Empty caches `[batch, heads, 0, width]`, of keys and of values."""
+        """Return empty caches of keys and values, `[batch, heads, 0, width]` each."""
         self.check_steps()
         empty = self.key.weight.new_zeros(batch, self.heads, 0, self.head_dim)
         return empty, empty
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token attends to itself and to all cached ones."""
+        """Attend from one token, `[batch, dim]`, to itself and all cached tokens."""
         self.check_steps()
         queries, *new = self._project(x_t.unsqueeze(1))
         keys, values = (torch.cat(pair, dim=2) for pair in zip(state, new, strict=True))
@@ -102,12 +105,12 @@ class TalkingHeads(Mixer):
         return self._attend(queries, keys, values, visible).squeeze(1), (keys, values)
 
     def state_bytes(self, length: int) -> int:
-        """A key and a value per token: grows with the length."""
+        """Return the bytes of the cached keys and values, which grow with the length."""
         self.check_steps()
         return 4 * 2 * self.dim * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, scores, both maps over heads, and the weighted sum of values."""
+        """Return the FLOPs of projections, scores, both maps and the weighted sum of values."""
         self.check_context_length(context_length)
         num_maps = self.config.has_map_before + self.config.has_map_after
         of_pairs = length**2 * (2 * self.dim + num_maps * self.heads**2)
@@ -116,10 +119,10 @@ class TalkingHeads(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """What is projected, and two sets of numbers for all pairs.
+        """Return the peak bytes: the projections, and two tensors of all pairs and heads.
 
-        Causal: beside them a mask and a penalty, of 1 and 4 bytes for each pair; before that beside
-        one set the distances, of 8 bytes with two masks.
+        A causal mixer also holds a mask and a penalty, of 1 and 4 bytes per pair; before that, with
+        only one of the two tensors, the distances, of 8 bytes, and two masks.
         """
         self.check_context_length(context_length)
         pairs, of_heads = length**2, 4 * batch * self.heads
@@ -128,7 +131,7 @@ class TalkingHeads(Mixer):
         return held + pairs * (of_heads + beside)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query at a time, over the keys that it may see: heads x keys numbers."""
+        """Compute one query at a time, over its visible keys, with heads x keys scores."""
         rows = []
         for i in range(len(x)):
             past = x[[j for j in seen if not self.is_causal or j <= i]]
@@ -147,14 +150,14 @@ class TalkingHeads(Mixer):
         return torch.stack(rows)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, `[batch, heads, time, width]` each."""
+        """Return queries, keys and values, `[batch, heads, time, width]` each."""
         maps = self.query, self.key, self.value
         queries, keys, values = (split_heads(each(x), self.heads) for each in maps)
         return queries, keys, values
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, visible: Visibility) -> Tensor:
-        """Heads side by side, through the output map: `[batch, time, dim]`."""
-        # Nested, so that no moment holds more than two sets of numbers for all pairs.
+        """Return the heads merged by the output projection, `[batch, time, dim]`."""
+        # Nested, so that no more than two tensors of all pairs exist at a time.
         weights = softmax_weights(
             _over_heads(self.before, self.scale * queries @ keys.transpose(-1, -2)), visible
         )
@@ -166,7 +169,7 @@ class TalkingHeads(Mixer):
 
 
 def _over_heads(linear: nn.Linear | None, pairs: Tensor) -> Tensor:
-    """The map of the heads of each pair, `[batch, heads, time, time2]` -> the same shape."""
+    """Return `[batch, heads, time, time2]` mapped across its heads, of the same shape."""
     if linear is None:
         return pairs
     mapped = torch.bmm(linear.weight.expand(len(pairs), -1, -1), pairs.flatten(2)).view_as(pairs)
@@ -174,7 +177,7 @@ def _over_heads(linear: nn.Linear | None, pairs: Tensor) -> Tensor:
 
 
 def _by_definition(linear: nn.Linear | None, pairs: Tensor) -> Tensor:
-    """The map of heads, `[heads, keys]`, as a sum for each head that comes out."""
+    """Return `[heads, keys]` mapped across heads, as one sum per output head."""
     if linear is None:
         return pairs
     rows = []

@@ -1,25 +1,25 @@
-"""Softmax attention within the windows of a grid, which every other layer moves by half a window.
+"""Softmax attention within the windows of a grid, shifted by half a window in every other layer.
 
 Paper: Liu et al. 2021, "Swin Transformer" (arXiv:2103.14030), section 3.2 and equation 4; with
     `score="cosine"` and `relative_bias="mlp"` Liu et al. 2022, "Swin Transformer V2"
     (arXiv:2111.09883), equations 2 to 4.
 Equation: softmax(s(q, k) + B_(r - r', c - c')) v over the tokens of the query's own window, where
-    the token at row r and column c lies in window (floor((r - s) / w), floor((c - s) / w)) with
-    windows of w x w and a shift s of w // 2 in layers 1, 3, 5 ..., of 0 in the others.
-    s(q, k) is q . k / sqrt(d), or cos(q, k) exp(min(t, ln 100)) where t is learned for each head
-    and starts at ln 10. B is a table of (2 w - 1)^2 numbers a head, or 16 sigmoid(M(x)) of a
-    network M, 2 -> 512 -> heads, and x = sign(u) log2(1 + |u|) / 3, u = 8 (r - r') / (w - 1).
-Cost: r n d for r tokens of a window; one sequential operation.
-Departures: a side of the grid that is not longer than a window is one window without shift, each
-    side for itself as in timm (the authors' code decides for both sides by the shorter one). The
-    table then has entries that are not used. Places that fill up the last windows are never seen,
-    where the authors' code lets tokens see them, as zeros. A sequence that lies on no grid is a
-    row, whose windows do not depend on its length, which padding would change. Biases of
-    projections are a knob; keys have none where scores are cosines.
-Padding: exact, padded tokens are never seen.
+    the token at row r and column c is in window (floor((r - s) / w), floor((c - s) / w)) with
+    windows of w x w and a shift s of w // 2 in layers 1, 3, 5 ..., and 0 in the others. s(q, k) is
+    q . k / sqrt(d), or cos(q, k) exp(min(t, ln 100)) where t is learned for each head and starts at
+    ln 10. B is a table of (2 w - 1)^2 numbers per head, or 16 sigmoid(M(x)) of a network M, 2 ->
+    512 -> heads, with x = sign(u) log2(1 + |u|) / 3, u = 8 (r - r') / (w - 1).
+Cost: r n d for r tokens in a window; one sequential operation.
+Departures: a side of the grid that is not longer than a window is one window without shift, decided
+    for each side separately as in timm (the authors' code decides for both sides by the shorter
+    one). The table then has unused entries. Places that fill up the last windows are always hidden;
+    in the authors' code tokens attend to them as zeros. A sequence that is not on a grid is treated
+    as a row, and its windows do not depend on its length, which padding would change. Biases of the
+    projections are a knob; keys have none if scores are cosines.
+Padding: exact; padded tokens are always hidden.
 Fast form: the grid is padded to whole windows, rolled by the shift, and cut into equal windows;
-    what the roll brings together is masked. Padding after the roll would cut the windows of the
-    first rows elsewhere.
+    pairs of tokens that are adjacent only because of the roll are masked. Padding after the roll
+    would place the boundaries of the first rows' windows elsewhere.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from models.mixer import Context, Cost, Mask, Mixer, without_padding
 from models.vision.grid_mixer import GridMixer
 from models.vision.windows import BiasNetwork, BiasTable, Sides, Windows
 
-_MOST = math.log(100)  # of the logarithm of what cosines are multiplied by
+_MOST = math.log(100)  # upper bound on the logarithm of the factor of cosines
 
 
 class WindowAttention(GridMixer):
-    """Every token takes a weighted mean of its window's values; see the module's note."""
+    """Softmax attention within windows of a grid; see the module docstring."""
 
     name = "window_attention"
     paper = "Liu et al. 2021, arXiv:2103.14030"
@@ -64,19 +64,19 @@ class WindowAttention(GridMixer):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Knobs of attention within windows.
+        """Knobs of window attention.
 
         Attributes:
             heads: Number of heads; must divide dim.
             window: Side of a window in tokens, at least 2.
-            shift: Whether layers at odd places of their stack have windows that are shifted by half
-                a side (`alternate`), or all layers have the same windows (`none`).
-            relative_bias: What is added to scores by the distance in both directions: a learned
-                `table` (Swin), what a small network `mlp` says (Swin v2), or `none`.
-            score: Of a query and a key: their product over the root of their width (`scaled`), or
-                the cosine of their angle times a learned factor (`cosine`, Swin v2).
-            bias: Whether projections have biases, as the papers' have; that of keys has none where
-                scores are cosines.
+            shift: Whether the windows of odd layers of the stack are shifted by half a side
+                (`alternate`), or all layers have the same windows (`none`).
+            relative_bias: Bias of the scores by the distance in both directions: a learned `table`
+                (Swin), the output of a small network (`mlp`, Swin v2), or `none`.
+            score: Similarity of a query and a key: their product divided by the root of their width
+                (`scaled`), or the cosine of their angle times a learned factor (`cosine`, Swin v2).
+            bias: Whether the projections have biases, as in the papers; the key projection has none
+                if scores are cosines.
         """
 
         heads: int = 4
@@ -88,7 +88,7 @@ class WindowAttention(GridMixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse windows of a single token."""
+        """Raise `ModelError` if a window holds a single token."""
         if config.window < 2:
             raise ModelError(
                 f"{cls.name}: window={config.window} is below 2, where no token would see another"
@@ -96,7 +96,7 @@ class WindowAttention(GridMixer):
         super().check_config(config, dim=dim)
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, the relative bias, and the factors of cosines."""
+        """Create four projections, the relative bias, and the factors of cosines."""
         self.heads, self.head_dim = config.heads, self.dim // config.heads
         self.is_shifted = False
         is_cosine = config.score == "cosine"
@@ -114,7 +114,7 @@ class WindowAttention(GridMixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         windows = self._windows(x.shape[1])
         tokens = windows.cut(without_padding(x, mask)).flatten(0, 1)  # (batch * windows, size, dim)
@@ -123,7 +123,7 @@ class WindowAttention(GridMixer):
         return windows.joined(mixed, len(x))
 
     def _attended(self, tokens: Tensor, sides: Sides, seen: Tensor | None) -> Tensor:
-        """Of windows `[batch * windows, size, dim]` the heads."""
+        """Return the heads of windows `[batch * windows, size, dim]`."""
         linears = (self.query, self.key, self.value)
         queries, keys, values = (split_heads(each(tokens), self.heads) for each in linears)
         queries, keys, scale = self._scaled(queries, keys)
@@ -135,23 +135,23 @@ class WindowAttention(GridMixer):
         return masked_attention(queries, keys, values, seen, scale=scale, bias=bias)
 
     def _scaled(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Queries and keys whose products, times a number, are the scores."""
+        """Return queries and keys, and the factor of their products that yields the scores."""
         if self.cosine is None:
             return queries, keys, self.head_dim**-0.5
         queries, keys = self.cosine.prepare(queries, keys)
         return queries * self._factors()[:, None, None].to(queries.dtype), keys, 1.0
 
     def _factors(self) -> Tensor:
-        """What cosines are multiplied by, `[heads]`."""
+        """Return the factors of the cosines, `[heads]`."""
         assert self.log_factor is not None, "called only where scores are cosines"
         return self.log_factor.clamp(max=_MOST).exp()
 
     def take_place(self, layer: int, first: Mixer) -> None:
-        """See `Mixer.take_place`."""
+        """Choose whether the windows of this layer are shifted."""
         self.is_shifted = self.config.shift == "alternate" and layer % 2 == 1
 
     def _windows(self, length: int) -> Windows:
-        """Of so many tokens, in this layer."""
+        """Return the windows of this layer over `length` tokens."""
         grid, side = self.grid_of(length), self.config.window
         shift = side // 2 if self.is_shifted else 0
         if self.grid is None:
@@ -160,7 +160,7 @@ class WindowAttention(GridMixer):
         return Windows(grid, sides=(rows[0], columns[0]), shifts=(rows[1], columns[1]))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query at a time, over the real tokens of its window."""
+        """Compute one query at a time, over the real tokens of its window."""
         windows, outputs = self._windows(len(x)), []
         for i, token in enumerate(x):
             near = [j for j in seen if windows.window_of(i) == windows.window_of(j)]
@@ -170,7 +170,7 @@ class WindowAttention(GridMixer):
         return torch.stack(outputs)
 
     def _one_head(self, head: int, token: Tensor, tokens: Tensor, steps: list[Sides]) -> Tensor:
-        """Of the tokens of a window `[size, dim]`, and the rows and columns from each to it."""
+        """Return a token's head from its window's tokens `[size, dim]` and their offsets to it."""
         query, keys, values = (
             project_to_head(linear, head, self.head_dim, read)
             for linear, read in ((self.query, token), (self.key, tokens), (self.value, tokens))
@@ -188,7 +188,7 @@ class WindowAttention(GridMixer):
         return terms / terms.sum() @ values
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections and two products, of what fills up the windows too, and the bias once."""
+        """Return the FLOPs of projections and products of whole windows, and of the bias once."""
         self.check_context_length(context_length)
         windows = self._windows(length)
         each = 4 * 2 * self.dim**2 + 2 * 2 * windows.size * self.dim
@@ -198,9 +198,10 @@ class WindowAttention(GridMixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Tokens, projections, bias and masks; then the kernel, or its outputs zeroed in a copy.
+        """Return the peak bytes: tokens, projections, bias, masks, and scratch or masked outputs.
 
-        Or earlier: queries thrice and keys twice for cosines, or the hidden layer of a network.
+        The peak may come earlier, when cosines hold three copies of the queries and two of the
+        keys, or with the hidden layer of the bias network.
         """
         self.check_context_length(context_length)
         windows = self._windows(length)
@@ -221,5 +222,5 @@ class WindowAttention(GridMixer):
         return max(5 * tokens + bias + seen + beside, before) + seen
 
     def cost_symbols(self) -> dict[str, float]:
-        """r, the tokens of a window."""
+        """Return r, the number of tokens in a window."""
         return {"r": self._windows(self.max_length).size}

@@ -1,1 +1,1 @@
-"""Softmax attention of which most pairs are left out, or estimated from a few landmarks."""
+"""Softmax attention over few pairs of tokens, or approximated from a few landmarks."""

@@ -1,22 +1,23 @@
-"""BigBird: every block of tokens attends to its neighbours, to a few global and random blocks.
+"""BigBird: each block of tokens attends to neighbouring, global and random blocks.
 
-Paper: Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062),
-    section 2 and appendix D; the form ITC, in which tokens of the sequence itself are global.
-Equation: as `attention`, where a query in block i sees a key in block j only if |i - j| <= w, or
-    i or j is among the first g blocks, or j is one of r blocks drawn at random for i.
-Cost: k n d, where a token sees k others; one sequential operation; two layers between any two
-    positions, by way of a global block.
-Departures: global blocks are the first g, where the paper's experiments take some at the end too,
-    which padding would move. All heads share the random blocks; layers do not. They are drawn
-    from all blocks of `max_length`, so that padding does not move them either: a shorter sequence
-    lacks those that lie beyond its end. Blocks are smaller than the paper's 64 by default, and
-    fewer of them global (its 2) or random (its 3): sequences here are shorter.
+Paper: Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062), section
+    2 and appendix D; the form ITC, in which tokens of the sequence itself are global.
+Equation: that of `attention`, where a query in block i attends to a key in block j only if
+    |i - j| <= w, or i or j is among the first g blocks, or j is one of r blocks drawn at random for
+    i.
+Cost: k n d, where a token attends to k others; one sequential operation; two layers between any two
+    positions, through a global block.
+Departures: global blocks are the first g; the paper's experiments also use some at the end, whose
+    position would depend on padding. All heads share the random blocks; layers do not. They are
+    drawn from all blocks of `max_length`, so that padding does not change them: in a shorter
+    sequence those beyond its end are missing. Blocks are smaller than the paper's 64 by default,
+    and fewer of them are global (its 2) or random (its 3), since sequences here are shorter.
 Longformer: the window with global tokens of Beltagy et al. 2020 (arXiv:2004.05150) is this mixer
-    with ``num_random=0``, save that window and global tokens are whole blocks here, that its
-    global tokens have projections of their own, and that some of its windows are dilated.
-Padding: padded keys are hidden, the mixer's own filling of the last block too.
-Fast form: global rows against all keys; each other block against its blocks of keys, gathered, in
-    one `scaled_dot_product_attention`; time and memory grow with n.
+    with ``num_random=0``, except that here the window and the global tokens are whole blocks, that
+    Longformer's global tokens have their own projections, and that some of its windows are dilated.
+Padding: padded keys are hidden, and so are the places that fill up the last block.
+Fast form: the global rows attend to all keys; each other block attends to its gathered blocks of
+    keys, in one `scaled_dot_product_attention`; time and memory are linear in n.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class BigBird(Mixer):
-    """Every token takes a weighted mean over a few blocks of values; see the module's note."""
+    """Softmax attention over a few blocks of keys; see the module docstring."""
 
     name = "bigbird"
     paper = "Zaheer et al. 2020, arXiv:2007.14062"
@@ -50,7 +51,7 @@ class BigBird(Mixer):
     why_not_causal = "global blocks see all tokens, later ones too"
     why_not_relative = "gathered blocks of keys stand at many distances"
     fixed_length = True
-    is_position_aware = True  # near and far differ as soon as some blocks are not seen
+    is_position_aware = True  # near and far tokens differ once some blocks are hidden
     mask_mode = "exact"
     heads_divide_dim = True
     positive_knobs = ("block", "window")
@@ -61,11 +62,11 @@ class BigBird(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            block: Tokens of a block.
-            window: w, neighbouring blocks to either side that a block sees.
-            num_global: g, blocks at the start that see all and are seen by all.
-            num_random: r, further blocks that each one sees, as far as there are any.
-            seed: Of the random blocks; the layer counts as well.
+            block: Number of tokens in a block.
+            window: w, the number of neighbouring blocks on either side that a block attends to.
+            num_global: g, the number of initial blocks that attend to all and are visible to all.
+            num_random: r, the number of additional blocks per block, if enough exist.
+            seed: Seed of the random blocks, which also depend on the layer.
         """
 
         heads: int = 4
@@ -77,14 +78,14 @@ class BigBird(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse fewer blocks than none."""
+        """Raise `ModelError` if a number of blocks or the seed is negative."""
         for key in ("num_global", "num_random", "seed"):
             if getattr(config, key) < 0:
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 0")
         super().check_config(config, dim=dim)
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, and the pattern of the bottom layer."""
+        """Create four projections, and the block pattern of the bottom layer."""
         self.heads = config.heads
         self.head_dim = self.dim // config.heads
         self.query, self.key, self.value, self.output = square_projections(self.dim)
@@ -94,14 +95,14 @@ class BigBird(Mixer):
         self._draw()
 
     def take_place(self, layer: int, first: Mixer) -> None:
-        """Every layer has random blocks of its own."""
+        """Draw the random blocks of this layer."""
         self.layer = layer
         self._draw()
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         queries, keys, values = (
@@ -117,17 +118,17 @@ class BigBird(Mixer):
         return mixed
 
     def _allowed(self, length: int) -> Tensor:
-        """Return `[time, time2]`, True where a query sees a key."""
+        """Return `[time, time2]`, True where a query attends to a key."""
         block = self.config.block
         blocks = self._dense(-(-length // block))
         return blocks.repeat_interleave(block, 0).repeat_interleave(block, 1)[:length, :length]
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the tokens that each sees."""
+        """Return k, the number of keys per token."""
         return {"k": self._blocks_met() * self.config.block}
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, global rows, and each other block against its blocks, hidden ones too."""
+        """Return the FLOPs of the projections, the global rows, and each block with its keys."""
         self.check_context_length(context_length)
         num_first, num_blocks, num_keys = self._sizes(length)
         pairs = num_first * length + num_blocks * self.config.block * num_keys
@@ -136,9 +137,10 @@ class BigBird(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Projections, global outputs, what is gathered and by which places; then the kernel.
+        """Return the peak bytes: projections, global outputs, gathered blocks, indices, and output.
 
-        Its output is zeroed in a copy where a query sees nothing.
+        The output takes in addition the larger of the kernel's scratch and a copy, in which queries
+        without visible keys are zeroed.
         """
         self.check_context_length(context_length)
         num_first, num_blocks, num_keys = self._sizes(length)
@@ -157,7 +159,7 @@ class BigBird(Mixer):
         return float(held + row * queries + max(4 * keys + scratch, row * queries))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys that the dense mask shows."""
+        """Compute one query of one head at a time, over the keys that the dense mask allows."""
         allowed, heads = self._allowed(len(x)), []
         for h in range(self.heads):
             queries, keys, values = (
@@ -174,7 +176,7 @@ class BigBird(Mixer):
         return mixed
 
     def _draw(self) -> None:
-        """The random blocks of each block; then all that each one sees, -1 where there is none."""
+        """Draw the random blocks, and store all blocks that each one attends to, -1 if missing."""
         first, window, num_blocks = self.config.num_global, self.config.window, self._num_blocks()
         generator = torch.Generator("cpu").manual_seed(2**20 * self.config.seed + self.layer)
         places = torch.arange(num_blocks, device="cpu")
@@ -201,13 +203,13 @@ class BigBird(Mixer):
         return met
 
     def _sizes(self, length: int) -> tuple[int, int, int]:
-        """Global tokens, blocks of others, and keys that each of these meets."""
+        """Return the numbers of global tokens, of other blocks, and of keys for each of these."""
         block: int = self.config.block
         num_first = min(self.config.num_global * block, length)
         return num_first, -(-(length - num_first) // block), self._blocks_met() * block
 
     def _dense(self, num_blocks: int) -> Tensor:
-        """`[blocks, blocks]`, True where one sees the other: the definition."""
+        """Return `[blocks, blocks]` by definition, True where one block attends to the other."""
         seen = torch.zeros(num_blocks, num_blocks, dtype=torch.bool)
         first, window = self.config.num_global, self.config.window
         for i in range(num_blocks):
@@ -218,7 +220,7 @@ class BigBird(Mixer):
         return seen
 
     def _of_blocks(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
-        """What all but the global tokens see, `[batch, heads, time, head_dim]`."""
+        """Return the heads of all tokens but the global ones, `[batch, heads, time, head_dim]`."""
         block, time = self.config.block, keys.shape[2]
         first, num_blocks = self.config.num_global, -(-time // block)
         blocks = self.seen_blocks[first:num_blocks]
@@ -241,7 +243,7 @@ class BigBird(Mixer):
 
 
 def _of_all(queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
-    """Global rows, which see every real token."""
+    """Return the heads of the global rows, which attend to all real tokens."""
     if mask is None:
         return functional.scaled_dot_product_attention(queries, keys, values)
     allowed = mask[:, None, None, :]

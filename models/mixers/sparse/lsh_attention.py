@@ -1,35 +1,37 @@
-"""Reformer's attention: tokens that hash alike meet in chunks of a sorted sequence.
+"""Reformer's attention: tokens are sorted by their hashes and attend to others within chunks.
 
 Paper: Kitaev et al. 2020, "Reformer: The Efficient Transformer" (arXiv:2001.04451), section 2;
-    where it leaves something open, the authors' code (trax).
+    details that the paper leaves open follow the authors' code (trax).
 Equation: queries are keys: k_j = q_j / |q_j|. In each round, a token's bucket is the argmax of
-    [R q; -R q], R from normal(0, 1) for each head and round; tokens are sorted by (bucket, place)
-    and cut into chunks, and each chunk sees itself and the one before. The output is
-    softmax(q_i.k_j) v_j over all j so met in any round, without i itself, unless i met nobody
-    else. The chunk before the first of a round is the last of the round before, the last round
-    for the first; a key that is met twice counts twice. Buckets decide the order only: tokens of
-    two buckets meet where they share a chunk.
-Cost: k r n d for k rounds and r keys met in one; sorting costs n log n more, without products. One
-    sequential operation. Which tokens are one step apart depends on hashes: if those of several
-    layers are independent, some log n layers lie between any two; were they alike, n / r.
-Departures: buckets follow from `max_length`, not from each sequence's length, so that a sequence
-    hashes alike whatever it is padded to. A sequence of a single chunk is sorted and hashed not at
-    all: it sees all of itself in any case, and repeats would count alike.
-Causal: a token sees nothing of later ones' contents, yet who shares its chunk depends on their
-    hashes, as in the paper; within one chunk not even that. For the same reason there is no step.
-Padding: padded tokens are sorted behind all buckets and hidden, in the mixer's own filling of the
-    last chunk too; the chunk before a round's first is the last that holds a real token.
-Hashes: drawn anew for every forward pass in training, from torch's generator, so that recomputed
-    activations can find them again; in evaluation those of the construction, which are kept with
-    the parameters. Above 128 buckets the hash is a pair of two smaller ones. No gradient passes.
-Full attention: `rounds=0` makes one chunk of any sequence, without hashes: the limit that rounds
-    approach. `read_rounds` are those of evaluation, in which a model that was trained otherwise is
-    read (Table 2), validation between steps included. A reading by fewer rounds than in training
-    has the first of its hashes; the further ones of a reading by more are drawn by the
-    construction and not kept with the parameters.
-Fast form: one product for all chunks of all rounds. Masks: later and padded keys -1e9, the token
-    itself -1e5. Rounds are joined by the logsumexp of their scores. Queries, hashes, scores in
-    float32 at least.
+    [R q; -R q], R from normal(0, 1) for each head and round; tokens are sorted by (bucket,
+    position) and cut into chunks, and each chunk attends to itself and the previous one. The output
+    is sum_j softmax(q_i.k_j) v_j over all j found in this way in any round, without i itself unless
+    there is no other. The chunk before the first one of a round is the last one of the previous
+    round, cyclically; a key that is found twice counts twice. Buckets determine only the order:
+    tokens of two buckets attend to each other if they share a chunk.
+Cost: k r n d for k rounds and r keys in each; sorting costs n log n more, without products. There
+    is one sequential operation. Which tokens are one step apart depends on the hashes: if those of
+    the layers are independent, any two tokens are about log n layers apart; if they were all equal,
+    n / r.
+Departures: buckets depend on `max_length`, not on the length of each sequence, so that a sequence
+    has the same hashes with any padding. A sequence of a single chunk is neither sorted nor hashed:
+    its tokens attend to all of it in any case, and repeated rounds would all be equal.
+Causal: a token never attends to later tokens, but the members of its chunk depend on their hashes,
+    as in the paper, unless there is only one chunk. For the same reason there is no step form.
+Padding: padded tokens are sorted after all buckets and hidden, and so are the places that fill up
+    the last chunk; the chunk before a round's first is the last one with a real token.
+Hashes: drawn for every forward pass in training, from torch's generator, so that recomputed
+    activations use the same ones; in evaluation those drawn at construction, which are stored with
+    the parameters. Above 128 buckets the hash is a pair of two smaller ones. Hashes have no
+    gradient.
+Full attention: `rounds=0` makes one chunk of any sequence, without hashes: the limit for many
+    rounds. `read_rounds` is the number of rounds in evaluation, validation during training
+    included, so that a model can be evaluated with another number than it was trained with (Table
+    2). An evaluation with fewer rounds uses the first hashes; the additional ones of an evaluation
+    with more rounds are drawn at construction and not stored with the parameters.
+Fast form: one product for all chunks of all rounds. Masked scores are -1e9 for later and padded
+    keys and -1e5 for the token itself. Rounds are combined by the logsumexp of their scores.
+    Queries, hashes and scores are in float32 at least.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ from models.kernels.softmax_attention import (
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
 from models.model_spec import reading_knob
 
-_HIDDEN, _ITSELF = -1e9, -1e5  # scores: the second is chosen only where all others are hidden
-_LARGEST_HASH = 128  # buckets of one argmax
+_HIDDEN, _ITSELF = -1e9, -1e5  # scores: the second is used only if all others are hidden
+_LARGEST_HASH = 128  # number of buckets of one argmax
 _EPSILON = 1e-6
 
 
 class LSHAttention(Mixer):
-    """Every token takes a weighted mean over tokens that hash as it does; see the module's note."""
+    """Softmax attention among tokens with similar hashes; see the module docstring."""
 
     name = "lsh_attention"
     paper = "Kitaev et al. 2020, arXiv:2001.04451"
@@ -77,10 +79,12 @@ class LSHAttention(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            rounds: Hashes of each token, each with an order of its own; 0 for full attention.
-            buckets: Values of a hash: 1, or an even number; 0 for two to a chunk of `max_length`.
-            chunk: Tokens that stand together in the order; each meets at most twice as many.
-            read_rounds: The rounds in evaluation mode, 0 included; None for those of training.
+            rounds: Number of hashes per token, each with its own order; 0 is full attention.
+            buckets: Number of values of a hash: 1, or an even number; 0 means two per chunk of
+                `max_length`.
+            chunk: Number of tokens per chunk; each attends to at most twice as many.
+            read_rounds: Number of rounds in evaluation mode, possibly 0; with None it is that of
+                training.
         """
 
         heads: int = 4
@@ -91,7 +95,7 @@ class LSHAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse buckets that do not lie opposite one another, and rounds below none."""
+        """Raise `ModelError` if the number of buckets is odd and not 1, or a number is negative."""
         for key in ("rounds", "read_rounds"):
             if (getattr(config, key) or 0) < 0:
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 0")
@@ -102,7 +106,7 @@ class LSHAttention(Mixer):
         super().check_config(config, dim=dim)
 
     def make_parameters(self, config: Config) -> None:
-        """Three projections, and the hashes for evaluation."""
+        """Create three projections, and the hashes for evaluation."""
         self.heads = config.heads
         self.head_dim = self.dim // config.heads
         self.query, self.value, self.output = (
@@ -116,19 +120,19 @@ class LSHAttention(Mixer):
         self.further: Tensor
         drawn = torch.empty(self.heads, config.rounds, *of_round).normal_()
         self.register_buffer("rotations", drawn)
-        # Not kept, so that the weights of one training fit every reading.
+        # These are not stored, so that the weights of one training fit any `read_rounds`.
         drawn = torch.empty(self.heads, num_further, *of_round).normal_()
         self.register_buffer("further", drawn, persistent=False)
 
     @property
     def rounds(self) -> int:
-        """Those in force: of training, or of evaluation; 0 where everybody meets everybody."""
+        """Number of rounds in the current mode, training or evaluation; 0 is full attention."""
         read = self.config.read_rounds
         return int(self.config.rounds if self.training or read is None else read)
 
     @property
     def hashes(self) -> Tensor:
-        """The kept rotations of the rounds in force, `[heads, rounds, rows, head_dim]`."""
+        """Stored rotations of the current rounds, `[heads, rounds, rows, head_dim]`."""
         kept = self.rotations
         if self.rounds > kept.shape[1]:
             kept = torch.cat([kept, self.further], dim=1)
@@ -137,7 +141,7 @@ class LSHAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`; in training, draws hashes anew."""
+        """Return the mixed tokens, `[batch, time, dim]`; in training, draw new hashes."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         wide = torch.promote_types(x.dtype, torch.float32)
@@ -148,13 +152,13 @@ class LSHAttention(Mixer):
         return merged
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the rounds; r, the keys that a token meets in one."""
+        """Return k, the number of rounds, and r, the number of keys per token in a round."""
         if not self.rounds:
             return {"k": 1, "r": self.max_length}
         return {"k": self.rounds, "r": 2 * self.config.chunk}
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, hashes, and every place of a chunk against two chunks, in each round."""
+        """Return the FLOPs of projections, hashes, and each chunk with its keys in each round."""
         self.check_context_length(context_length)
         chunk, num_chunks, rounds = self._sizes(length)
         products = 3 * length * self.dim**2
@@ -166,9 +170,10 @@ class LSHAttention(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The larger of hashes (products, negated, both), keys and scores, each with what is held.
+        """Return the peak bytes: two projections, and the largest of hashes, keys and scores.
 
-        Two projections stay; beside keys and scores also the order, and values where they meet.
+        The hashes are products, their negation, and both concatenated. Together with keys and
+        scores also the order is held, and the values in chunks.
         """
         self.check_context_length(context_length)
         chunk, num_chunks, rounds = self._sizes(length)
@@ -181,11 +186,11 @@ class LSHAttention(Mixer):
             return float(2 * tokens + 8 * length + in_order + at_scores)
         at_keys = 2 * row + 2 * in_order + max(at_scores, 5 * in_order + row)
         products, largest = sum(self.factors) // 2, max(self.factors, default=0) // 2
-        numbers = 4 * (products + 3 * largest) + 8  # of each token, head and round
+        numbers = 4 * (products + 3 * largest) + 8  # per token, head and round
         return float(2 * tokens + max(at_keys, batch * rounds * length * self.heads * numbers))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One token of one head at a time, over the list of those that it meets."""
+        """Compute one token of one head at a time, over the list of its keys."""
         heads = []
         for h in range(self.heads):
             queries, values = (
@@ -204,7 +209,7 @@ class LSHAttention(Mixer):
         return mixed
 
     def _meetings(self, head: int, queries: Tensor, real: list[int]) -> dict[int, list[int]]:
-        """Whom each real token meets in all rounds, itself and (causal) later ones left out."""
+        """Return the keys of each real token in all rounds, without itself or hidden tokens."""
         rounds = [] if self.rounds else [[real]]
         size = self.config.chunk
         for rotation in self.hashes[head]:
@@ -221,7 +226,7 @@ class LSHAttention(Mixer):
         return meetings
 
     def _bucket(self, turned: Tensor) -> int:
-        """Of one token, from its products with the rows of R."""
+        """Return the bucket of one token from its products with the rows of R."""
         bucket, weight = 0, 1
         for part, size in self._parts(turned):
             bucket += weight * int(torch.cat([part, -part]).argmax())
@@ -229,12 +234,12 @@ class LSHAttention(Mixer):
         return bucket
 
     def _parts(self, turned: Tensor) -> Iterator[tuple[Tensor, int]]:
-        """For each hash the products with its rows of R, `[..., size / 2]`, and its size."""
+        """Return for each hash the products with its rows of R, `[..., size / 2]`, and its size."""
         parts = torch.split(turned, [size // 2 for size in self.factors], dim=-1)
         return zip(parts, self.factors, strict=True)
 
     def _sizes(self, length: int) -> tuple[int, int, int]:
-        """Tokens of a chunk, chunks of a round, rounds."""
+        """Return tokens per chunk, chunks per round, and rounds."""
         chunk = min(self.config.chunk, length) if self.rounds else length
         num_chunks = -(-length // chunk)
         return chunk, num_chunks, self.rounds if num_chunks > 1 else 1
@@ -245,21 +250,21 @@ class LSHAttention(Mixer):
 
     @torch.no_grad()
     def _order(self, queries: Tensor, mask: Mask) -> Tensor:
-        """`[batch, heads, rounds, chunks * chunk]`: the place that stands at each of the order."""
+        """Return the sorted places of the tokens, `[batch, heads, rounds, chunks * chunk]`."""
         batch, heads, time, _ = queries.shape
         chunk, num_chunks, rounds = self._sizes(time)
         places = torch.arange(num_chunks * chunk, device=queries.device)
         if num_chunks == 1:
             return places.expand(batch, heads, rounds, -1)
         buckets = self._buckets(queries)
-        last = max(1, torch.Size(self.factors).numel())  # behind all buckets: padding
+        last = max(1, torch.Size(self.factors).numel())  # after all buckets: padding
         if mask is not None:
             buckets = buckets.masked_fill(~mask[:, None, None, :], last)
         buckets = functional.pad(buckets, (0, len(places) - time), value=last)
         return (buckets * len(places) + places).argsort(dim=-1)
 
     def _buckets(self, queries: Tensor) -> Tensor:
-        """`[batch, heads, rounds, time]`."""
+        """Return the bucket of each token, `[batch, heads, rounds, time]`."""
         rotations = self.hashes.to(queries.dtype)
         if self.training:
             rotations = torch.randn_like(rotations)
@@ -272,7 +277,7 @@ class LSHAttention(Mixer):
         return buckets
 
     def _attended(self, queries: Tensor, values: Tensor, order: Tensor, mask: Mask) -> Tensor:
-        """Heads `[batch, heads, time, head_dim]`."""
+        """Return the heads `[batch, heads, time, head_dim]`."""
         time = queries.shape[2]
         values = self._met(self._in_chunks(values, order), mask)
         scores = self._scores(self._in_chunks(queries, order), order, time, mask)
@@ -284,13 +289,13 @@ class LSHAttention(Mixer):
         return (totals.softmax(dim=2) * mixed).sum(dim=2)
 
     def _scores(self, queries: Tensor, order: Tensor, time: int, mask: Mask) -> Tensor:
-        """`[batch, heads, rounds, chunks, chunk, keys]`, of queries in chunks."""
+        """Return the scores of queries in chunks, `[batch, heads, rounds, chunks, chunk, keys]`."""
         squares = queries.square().mean(dim=-1, keepdim=True)
         length = ((squares + _EPSILON) * self.head_dim).sqrt()
         scores = queries @ self._met(queries / length, mask).mT
         chunk, num_chunks, _ = self._sizes(time)
         places = order.reshape(*order.shape[:3], num_chunks, chunk)
-        # Keys of padding stand behind everybody.
+        # Padded keys get the place after all others.
         real = places < time
         if mask is not None:
             padded = functional.pad(mask, (0, num_chunks * chunk - time))
@@ -301,14 +306,17 @@ class LSHAttention(Mixer):
         return scores.masked_fill_(met == places, _ITSELF).masked_fill_(hidden, _HIDDEN)
 
     def _in_chunks(self, x: Tensor, order: Tensor) -> Tensor:
-        """`[batch, heads, time, width]` in that order, `[.., rounds, chunks, chunk, width]`."""
+        """Return `[batch, heads, time, width]` sorted, as `[.., rounds, chunks, chunk, width]`."""
         chunk, num_chunks, _ = self._sizes(x.shape[2])
         x = functional.pad(x, (0, 0, 0, num_chunks * chunk - x.shape[2]))
         found = _tokens_at(order.flatten(2), x)
         return found.reshape(*order.shape[:3], num_chunks, chunk, x.shape[-1])
 
     def _met(self, x: Tensor, mask: Mask) -> Tensor:
-        """Each chunk of `[batch, heads, rounds, chunks, chunk, width]` behind the one before."""
+        """Return chunks `[batch, heads, rounds, chunks, chunk, width]`, each after the one before.
+
+        The length of each is then 2 chunk, unless there is a single chunk.
+        """
         num_chunks, chunk = x.shape[3:5]
         if num_chunks == 1:
             return x
@@ -322,15 +330,15 @@ class LSHAttention(Mixer):
 
 
 def _tokens_at(places: Tensor, x: Tensor) -> Tensor:
-    """Of `x` `[..., time, width]` those at `places` `[..., number]`: `[..., number, width]`.
+    """Return rows of `x` `[..., time, width]` at `places` `[..., number]`: `[..., number, width]`.
 
-    `take_along_dim` does the same, and first a remainder of all places.
+    `take_along_dim` does the same, but first computes a remainder of all places.
     """
     return x.gather(-2, places.unsqueeze(-1).expand(*places.shape, x.shape[-1]))
 
 
 def factors_of(buckets: int) -> tuple[int, ...]:
-    """The sizes of the hashes whose pairs are so many buckets, nearly; none for a single one."""
+    """Return the sizes of hashes whose product is about `buckets`; empty for a single bucket."""
     if buckets <= _LARGEST_HASH:
         return () if buckets == 1 else (buckets,)
     first = 2 ** (buckets.bit_length() // 2)

@@ -1,21 +1,23 @@
-"""Nystromformer: softmax attention through a few landmarks, by Nystrom's method.
+"""Nystromformer: softmax attention approximated through a few landmarks, by Nystrom's method.
 
 Paper: Xiong et al. 2021, "Nystromformer: A Nystrom-Based Algorithm for Approximating
     Self-Attention" (arXiv:2102.03902), sections 3.2 and 3.3, equations 13 and 14.
 Equation: for each head, landmarks Q~, K~ are the means of queries and keys over m segments of the
-    sequence; with s(X, Y) = softmax(X Y^T / sqrt(d)), the output is
-    s(Q, K~) Z s(Q~, K) V + conv(V), where Z is near the pseudo-inverse of A = s(Q~, K~): from
-    Z = A^T / (|A|_1 |A|_inf), several times Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4.
-    The convolution over time has one kernel for each head.
+    sequence; with s(X, Y) = softmax(X Y^T / sqrt(d)), the output is s(Q, K~) Z s(Q~, K) V +
+    conv(V), where Z approximates the pseudo-inverse of A = s(Q~, K~): starting from
+    Z = A^T / (|A|_1 |A|_inf), iterate Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4. The
+    convolution over time has one kernel for each head.
 Cost: m n d; one sequential operation; any two positions are one step apart.
-Departures: segments of a length that m does not divide differ by a token, where the authors' code
-    fills up with zeros; m tokens or fewer are their own landmarks. Norms are those of each matrix;
-    the authors' first code took the largest of a batch, whose sequences then meet.
-Padding: segments are cut of the real tokens alone, so that each landmark is a mean over such;
-    sequences of fewer than m have fewer landmarks. Padded values enter the convolution as zeros.
-Fast form: Z is multiplied into the summary s(Q~, K) V, so that both products with n tokens are a
-    `scaled_dot_product_attention`. All but the last projection in float32 at least: Z amplifies
-    rounding.
+Departures: if m does not divide the length, the lengths of the segments differ by one token, where
+    the authors' code pads with zeros; if there are at most m tokens, each is its own landmark.
+    Norms are those of each matrix; the authors' first code used the largest of a batch, which makes
+    its sequences depend on each other.
+Padding: segments consist of real tokens only, so that each landmark is a mean over real tokens;
+    sequences with fewer than m real tokens have fewer landmarks. Padded values enter the
+    convolution as zeros.
+Fast form: Z is multiplied with the summary s(Q~, K) V, so that both products with n tokens are a
+    `scaled_dot_product_attention`. All steps but the last projection are in float32 at least, since
+    Z amplifies rounding errors.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class Nystromformer(Mixer):
-    """Every token takes a mean over landmarks of means over all values; see the module's note."""
+    """Softmax attention through landmarks, by Nystrom's method; see the module docstring."""
 
     name = "nystromformer"
     paper = "Xiong et al. 2021, arXiv:2102.03902"
@@ -62,9 +64,9 @@ class Nystromformer(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            landmarks: m, for each sequence; the paper has 64.
-            inverse_steps: Of the iteration towards the pseudo-inverse.
-            kernel_size: Taps of the convolution of values, an odd number; 0 for none.
+            landmarks: m, the number of landmarks per sequence; the paper uses 64.
+            inverse_steps: Number of iterations for the pseudo-inverse.
+            kernel_size: Number of taps of the convolution of values, an odd number; 0 for none.
         """
 
         heads: int = 4
@@ -74,14 +76,14 @@ class Nystromformer(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse a kernel without a centre."""
+        """Raise `ModelError` if the kernel has no centre."""
         size = config.kernel_size
         if size < 0 or (size > 0 and size % 2 == 0):
             raise ModelError(f"{cls.name}: kernel_size={size} is neither 0 nor an odd number above")
         super().check_config(config, dim=dim)
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, and a kernel for each head, drawn as the authors' code does."""
+        """Create four projections, and a kernel for each head, initialised as by the authors."""
         self.heads = config.heads
         self.head_dim = self.dim // config.heads
         self.query, self.key, self.value, self.output = square_projections(self.dim)
@@ -94,7 +96,7 @@ class Nystromformer(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         wide = without_padding(x, mask).to(torch.promote_types(x.dtype, torch.float32))
         queries, keys, values = (
@@ -108,11 +110,11 @@ class Nystromformer(Mixer):
         return merged
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the landmarks."""
+        """Return k, the number of landmarks."""
         return {"k": self.config.landmarks}
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, two means, two attentions, the pseudo-inverse, its use; taps."""
+        """Return the FLOPs: projections, means, two attentions, pseudo-inverse and taps."""
         self.check_context_length(context_length)
         m, dim = min(self.config.landmarks, length), self.dim
         products = 4 * length * dim**2 + (2 + 2 + 2) * m * length * dim
@@ -124,12 +126,12 @@ class Nystromformer(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """The largest of the pseudo-inverse, the attention over landmarks and the convolution."""
+        """Return the peak bytes: of the pseudo-inverse, the attention, or the convolution."""
         self.check_context_length(context_length)
         m = min(self.config.landmarks, length)
         tokens, few = 4 * batch * length * self.dim, 4 * batch * m * self.dim
         square = 4 * batch * self.heads * m**2
-        held = 3 * tokens + 4 * m * length + 3 * few  # shares, landmarks, their summary
+        held = 3 * tokens + 4 * m * length + 3 * few  # segment weights, landmarks, their summary
         inverse = held + 6 * square + 3 * 4 * m**2
         scratch = fused_scratch_bytes(
             rows=batch * self.heads, queries=length, keys=m, width=self.head_dim
@@ -141,7 +143,7 @@ class Nystromformer(Mixer):
         return float(max(inverse, attention, last))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One head at a time, each of the three matrices in full."""
+        """Compute one head at a time, with each of the three matrices in full."""
         heads = []
         for h in range(self.heads):
             queries, keys, values = (
@@ -157,7 +159,7 @@ class Nystromformer(Mixer):
         return mixed_heads
 
     def _by_nystrom(self, queries: Tensor, keys: Tensor, real: Tensor, values: Tensor) -> Tensor:
-        """`real` are the queries of real tokens, as `keys` and `values` are."""
+        """Return the output for `queries`, given keys, queries and values of the real tokens."""
         count = min(self.config.landmarks, len(keys))
         members: list[list[int]] = [[] for _ in range(count)]
         for rank in range(len(keys)):
@@ -184,7 +186,7 @@ class Nystromformer(Mixer):
         return total
 
     def _attended(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Tensor:
-        """`[batch, time, dim]`, of the same."""
+        """Return the approximate attention `[batch, time, dim]` of tensors of the same shape."""
         means, is_landmark = self._segments(queries, mask)
         few_queries, few_keys = (split_heads(means @ each, self.heads) for each in (queries, keys))
         queries, keys, values = (split_heads(each, self.heads) for each in (queries, keys, values))
@@ -197,7 +199,10 @@ class Nystromformer(Mixer):
         return merge_heads(self._softmax_of(queries, few_keys, inverse @ summary, seen))
 
     def _segments(self, x: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
-        """Shares of each token in the means, `[batch or 1, m, time]`, and which means there are."""
+        """Return each token's weight in the means, `[batch or 1, m, time]`, and which means exist.
+
+        The second value is None if all exist.
+        """
         time = x.shape[1]
         m = min(self.config.landmarks, time)
         places = torch.arange(time, device=x.device)
@@ -220,7 +225,7 @@ class Nystromformer(Mixer):
         return masked_attention(queries, keys, values, seen, scale=self.head_dim**-0.5)
 
     def _between(self, queries: Tensor, keys: Tensor, is_landmark: Tensor | None) -> Tensor:
-        """A, `[batch, heads, m, m]`, zeros where a landmark is missing."""
+        """Return A, `[batch, heads, m, m]`, with zeros for missing landmarks."""
         scores = queries @ keys.mT * self.head_dim**-0.5
         if is_landmark is None:
             everywhere: Tensor = scores.softmax(dim=-1)
@@ -229,20 +234,20 @@ class Nystromformer(Mixer):
         return softmax_of_shown(scores, ~shown)
 
     def _convolved(self, values: Tensor) -> Tensor:
-        """Over time, by the kernel of each head."""
+        """Return the values convolved over time by the kernel of each head."""
         assert self.taps is not None
         kernels = self.taps.to(values.dtype).repeat_interleave(self.head_dim, dim=0).unsqueeze(1)
         return depthwise(values, kernels, None, before=self.config.kernel_size // 2)
 
 
 def pseudo_inverse(a: Tensor, steps: int) -> Tensor:
-    """Near that of square matrices `[..., m, m]` without negative entries (equation 14).
+    """Return the approximate pseudo-inverse of square matrices `[..., m, m]` (equation 14).
 
-    Rows and columns of zeros stay zeros.
+    Entries must not be negative. Rows and columns of zeros remain zeros.
     """
     one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     columns, rows = (a.sum(dim=side).amax(dim=-1) for side in (-2, -1))
-    smallest = torch.finfo(a.dtype).tiny  # a matrix of zeros
+    smallest = torch.finfo(a.dtype).tiny  # for a matrix of zeros
     z = a.mT / (columns * rows).clamp(min=smallest)[..., None, None]
     for _ in range(steps):
         product = a @ z

@@ -1,21 +1,22 @@
-"""Sparse Sinkhorn attention: a block of tokens sees itself, and one that is sorted to its place.
+"""Sparse Sinkhorn attention: each block attends to itself and to a learned mixture of blocks.
 
 Paper: Tay et al. 2020, "Sparse Sinkhorn Attention" (arXiv:2002.11296), sections 3.1 and 3.2.
-Equation: for each head, R_i = W relu(U s_i + a) / tau for block i, s_i the sum of its tokens; P is
-    exp(R), its rows and then its columns divided by their sums, several times over, which is near
-    a permutation of blocks where tau is small. Sorted keys are K'_i = sum_j P_ij K_j, of tokens at
-    the same place of their blocks, and so are values; a query of block i sees K_i and K'_i under
-    one softmax scaled by d^-.5.
+Equation: for each head, R_i = W relu(U s_i + a) / tau for block i, where s_i is the sum of its
+    tokens. P is exp(R) with its rows and then its columns divided by their sums, several times; for
+    small tau it is close to a permutation of the blocks. Sorted keys are K'_i = sum_j P_ij K_j,
+    over tokens at the same place of their blocks, and sorted values are defined likewise; a query
+    of block i attends to K_i and K'_i under one softmax with the scale d^-.5.
 Cost: n (k + n / k) d for blocks of k tokens; one sequential operation; any two positions are one
     step apart.
-Departures: no Gumbel noise on R, so that the mixer is a function; logits are not rectified, and
-    have no bias, which the sums of columns cancel. Own and sorted keys share one softmax. The
-    causal form is not built. Sequences shorter than max_length use the first columns.
-Padding: blocks of padding are left out of P. A padded token is a zero in the sums of sorted keys,
-    which are hidden where no block has a real token at that place; own keys are hidden.
-Fast form: P by logarithms in float32 at least, then one product for keys and one for values; each
-    block against own and sorted keys, whose scores share a softmax. Rows are too short for
-    `scaled_dot_product_attention` to gain.
+Departures: there is no Gumbel noise on R, so that the mixer is deterministic; the logits are not
+    rectified, and have no bias, which the division by column sums would cancel. Own and sorted keys
+    share one softmax. There is no causal form. Sequences shorter than max_length use the first
+    columns.
+Padding: P covers only blocks with a real token. A padded token is a zero in the sums of sorted
+    keys, which are hidden at a place where no block has a real token; own padded keys are hidden.
+Fast form: P is computed with logarithms in float32 at least, followed by one product for keys and
+    one for values; each block attends to own and sorted keys, whose scores share a softmax. Rows
+    are too short for `scaled_dot_product_attention` to be faster.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from models.kernels.softmax_attention import (
 )
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
-_HIDDEN = -1e30  # a logarithm of nothing that stays finite when another is taken off
+_HIDDEN = -1e30  # logarithm of zero; finite, so that differences of such values are finite
 
 
 class SinkhornAttention(Mixer):
-    """Every token takes a mean over two blocks of values; see the module's note."""
+    """Softmax attention over a block and a sorted block; see the module docstring."""
 
     name = "sinkhorn"
     paper = "Tay et al. 2020, arXiv:2002.11296"
@@ -62,9 +63,9 @@ class SinkhornAttention(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            block: Tokens of a block.
-            iterations: How often rows and columns are divided by their sums.
-            temperature: tau, above 0; the lower, the nearer P is to a permutation.
+            block: Number of tokens in a block.
+            iterations: Number of times that rows and columns are divided by their sums.
+            temperature: tau, above 0; the lower it is, the closer P is to a permutation.
         """
 
         heads: int = 4
@@ -74,13 +75,13 @@ class SinkhornAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse a temperature that nothing can be divided by."""
+        """Raise `ModelError` if the temperature is not positive."""
         super().check_config(config, dim=dim)
         if not config.temperature > 0:
             raise ModelError(f"{cls.name}: temperature={config.temperature} is not above 0")
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections, and what sorts: a hidden layer, and columns of each head."""
+        """Create four projections, and the sorting network: a hidden layer and columns per head."""
         self.heads, self.block = config.heads, config.block
         self.head_dim = self.dim // config.heads
         self.query, self.key, self.value, self.output = square_projections(self.dim)
@@ -93,13 +94,13 @@ class SinkhornAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         batch, time, _ = x.shape
         x = functional.pad(without_padding(x, mask), (0, 0, 0, -time % self.block))
         real = self._real(time, mask, x)
         sorting = self._sorting(x, real)
-        queries, keys, values = (  # laid out once for all products
+        queries, keys, values = (  # made contiguous once, for all products
             _in_blocks(split_heads(each(x), self.heads), 2, self.block).contiguous()
             for each in (self.query, self.key, self.value)
         )
@@ -112,7 +113,7 @@ class SinkhornAttention(Mixer):
     def _weights(
         self, queries: Tensor, keys: Tensor, sorted_keys: Tensor, real: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """Of own and of sorted values, `[batch, heads, blocks, block, block]` each."""
+        """Return weights of own and sorted values, `[batch, heads, blocks, block, block]` each."""
         queries = queries * self.head_dim**-0.5
         scores = torch.cat([queries @ keys.mT, queries @ sorted_keys.mT], dim=-1)
         if real is None:
@@ -122,7 +123,7 @@ class SinkhornAttention(Mixer):
         return softmax_of_shown(scores, hidden).chunk(2, dim=-1)
 
     def _real(self, time: int, mask: Mask, x: Tensor) -> Tensor | None:
-        """`[batch, blocks, block]`, False where padded or filled in; None if nothing is."""
+        """Return `[batch, blocks, block]`, True for real tokens, or None if all are."""
         if mask is None and x.shape[1] == time:
             return None
         places = torch.arange(x.shape[1], device=x.device)
@@ -132,7 +133,7 @@ class SinkhornAttention(Mixer):
         return _in_blocks(real, 1, self.block)
 
     def _sorting(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """P, `[batch, heads, blocks, blocks]`, in float32 at least; zeros for blocks of padding."""
+        """Return P `[batch, heads, blocks, blocks]`, in float32 at least; 0 for padded blocks."""
         with torch.autocast(x.device.type, enabled=False):
             wide = x.to(torch.promote_types(x.dtype, torch.float32))
             sums = _in_blocks(wide, 1, self.block).sum(dim=2)
@@ -147,13 +148,13 @@ class SinkhornAttention(Mixer):
             return sinkhorn(logits, shown, self.config.iterations)
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the tokens of a block."""
+        """Return k, the number of tokens in a block."""
         return {"k": self.block}
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, logits of blocks, sorting keys and values, attention to two blocks.
+        """Return the FLOPs: projections, block logits, sorting of keys and values, and attention.
 
-        What is filled into the last block counts.
+        Places that fill up the last block are included.
         """
         self.check_context_length(context_length)
         blocks, dim = -(-length // self.block), self.dim
@@ -163,7 +164,7 @@ class SinkhornAttention(Mixer):
         return float(2 * batch * products)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One head, then one query at a time; blocks are lists of real places."""
+        """Compute one head, then one query at a time; blocks are lists of real places."""
         num_blocks = -(-len(x) // self.block)
         members = [[t for t in seen if t // self.block == i] for i in range(num_blocks)]
         heads = []
@@ -188,7 +189,7 @@ class SinkhornAttention(Mixer):
     def _sorting_of_one(
         self, head: int, x: Tensor, members: list[list[int]]
     ) -> dict[tuple[int, int], Tensor]:
-        """P of pairs of blocks that are there, by plain division."""
+        """Return P for each pair of blocks with real tokens, by plain division."""
         blocks = [i for i, places in enumerate(members) if places]
         rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
         p = {}
@@ -212,7 +213,7 @@ class SinkhornAttention(Mixer):
         keys: Tensor,
         values: Tensor,
     ) -> list[tuple[Tensor, Tensor]]:
-        """Keys with their values that queries of a block see: its own, then the sorted ones."""
+        """Return the keys and values that queries of a block attend to: own, then sorted ones."""
         met = [(keys[t], values[t]) for t in members[block]]
         for place in range(self.block):
             at_place = [t for places in members for t in places if t % self.block == place]
@@ -229,15 +230,15 @@ class SinkhornAttention(Mixer):
 
 
 def sinkhorn(logits: Tensor, shown: Tensor | None, iterations: int) -> Tensor:
-    """exp(logits), rows and then columns divided by their sums, several times.
+    """Return exp(logits) with rows and then columns divided by their sums, repeatedly.
 
     Args:
         logits: `[..., rows, columns]`.
-        shown: Broadcasts to it; False where there is nothing. None where all is shown.
-        iterations: At least 1.
+        shown: Tensor broadcastable to `logits`, False for missing entries, or None.
+        iterations: Number of divisions of rows and columns, at least 1.
 
     Returns:
-        The same shape: columns sum to one, rows nearly; zeros where nothing is shown.
+        Tensor of the same shape. Its columns sum to one and its rows nearly; missing entries are 0.
     """
     logs = logits
     for axis in (-1, -2) * iterations:
@@ -248,10 +249,10 @@ def sinkhorn(logits: Tensor, shown: Tensor | None, iterations: int) -> Tensor:
 
 
 def _sorted(sorting: Tensor, blocks: Tensor) -> Tensor:
-    """sum_j P_ij of blocks `[batch, heads, blocks, block, width]`, token by token."""
+    """Return sum_j P_ij of blocks `[batch, heads, blocks, block, width]`, place by place."""
     return (sorting.to(blocks.dtype) @ blocks.flatten(3)).reshape(blocks.shape)
 
 
 def _in_blocks(x: Tensor, axis: int, block: int) -> Tensor:
-    """The axis of time in two: blocks, and the tokens of each."""
+    """Return `x` with the time axis split in two: blocks, and the tokens of each."""
     return x.reshape(*x.shape[:axis], x.shape[axis] // block, block, *x.shape[axis + 1 :])

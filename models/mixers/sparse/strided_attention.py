@@ -1,21 +1,22 @@
-"""Strided attention: one part of the keys near by, the other one spread over the sequence.
+"""Strided attention: one set of keys is near the query, the other is spread over the sequence.
 
-Paper: Child et al. 2019, "Generating Long Sequences with Sparse Transformers"
-    (arXiv:1904.10509), sections 4.2 and 4.3.
-Equation: as `attention`, where token i sees the keys j of two sets, with l the stride:
+Paper: Child et al. 2019, "Generating Long Sequences with Sparse Transformers" (arXiv:1904.10509),
+    sections 4.2 and 4.3.
+Equation: that of `attention`, where token i attends to the keys j of two sets, with the stride l:
     strided   |i - j| <= l, and (i - j) mod l = 0;
     fixed     i div l = j div l, and j mod l >= l - c.
-    Half of the heads sees the first set, the other half the second; or all see both as one.
-Cost: n (k + n / k) d for the stride k, n^1.5 d where k is the root of n; one sequential operation;
-    two layers between any two positions.
-Departures: the form that is not causal is ours, with distances to both sides. Sets that take turns
-    from layer to layer are left out. By default the stride is 16 and c a quarter of it, where the
-    paper has 128 and 8 to 32: sequences here are shorter. In the form that is not causal, tokens
-    of a last block that is cut short are summed up by none.
-Padding: padded keys are hidden; each real token keeps its place.
+    Half of the heads attend to the first set and the others to the second, or all attend to the
+    union of both.
+Cost: n (k + n / k) d for the stride k, n^1.5 d if k is the root of n; one sequential operation; two
+    layers between any two positions.
+Departures: the form that is not causal is not the paper's; its distances extend to both sides. Sets
+    that alternate from layer to layer are left out. By default the stride is 16 and c a quarter of
+    it, where the paper uses 128 and 8 to 32, since sequences here are shorter. In the form that is
+    not causal, no summary covers the tokens of a truncated last block.
+Padding: padded keys are hidden; each real token keeps its position.
 Fast form: keys of both sets are gathered, for rows of queries that share them: blocks of l tokens,
-    tokens l apart, or all. Heads with one set each go through `scaled_dot_product_attention`; both
-    as one are two products under one softmax. `step` holds all keys and values.
+    tokens l apart, or all. Heads with one set each use `scaled_dot_product_attention`; the union is
+    two products under one softmax. `step` holds all keys and values.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ Rule = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Rows:
-    """Queries in rows, each row with the keys that some of its queries may see.
+    """Queries in rows, each row with the keys that any of its queries attends to.
 
     Attributes:
-        queries: Places, `[rows, in_row]`: each once, beyond the sequence's end too.
-        keys: Places, `[rows, in_row2]`; some may be before the start or beyond the end.
-        allowed: `[rows, in_row, in_row2]`, who sees whom.
+        queries: Positions, `[rows, in_row]`, each once; some may be beyond the end of the sequence.
+        keys: Positions, `[rows, in_row2]`; some may be before the start or beyond the end.
+        allowed: `[rows, in_row, in_row2]`, True where a query attends to a key.
     """
 
     queries: Tensor
@@ -56,31 +57,37 @@ class Rows:
     allowed: Tensor
 
     def of_queries(self, x: Tensor) -> Tensor:
-        """`[batch, heads, time, width]` -> `[batch * heads, rows, in_row, width]`."""
+        """Gather queries `[batch, heads, time, width]` into rows.
+
+        The result has the shape `[batch * heads, rows, in_row, width]`.
+        """
         return x.flatten(0, 1)[:, self.queries.clamp(max=x.shape[2] - 1)]
 
     def of_keys(self, x: Tensor) -> Tensor:
-        """The same for keys and values."""
+        """Gather keys or values `[batch, heads, time, width]` into rows.
+
+        The result has the shape `[batch * heads, rows, in_row2, width]`.
+        """
         return x.flatten(0, 1)[:, self.keys.clamp(0, x.shape[2] - 1)]
 
     def shown(self, mask: Mask, heads: int) -> Tensor:
-        """`allowed` of real keys, `[batch * heads or 1, rows, in_row, in_row2]`."""
+        """Return `allowed` for real keys, `[batch * heads or 1, rows, in_row, in_row2]`."""
         if mask is None:
             return self.allowed.unsqueeze(0)
         real = mask[:, self.keys.clamp(0, mask.shape[1] - 1)].unsqueeze(2)
         return (self.allowed & real).repeat_interleave(heads, dim=0)
 
     def by_token(self, x: Tensor) -> Tensor:
-        """`[batch * heads, rows, in_row, width]` -> `[batch * heads, time, width]`."""
+        """Return `[batch * heads, rows, in_row, width]` as `[batch * heads, time, width]`."""
         return x.flatten(1, 2)[:, self.queries.flatten().argsort()]
 
     def in_rows(self, x: Tensor) -> Tensor:
-        """The way back."""
+        """Invert `by_token`: return `[batch * heads, rows, in_row, width]`."""
         return x[:, self.queries]
 
 
 class StridedAttention(Mixer):
-    """Every token sees a few near ones and a few far ones; see the module's note."""
+    """Softmax attention to few near and few far keys; see the module docstring."""
 
     name = "strided_attention"
     paper = "Child et al. 2019, arXiv:1904.10509"
@@ -99,13 +106,14 @@ class StridedAttention(Mixer):
         """Knobs of strided attention.
 
         Attributes:
-            heads: Number of heads; must divide dim, and be even where sets have heads apart.
-            pattern: Which sets: see the module's note; the paper has `strided` for images and
-                music, `fixed` for text.
+            heads: Number of heads; must divide dim, and be even if `joined` is `heads`.
+            pattern: Sets of keys, see the module docstring; the paper uses `strided` for images and
+                music, and `fixed` for text.
             stride: l, about the root of the length.
-            summaries: c, the last tokens of each block, which all see; None for a quarter of the
-                stride, at least 1. Of the pattern `strided` there are none.
-            joined: Whether half of the heads sees each set, or all see both as one.
+            summaries: c, the number of last tokens of each block, to which all tokens attend; with
+                None it is a quarter of the stride, at least 1. The pattern `strided` has none.
+            joined: `heads` if half of the heads attend to each set, `merged` if all attend to the
+                union.
         """
 
         heads: int = 4
@@ -116,7 +124,7 @@ class StridedAttention(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse odd heads for two sets, and summaries that are none or more than a block."""
+        """Raise `ModelError` if heads are odd but share two sets, or summaries are invalid."""
         super().check_config(config, dim=dim)
         if config.joined == "heads" and config.heads % 2 != 0:
             raise ModelError(
@@ -137,7 +145,7 @@ class StridedAttention(Mixer):
             )
 
     def make_parameters(self, config: Config) -> None:
-        """Four projections."""
+        """Create four projections."""
         self.heads, self.stride = config.heads, config.stride
         self.head_dim = self.dim // config.heads
         self.is_fixed = config.pattern == "fixed"
@@ -147,7 +155,7 @@ class StridedAttention(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         projected = [split_heads(each(x), self.heads) for each in self._projections()]
@@ -165,13 +173,13 @@ class StridedAttention(Mixer):
         return mixed
 
     def initial_state(self, batch: int) -> State:
-        """No keys and values yet, `[batch, heads, 0, head_dim]` each."""
+        """Return empty caches of keys and values, `[batch, heads, 0, head_dim]` each."""
         self.check_steps()
         empty = self.key.weight.new_zeros(batch, self.heads, 0, self.head_dim)
         return empty, empty
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """The newest token looks at what its sets hold of the past."""
+        """Attend from one token, `[batch, dim]`, to the cached tokens in its sets."""
         self.check_steps()
         x = x_t.unsqueeze(1)
         query, *newest = (split_heads(each(x), self.heads) for each in self._projections())
@@ -189,16 +197,16 @@ class StridedAttention(Mixer):
         return mixed.squeeze(1), (keys, values)
 
     def state_bytes(self, length: int) -> int:
-        """Keys and values: grows with the length."""
+        """Return the bytes of the cached keys and values, which grow with the length."""
         self.check_steps()
         return 4 * 2 * self.dim * length
 
     def cost_symbols(self) -> dict[str, float]:
-        """k, the stride."""
+        """Return k, the stride."""
         return {"k": self.stride}
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Projections, and each query against the keys of its rows, hidden ones too."""
+        """Return the FLOPs of the projections, and of each query with all keys of its row."""
         self.check_context_length(context_length)
         num_blocks = -(-length // self.stride)
         near = self.stride * (1 if self.is_fixed else 2 if self.is_causal else 3)
@@ -208,7 +216,7 @@ class StridedAttention(Mixer):
         return float(2 * batch * (4 * length * self.dim**2 + 2 * pairs * width))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys of its sets."""
+        """Compute one query of one head at a time, over the keys of its sets."""
         heads = []
         for h in range(self.heads):
             queries, keys, values = (
@@ -224,7 +232,7 @@ class StridedAttention(Mixer):
         return mixed
 
     def _is_seen(self, head: int, i: int, j: int) -> bool:
-        """The definition."""
+        """Return True if token i attends to token j in this head, by definition."""
         if self.is_causal and j > i:
             return False
         if self.is_fixed:
@@ -240,26 +248,29 @@ class StridedAttention(Mixer):
         return self.query, self.key, self.value
 
     def _is_near(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The first set."""
+        """Return True where a key is in the first set of a query."""
         if self.is_fixed:
             return queries // self.stride == keys // self.stride
         return (queries - keys).abs() <= self.stride
 
     def _is_far(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """The second set."""
+        """Return True where a key is in the second set of a query."""
         if self.is_fixed:
             return keys % self.stride + 0 * queries >= self.stride - self.summaries
         return (queries - keys) % self.stride == 0
 
     def _near(self, length: int, device: torch.device) -> Rows:
-        """Rows of l tokens, against their own block, and neighbours if it is strided."""
+        """Return rows of l tokens with their own block and, if strided, its neighbours."""
         places = self._blocks(length, device)
         sides = [0] if self.is_fixed else [-1, 0] if self.is_causal else [-1, 0, 1]
         keys = torch.cat([places + side * self.stride for side in sides], dim=1)
         return self._rows(places, keys, length, self._is_near)
 
     def _far(self, length: int, device: torch.device) -> Rows:
-        """Strided, rows of tokens l apart; fixed, one row against the summaries of all blocks."""
+        """Return the rows of the second set.
+
+        If strided, these are tokens l apart; if fixed, one row with the summaries of all blocks.
+        """
         places = self._blocks(length, device)
         if not self.is_fixed:
             return self._rows(places.T, places.T, length, self._is_far)
@@ -267,18 +278,18 @@ class StridedAttention(Mixer):
         return self._rows(places.reshape(1, -1), keys, length, self._is_far)
 
     def _blocks(self, length: int, device: torch.device) -> Tensor:
-        """Places, `[blocks, l]`."""
+        """Return the positions in blocks, `[blocks, l]`."""
         num_blocks = -(-length // self.stride)
         return torch.arange(num_blocks * self.stride, device=device).reshape(-1, self.stride)
 
     def _rows(self, queries: Tensor, keys: Tensor, length: int, rule: Rule) -> Rows:
-        """Who of them sees whom."""
+        """Return the rows with their mask: `rule`, within the sequence, and causal if required."""
         seen, met = queries.unsqueeze(-1), keys.unsqueeze(-2)
         allowed = rule(seen, met) & (met >= 0) & (met < length)
         return Rows(queries, keys, allowed & (met <= seen) if self.is_causal else allowed)
 
     def _of_one(self, rows: Rows, projected: list[Tensor], mask: Mask) -> Tensor:
-        """What heads see of one set, `[batch, heads, time, head_dim]`."""
+        """Return heads that attend to one set, `[batch, heads, time, head_dim]`."""
         queries, keys, values = projected
         mixed = masked_attention(
             rows.of_queries(queries),
@@ -290,7 +301,7 @@ class StridedAttention(Mixer):
         return rows.by_token(mixed)[:, : queries.shape[2]].reshape(queries.shape)
 
     def _of_both(self, near: Rows, far: Rows, projected: list[Tensor], mask: Mask) -> Tensor:
-        """What all heads see of both sets under one softmax; a key of both counts once."""
+        """Return heads that attend to the union of both sets; a key in both counts once."""
         queries, keys, values = projected
         once = far.allowed & ~self._is_near(far.queries.unsqueeze(-1), far.keys.unsqueeze(-2))
         sets = [near, Rows(far.queries, far.keys, once)]
@@ -310,6 +321,6 @@ class StridedAttention(Mixer):
 
 
 def _softmax(scores: Tensor, hidden: Tensor) -> Tensor:
-    """In float32 at least, over what may be seen; zeros where nothing may."""
+    """Return the softmax in float32 at least over visible keys; zeros if there are none."""
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return softmax_of_shown(scores, hidden)

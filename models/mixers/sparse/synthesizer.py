@@ -1,18 +1,18 @@
-"""Synthesizer: attention whose weights come of each token alone, or of no token at all.
+"""Synthesizer: attention whose weights depend on each query token alone, or on no token.
 
 Paper: Tay et al. 2020, "Synthesizer: Rethinking Self-Attention in Transformer Models"
     (arXiv:2005.00743), sections 3.1 to 3.3.
 Equation: Y = softmax(B) V for each head, V as in softmax attention. With l = max_length, B_ij is
-    dense              F(x_i)_j, F(x) = W relu(U x + a) + b of l outputs;
-    random             R_ij, a table of l by l that is learned;
+    dense              F(x_i)_j, F(x) = W relu(U x + a) + b with l outputs;
+    random             R_ij, a learned table of l by l;
     factorized_dense   F(x_i)_(j mod m) G(x_i)_(j div m), with m about l^.5;
     factorized_random  (R S')_ij, R and S of l by k.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
-Departures: shorter sequences use the first rows and columns. The hidden layer of F is as wide as a
-    head for each head, and no sum with the weights of softmax attention is built. Tables start
-    from normal(0, 1 / l), as large as Xavier's rule.
-Padding: padded tokens get no weight; each real one keeps the column of its place.
-Order: every place has a column of its own, so that orders are told apart without a position
+Departures: shorter sequences use the first rows and columns. For each head the hidden layer of F is
+    as wide as the head, and there is no mixture with the weights of softmax attention. Tables start
+    from normal(0, 1 / l), with the variance of Xavier's rule.
+Padding: padded tokens get no weight; each real one keeps the column of its position.
+Order: every position has its own column, so the mixer distinguishes orders without a position
     encoding.
 Fast form: all weights at once; `step` holds the values.
 """
@@ -43,7 +43,7 @@ _FEW = 8  # rank of the paper's factorized tables
 
 
 class ColumnMap(nn.Module):
-    """F of each head: `[batch, time, dim]` -> `[batch, heads, time, columns]`."""
+    """Map F of each head, `[batch, time, dim]` -> `[batch, heads, time, columns]`."""
 
     keeps_own_draw = ("bias",)
     no_weight_decay = ("bias",)
@@ -59,24 +59,24 @@ class ColumnMap(nn.Module):
         self.bias = nn.Parameter(torch.zeros(heads, columns))
 
     def forward(self, x: Tensor, used: int) -> Tensor:
-        """The first `used` columns."""
+        """Return the first `used` columns, `[batch, heads, time, used]`."""
         hidden = split_heads(torch.relu(self.hidden(x)), self.heads)
         weight = self.weight[:, :used].mT.to(hidden.dtype)
         return hidden @ weight + self.bias[:, None, :used].to(hidden.dtype)
 
     def of_token(self, head: int, x: Tensor) -> Tensor:
-        """The definition, for references: `[dim]` -> `[columns]`."""
+        """Return all columns `[columns]` for a token `[dim]`, as the reference defines them."""
         rows = slice(head * self.width, (head + 1) * self.width)
         hidden = (self.hidden.weight[rows] @ x + self.hidden.bias[rows]).clamp(min=0)
         return self.weight[head] @ hidden + self.bias[head]
 
     def multiplications(self, used: int) -> int:
-        """Of one token."""
+        """Return the number of multiplications for one token."""
         return self.heads * self.width * (self.hidden.in_features + used)
 
 
 class Synthesizer(Mixer):
-    """Every token takes a mean of values, by weights of its own making; see the module's note."""
+    """Attention with weights that do not compare tokens; see the module docstring."""
 
     name = "synthesizer"
     paper = "Tay et al. 2020, arXiv:2005.00743"
@@ -97,9 +97,9 @@ class Synthesizer(Mixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            kind: What weights are made of: see the module's note.
-            rank: Width of each hidden layer of a head, or k of `factorized_random`; None for the
-                width of a head, or for 8. Of `random` there is none.
+            kind: Source of the weights; see the module docstring.
+            rank: Width of each hidden layer of a head, or k of `factorized_random`; with None it is
+                the width of a head, or 8. It must be None for `random`.
         """
 
         heads: int = 4
@@ -108,7 +108,7 @@ class Synthesizer(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse a rank below 1, and one of a whole table."""
+        """Raise `ModelError` if the rank is below 1, or given for kind `random`."""
         super().check_config(config, dim=dim)
         if config.rank is not None and config.rank < 1:
             raise ModelError(f"{cls.name}: rank={config.rank} is below 1")
@@ -118,7 +118,7 @@ class Synthesizer(Mixer):
             )
 
     def make_parameters(self, config: Config) -> None:
-        """Maps of values and outputs, and what makes the weights."""
+        """Create the projections of values and outputs, and the source of the weights."""
         self.heads, self.kind, length = config.heads, config.kind, self.max_length
         self.head_dim = self.dim // config.heads
         is_table = self.kind in ("random", "factorized_random")
@@ -132,7 +132,7 @@ class Synthesizer(Mixer):
         self.table = self._table(length, std=length**-0.5) if self.kind == "random" else None
         self.left = self.right = None
         if self.kind == "factorized_random":
-            std = (length * self.rank) ** -0.25  # of products: l^-.5
+            std = (length * self.rank) ** -0.25  # so that products have l^-.5
             self.left, self.right = (self._table(self.rank, std=std) for _ in range(2))
 
     def _table(self, columns: int, *, std: float) -> nn.Parameter:
@@ -143,7 +143,7 @@ class Synthesizer(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         weights = self.attention_weights(x, mask, context, context_mask)
         values = split_heads(self.value(without_padding(x, mask)), self.heads)
         mixed: Tensor = self.output(merge_heads(weights.to(values.dtype) @ values))
@@ -152,21 +152,24 @@ class Synthesizer(Mixer):
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time]`; a row sums to one, or to zero if it may see nothing."""
+        """Return the weights, `[batch, heads, time, time]`.
+
+        Each row sums to one, or to zero if the query has no visible key.
+        """
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
         return self._weights(x, visible).expand(len(x), -1, -1, -1)
 
     def _weights(self, x: Tensor, visible: Visibility) -> Tensor:
-        """In float32 at least, `[batch or 1, heads, time, time2]`."""
+        """Return the weights `[batch or 1, heads, time, time2]`, in float32 at least."""
         scores = self._scores(x, visible.queries, len(visible.keys))
-        if visible.real is not None:  # of each sequence its own
+        if visible.real is not None:  # each sequence has its own mask
             scores = scores.expand(len(x), -1, -1, -1).contiguous()
         return softmax_weights(scores.to(torch.promote_types(x.dtype, torch.float32)), visible)
 
     def _scores(self, x: Tensor, places: Tensor, used: int) -> Tensor:
-        """B of tokens at those places for the first columns, `[batch or 1, heads, time, used]`."""
+        """Return B of tokens at `places`, `[batch or 1, heads, time, used]`: the first columns."""
         if self.kind == "dense":
             scores: Tensor = self.maps[0](x, used)
             return scores
@@ -182,12 +185,12 @@ class Synthesizer(Mixer):
         return (self.left[:, places] @ self.right[:, :used].mT).unsqueeze(0)
 
     def initial_state(self, batch: int) -> State:
-        """No values yet, `[batch, heads, 0, head_dim]`."""
+        """Return an empty cache of values, `[batch, heads, 0, head_dim]`."""
         self.check_steps()
         return (self.value.weight.new_zeros(batch, self.heads, 0, self.head_dim),)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """The newest token weighs itself and all earlier ones."""
+        """Compute the output of one token, `[batch, dim]`, from its own and all earlier values."""
         self.check_steps()
         x = x_t.unsqueeze(1)
         values = torch.cat([state[0], split_heads(self.value(x), self.heads)], dim=2)
@@ -198,12 +201,15 @@ class Synthesizer(Mixer):
         return mixed.squeeze(1), (values,)
 
     def state_bytes(self, length: int) -> int:
-        """The values: grows with the length."""
+        """Return the bytes of the cached values, which grow with the length."""
         self.check_steps()
         return 4 * self.dim * length
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Two maps, the logits, and the weighted sum; a table's product serves all sequences."""
+        """Return the FLOPs of both projections, the logits and the weighted sum.
+
+        The product of factorized tables is computed once for all sequences.
+        """
         self.check_context_length(context_length)
         is_dense = self.kind == "dense"
         logits = sum(
@@ -214,7 +220,7 @@ class Synthesizer(Mixer):
         return float(2 * (batch * one + shared))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One token of one head at a time, over the tokens that it may see."""
+        """Compute one token of one head at a time, over the tokens that it may attend to."""
         heads = []
         for h in range(self.heads):
             values, rows = project_to_head(self.value, h, self.head_dim, x), []
@@ -227,7 +233,7 @@ class Synthesizer(Mixer):
         return mixed
 
     def _row(self, head: int, place: int, token: Tensor) -> Tensor:
-        """B of one token, `[max_length]`."""
+        """Return B for one token, `[max_length]`."""
         if self.table is not None:
             return self.table[head, place]
         if self.left is not None and self.right is not None:

@@ -1,1 +1,1 @@
-"""Mixers that read a sequence into a matrix of state: settings of one recurrence."""
+"""Mixers with a recurrent state, most of them settings of one matrix recurrence."""

@@ -1,15 +1,16 @@
-"""Mamba-2: a state space whose matrix is one number a head, written at steps that tokens choose.
+"""Mamba-2: a selective state space model with one scalar decay per head and token.
 
 Paper: Dao and Gu 2024, "Transformers are SSMs: Generalized Models and Efficient Algorithms Through
     Structured State Space Duality" (arXiv:2405.21060), sections 6 and 7.
 Equation: S_t = exp(-exp(A) s_t) S_{t-1} + s_t B_t x_t', y_t = S_t' C_t + D x_t, for each head, with
-    s_t = softplus(w u_t + d) for the token u_t; B and C serve all heads; x, B and C through a
-    convolution of 4 taps and SiLU; the output is W RMSNorm(y * silu(G u)) over all heads.
-Cost: n d times the state; one sequential operation, since a decayed sum does not wait for anything
-    but its depth; any two positions are one step apart.
-Departures: maps apart, where the authors have one for all, which is the same function. exp(A)
-    starts uniform in 1 to 16, D at 1, and steps log-uniform in .001 to .1, as theirs.
-Padding: a padded token writes nothing and lets nothing decay; the convolution meets a zero.
+    s_t = softplus(w u_t + d) for the token u_t; all heads share B and C; x, B and C pass through a
+    convolution with 4 taps and SiLU; the output is W RMSNorm(y * silu(G u)) over all heads.
+Cost: n d times the state; one sequential operation, since a decayed sum is limited only by its
+    depth; any two positions are one step apart.
+Departures: there are separate projections, where the authors have a single one, which is the same
+    function. exp(A) starts uniform in 1 to 16, D at 1, and steps log-uniform in .001 to .1, as in
+    the authors' code.
+Padding: a padded token writes nothing, causes no decay, and enters the convolution as a zero.
 Fast form: `kernels.state_chunks.chunked`; `step` holds S and three tokens of the convolution.
 """
 
@@ -33,29 +34,29 @@ from models.kernels.unit_length import unit_mean_square
 
 
 class StateSpace(Direction):
-    """Keys B and queries C shared by the heads; the step is decay and strength in one."""
+    """Direction with keys B and queries C shared by all heads; steps give decay and strength."""
 
     def channel_widths(self) -> tuple[int, int, int]:
-        """Of C, B and x."""
+        """Return the widths of C, B and x."""
         return self.key_width, self.key_width, self.values
 
     def make_conv(self) -> ShortConvolution | None:
-        """With a bias."""
+        """Create the short convolution, with a bias, or None without taps."""
         taps = self.config.short_conv
         return ShortConvolution(self.channels, taps, has_bias=True) if taps else None
 
     def make_rates(self) -> None:
-        """The step's map."""
+        """Create the projection to the steps."""
         self.decay: HeadDecay = HeadDecay(self.dim, self.heads, self.key_width, slowest=1.0)
 
     def make_read_out(self) -> None:
-        """Skip, gain and gate."""
+        """Create the skip weight, the gain and the gate."""
         self.skip = nn.Parameter(torch.ones(self.heads)) if self.config.skip else None
         self.gain = nn.Parameter(torch.ones(self.values))
         self.let_through = linear_map(self.dim, self.values)
 
     def streams(self, x: Tensor, mixed: Tensor, places: Tensor | None) -> Streams:
-        """See `Direction.streams`."""
+        """Return the inputs of the recurrence; see `Direction.streams`."""
         wide = torch.promote_types(mixed.dtype, torch.float32)
         parts = torch.split(functional.silu(mixed.to(wide)), list(self.channel_widths()), dim=-1)
         queries, keys = (part.unsqueeze(1) for part in parts[:2])
@@ -69,7 +70,7 @@ class StateSpace(Direction):
         )
 
     def read_out(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
-        """The gate comes before the norm."""
+        """Return the output, gated before it is normalised; see `Direction.read_out`."""
         if self.skip is not None:
             read = read + self.skip.to(read.dtype).reshape(-1, 1, 1) * values
         merged = merge_heads(read)
@@ -78,7 +79,7 @@ class StateSpace(Direction):
         return (normed * self.gain.to(merged.dtype)).to(x.dtype)
 
     def token(self, x: Tensor, t: int, place: int) -> dict[str, Tensor]:
-        """See `Direction.token`."""
+        """Return the inputs of the recurrence for token t; see `Direction.token`."""
         mixed = x @ self.mixed.weight.T
         channels = mixed[t] if self.conv is None else self.conv.at(mixed, t)
         channels = channels / (1 + torch.exp(-channels))
@@ -92,7 +93,7 @@ class StateSpace(Direction):
         }
 
     def read_one(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
-        """See `Direction.read_one`."""
+        """Return the gated and normalised output of one token; see `Direction.read_one`."""
         if self.skip is not None:
             read = torch.stack([y + d * v for y, d, v in zip(read, self.skip, values, strict=True)])
         gates = self.let_through.weight @ x
@@ -100,17 +101,17 @@ class StateSpace(Direction):
         return gated / (gated.pow(2).mean() + LEAST_SQUARE).sqrt() * self.gain
 
     def key_heads(self) -> int:
-        """B and C serve all heads."""
+        """Return 1, since all heads share B and C."""
         return 1
 
     def multiplications(self) -> int:
-        """Maps of x, B, C, the gate and the step, and the convolution."""
+        """Return the multiplications per token: maps of x, B, C, gate and step, and convolution."""
         conv = 0 if self.conv is None else self.conv.taps * self.channels
         return self.dim * (self.channels + self.values + self.heads) + conv
 
 
 class Mamba2(MatrixStateMixer):
-    """A decaying state of `state` numbers for each channel."""
+    """State space model with `state` numbers per channel; see the module docstring."""
 
     name = "mamba2"
     paper = "Dao and Gu 2024, arXiv:2405.21060"
@@ -122,12 +123,13 @@ class Mamba2(MatrixStateMixer):
         """Knobs of Mamba-2.
 
         Attributes:
-            heads: Number of heads, of both directions together.
-            state: Numbers of state for each channel, the width of B and C.
-            value_ratio: Width of x, all heads together, as a multiple of dim.
-            short_conv: Taps of a causal convolution over x, B and C, at least 2; 0 for none.
-            skip: Whether D x is added to what is read.
-            chunk: Tokens to a chunk.
+            heads: Number of heads, over both directions.
+            state: Number of state values per channel, the width of B and C.
+            value_ratio: Width of x over all heads, as a multiple of dim.
+            short_conv: Number of taps of a causal convolution over x, B and C, at least 2; 0 for
+                none.
+            skip: Whether D x is added to the output.
+            chunk: Number of tokens per chunk.
         """
 
         heads: int = 4
@@ -138,5 +140,5 @@ class Mamba2(MatrixStateMixer):
         chunk: int = field(default=64, metadata={"cost_only": True})
 
     def head_widths(self, config: Any) -> tuple[int, int]:
-        """Of B and C, and of x of one head."""
+        """Return the width of B and C, and the width of x in one head."""
         return config.state, int(config.value_ratio * self.dim / config.heads)

@@ -1,16 +1,16 @@
-"""Retention: linear attention with turned keys and a decay fixed for each head.
+"""Retention: linear attention with rotary positions and a fixed decay for each head.
 
 Paper: Sun et al. 2023, "Retentive Network: A Successor to Transformer for Large Language Models"
     (arXiv:2307.08621), RetNet, equations 5 to 8.
 Equation: S_t = g_h S_{t-1} + k_t v_t', o_t = S_t' q_t d^-1/2, for head h = 0, 1, .. with
-    g_h = 1 - 2^-(5+h); queries and keys turned by their place as in RoPE, pair i by the angle
-    t 10000^(-2i/d); values of twice the width; the output is W (norm(o) * silu(G x)).
-Cost: n d^2 / heads; one sequential operation, since a decayed sum does not wait for anything but
-    its depth; any two positions are one step apart.
-Departures: the norm divides by the root mean square, as the authors' later code does, where the
-    paper writes GroupNorm; heads share a gain. Turned the other way round where it reads from the
-    end, each direction with decays from 1 - 2^-5 upwards.
-Padding: a padded token writes nothing, lets nothing decay, and has no place.
+    g_h = 1 - 2^-(5+h); queries and keys are rotated by their position as in RoPE, pair i by the
+    angle t 10000^(-2i/d); values have twice the width; the output is W (norm(o) * silu(G x)).
+Cost: n d^2 / heads; one sequential operation, since a decayed sum is limited only by its depth; any
+    two positions are one step apart.
+Departures: the norm divides by the root mean square, as in the authors' later code, where the paper
+    writes GroupNorm; heads share a gain. A direction that reads from the end counts positions from
+    the end, and each direction has decays from 1 - 2^-5 upwards.
+Padding: a padded token writes nothing, causes no decay, and has no position.
 Fast form: `kernels.state_chunks.chunked`; `step` holds S and the number of tokens so far.
 """
 
@@ -32,16 +32,16 @@ _BASE = 10000.0
 
 
 class TurningDirection(Direction):
-    """Turns queries and keys by their place."""
+    """Direction that rotates queries and keys by their position."""
 
     def places(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """Among the real tokens, counted from 0."""
+        """Return the position of each token among the real ones, from 0: `[batch, time]`."""
         if real is None:
             return torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
         return real.long().cumsum(dim=1) - 1
 
     def streams(self, x: Tensor, mixed: Tensor, places: Tensor | None) -> Streams:
-        """Turned, where the knob says so."""
+        """Return the inputs of the recurrence; queries and keys are rotated if `rotary` is set."""
         s = super().streams(x, mixed, places)
         if places is None or not self.config.rotary:
             return s
@@ -55,19 +55,22 @@ class TurningDirection(Direction):
         )
 
     def angles(self, place: Tensor) -> Tensor:
-        """`[..., 1]` -> `[..., pairs]`."""
+        """Return the angles `[..., pairs]` of positions `[..., 1]`."""
         first = torch.arange(0, self.key_width, 2, device=place.device, dtype=place.dtype)
         return place * _BASE ** (-first / self.key_width)
 
     def token(self, x: Tensor, t: int, place: int) -> dict[str, Tensor]:
-        """See `Direction.token`; each pair (a, b) as a complex number, times exp(i angle)."""
+        """Return the inputs of the recurrence for one token; see `Direction.token`.
+
+        Each pair (a, b) is rotated as a complex number, multiplied by exp(i angle).
+        """
         read = super().token(x, t, place)
         if self.config.rotary:
             read |= {key: self._turned_one(read[key], place) for key in ("queries", "keys")}
         return read
 
     def _turned_one(self, heads: Tensor, place: int) -> Tensor:
-        """`[heads, width]`, pair by pair."""
+        """Return `[heads, width]` rotated pair by pair."""
         pairs = torch.view_as_complex(heads.double().reshape(self.heads, -1, 2))
         which = torch.arange(self.key_width // 2, dtype=torch.float64)
         angles = place * _BASE ** (-2 * which / self.key_width)
@@ -75,23 +78,23 @@ class TurningDirection(Direction):
         return torch.view_as_real(turned).flatten(-2).to(heads.dtype)
 
     def initial_state(self, batch: int) -> State:
-        """The matrix, what a convolution keeps, and the tokens so far, `[batch]`."""
+        """Return the matrix, the state of any convolution, and the token count `[batch]`."""
         matrix, *rest = super().initial_state(batch)
         return (matrix, *rest, matrix.new_zeros(batch))
 
     def place_of_step(self, rest: list[Tensor]) -> Tensor:
-        """Counts on."""
+        """Return the position of this token, and increment the count."""
         place = rest[-1]
         rest[-1] = place + 1
         return place.unsqueeze(1)
 
     def state_numbers(self) -> int:
-        """And the number of tokens."""
+        """Return the number of state values, the token count included."""
         return super().state_numbers() + 1
 
 
 class Retention(MatrixStateMixer):
-    """A fixed decay for each head, and turned keys."""
+    """Linear attention with a fixed decay per head and rotary keys; see the module docstring."""
 
     name = "retention"
     paper = "Sun et al. 2023, arXiv:2307.08621"
@@ -102,8 +105,8 @@ class Retention(MatrixStateMixer):
         """Knobs of retention, and those of every mixer with a matrix state.
 
         Attributes:
-            rotary: Whether queries and keys are turned by their place; their heads' width must be
-                even.
+            rotary: Whether queries and keys are rotated by their position; requires an even width
+                of keys per head.
         """
 
         value_ratio: float = 2.0
@@ -113,7 +116,7 @@ class Retention(MatrixStateMixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse keys that are no pairs."""
+        """Raise `ModelError` if keys of odd width are to be rotated."""
         super().check_config(config, dim=dim)
         width = int(config.key_ratio * dim / config.heads)
         if config.rotary and width % 2 != 0:
@@ -121,7 +124,10 @@ class Retention(MatrixStateMixer):
 
 
 def _turned(heads: Tensor, angles: Tensor) -> Tensor:
-    """Pairs of neighbours, `[batch, heads, time, width]` by `[batch, 1, time, width / 2]`."""
+    """Return heads `[batch, heads, time, width]` rotated by angles `[batch, 1, time, width / 2]`.
+
+    Neighbouring channels form a pair.
+    """
     a, b = heads[..., ::2], heads[..., 1::2]
     cos, sin = angles.cos(), angles.sin()
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)

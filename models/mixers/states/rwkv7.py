@@ -1,20 +1,23 @@
-"""RWKV-7 "Goose": a state whose tokens erase along one key and write along another.
+"""RWKV-7 "Goose": a matrix state in which tokens erase along one key and write along another.
 
-Paper: Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution"
-    (arXiv:2503.14456), section 4; parameters start as in the authors' code.
-Equation: each of six streams s is x_t + m_s (x_{t-1} - x_t). From them, for each head, come the
-    reading r, the key k, the value v, and, through maps of low rank, the logarithm of the decay
+Paper: Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution" (arXiv:2503.14456),
+    section 4; parameters are initialised as in the authors' code.
+Equation: each of six streams s is x_t + m_s (x_{t-1} - x_t). For each head they give the receptance
+    r, the key k, the value v, and, through maps of low rank, the logarithm of the decay
     g = -exp(-1/2) sigmoid(w_0 + U tanh(D x)), the rate a = sigmoid(a_0 + U D x), and the gate
-    U sigmoid(D x). With c = k * k_k of length 1 and k~ = k * (1 + (a - 1) * k_a),
+    U sigmoid(D x). With c = k * k_k normalised to length 1 and k~ = k * (1 + (a - 1) * k_a),
     S_t = diag(exp(g_t)) S_{t-1} - (a_t * c_t) (c_t' S_{t-1}) + k~_t v_t'; the output is
-    W ((groupnorm(S_t' r_t) + (sum r_t * k~_t * r_k) v_t) * gate), each head normed by itself.
-Cost: n d^2 / heads, in chunks; the chunks wait for one another, and corrections are no plain sum.
-Departures: no mean of the value with that of the bottom layer, since a mixer knows no other
-    layer. Vectors that the authors start by depth start in all layers as at the bottom. The square
-    maps start as all maps do, where theirs of the output is zero and that of the key a tenth of
-    those of r and v. Heads are of width dim / heads, where theirs is 64; ranks are knobs.
-Padding: a padded token erases nothing, writes nothing and lets nothing decay; the next token meets
-    a zero in its place, as the first token does.
+    W ((groupnorm(S_t' r_t) + (sum r_t * k~_t * r_k) v_t) * gate), where each head is normalised
+    separately.
+Cost: n d^2 / heads, in chunks that are processed in sequence, since corrections are not a plain
+    sum.
+Departures: values are not averaged with those of the bottom layer, since a mixer has no access to
+    other layers. Vectors whose initial values depend on the depth start in all layers as at the
+    bottom. The square maps have the project's usual initialisation, where the authors start that of
+    the output at zero and that of the key at a tenth of those of r and v. Heads have width dim /
+    heads, where theirs have 64; ranks are knobs.
+Padding: a padded token erases nothing, writes nothing and causes no decay; the next token has a
+    zero as its predecessor, as the first token has.
 Fast form: `kernels.removal_state.chunked_removal`; `step` holds S and the last token.
 """
 
@@ -45,11 +48,14 @@ from models.kernels.state_reading import StateReading
 from models.mixer import State
 
 _LEAST_NORM, _LEAST_VARIANCE = 1e-12, 64e-5
-_FIRST_POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lerps of r, decay, k, v, rate, gate
+_FIRST_POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # lerps of r, decay, k, v, rate and gate
 
 
 class LowRank(nn.Module):
-    """U f(D x), which starts at U f(0): D at zero, U orthogonal and small, as the authors draw."""
+    """Low-rank map U f(D x), which starts at U f(0).
+
+    D starts at zero, and U orthogonal and small, as in the authors' code.
+    """
 
     keeps_own_draw = ("down", "up")
 
@@ -60,21 +66,21 @@ class LowRank(nn.Module):
         nn.init.orthogonal_(self.up.weight, gain=0.1)
 
     def forward(self, x: Tensor, between: Any = None) -> Tensor:
-        """`[..., inputs]` -> `[..., outputs]`, through a function in between."""
+        """Map `[..., inputs]` to `[..., outputs]`, through the function `between` if given."""
         low = self.down(x)
         mapped: Tensor = self.up(low if between is None else between(low))
         return mapped
 
 
 class GooseReading(StateReading):
-    """Six streams of shifted tokens, and what the recurrence reads of them."""
+    """Removal recurrence that reads six streams of shifted tokens; see the module docstring."""
 
     keeps_own_draw = ("shift",)
     no_weight_decay = ("shift",)
 
     def __init__(self, **sizes: Any) -> None:
         super().__init__(**sizes)
-        # Writes of many more tokens than a key has channels cancel one another, and lose digits.
+        # Writes of many more tokens than a key has channels cancel one another and lose digits.
         self.chunk: int = min(self.config.chunk, 2 * self.key_width)
         self.receptance, self.key, self.value = (linear_map(self.dim, self.keys) for _ in range(3))
         self.decay = LowRank(self.dim, self.config.rank, self.keys)
@@ -83,7 +89,10 @@ class GooseReading(StateReading):
         self._make_vectors()
 
     def _make_vectors(self) -> None:
-        """As the authors' bottom layer starts, of a share 0 .. 1 of each channel's place."""
+        """Create the vectors, initialised as in the authors' bottom layer.
+
+        The values depend on a channel's relative place, from 0 to 1.
+        """
         share = torch.arange(self.keys) / max(1, self.keys - 1)
         in_head = (torch.arange(self.keys) % self.key_width) / (self.key_width - 1) * 2 - 1
         zigzag = in_head * in_head.abs()
@@ -100,7 +109,7 @@ class GooseReading(StateReading):
         self.shift = nn.Parameter(1 - place**powers) if has_shift else None
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """See `StateReading.forward`."""
+        """Return the outputs `[batch, time, heads * width]`; see `StateReading.forward`."""
         maps = self._maps(x, functional.pad(x, (0, 0, 1, 0))[:, :-1])
         with torch.autocast(x.device.type, enabled=False):
             streams = self._streams(maps)
@@ -110,7 +119,7 @@ class GooseReading(StateReading):
             return self._read_out(streams, read, maps["gate"]).to(x.dtype)
 
     def initial_state(self, batch: int) -> State:
-        """The matrix, and the last token, `[batch, dim]`, where tokens are shifted."""
+        """Return the matrix and, if tokens are shifted, the last token `[batch, dim]`."""
         like = self.key.weight
         matrix = empty_state(
             batch, self.heads, self.key_width, like=like, value_width=self.value_width
@@ -118,7 +127,7 @@ class GooseReading(StateReading):
         return (matrix, like.new_zeros(batch, self.dim)) if self.config.shift else (matrix,)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token, `[batch, 1, dim]`."""
+        """Process one token, `[batch, 1, dim]`."""
         matrix, *last = state
         maps = self._maps(x, last[0].unsqueeze(1) if last else x)
         with torch.autocast(x.device.type, enabled=False):
@@ -128,7 +137,7 @@ class GooseReading(StateReading):
         return out, ((matrix, x.squeeze(1)) if last else (matrix,))
 
     def _maps(self, x: Tensor, before: Tensor) -> dict[str, Tensor]:
-        """Of the six streams, `[batch, time, heads * width]` each, in float32 at least."""
+        """Return maps of the six streams, `[batch, time, heads * width]`, in float32 at least."""
         streams = [x] * 6
         if self.shift is not None:
             streams = [x + (before - x) * share for share in self.shift]
@@ -145,7 +154,7 @@ class GooseReading(StateReading):
         return {name: mapped.to(wide) for name, mapped in maps.items()}
 
     def _streams(self, maps: dict[str, Tensor]) -> RemovalStreams:
-        """What the recurrence reads, `[batch, heads, time, width]` each."""
+        """Return the inputs of the recurrence, `[batch, heads, time, width]` each."""
         keys = maps["key"]
         rates = torch.sigmoid(self.rate_bias.to(keys.dtype) + maps["rate"])
         log_decay = -STEEPEST * torch.sigmoid(self.decay_bias.to(keys.dtype) + maps["decay"])
@@ -164,7 +173,7 @@ class GooseReading(StateReading):
         )
 
     def _read_out(self, s: RemovalStreams, read: Tensor, gates: Tensor) -> Tensor:
-        """Each head normed by itself, the bonus of the token itself, and the gate."""
+        """Return the heads, each normalised, plus the token's bonus, times the gate."""
         normed = functional.layer_norm(read, read.shape[-1:], eps=_LEAST_VARIANCE)
         out = merge_heads(normed) * self.gain.to(read.dtype) + self.offset.to(read.dtype)
         if self.bonus is not None:
@@ -174,7 +183,7 @@ class GooseReading(StateReading):
         return out * gates
 
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
-        """See `StateReading.reference`."""
+        """Return the outputs by the plain recurrence; see `StateReading.reference`."""
         outputs = [x.new_zeros(self.values)] * len(x)
         if seen:
             tokens = [self._token(x, t) for t in seen]
@@ -190,7 +199,7 @@ class GooseReading(StateReading):
         return torch.stack(outputs)
 
     def _token(self, x: Tensor, t: int) -> dict[str, Tensor]:
-        """What the recurrence reads of token t, and its gates: `[heads, width]` each."""
+        """Return the inputs of the recurrence for token t, and its gates: `[heads, width]` each."""
         before = x[t - 1] if t > 0 else 0 * x[0]
         r, w, k, v, a, g = (
             x[t] if self.shift is None else (1 - self.shift[i]) * x[t] + self.shift[i] * before
@@ -215,7 +224,7 @@ class GooseReading(StateReading):
         return apart | {"found": found, "erased": rate.reshape(self.heads, -1) * found}
 
     def _read_one(self, token: dict[str, Tensor], read: Tensor) -> Tensor:
-        """Normed, with the bonus: a token and its reading `[heads, width]`."""
+        """Return the normalised heads plus the bonus, of a token and its read `[heads, width]`."""
         heads = []
         for h, head in enumerate(read):
             channels = slice(h * self.key_width, (h + 1) * self.key_width)
@@ -229,24 +238,24 @@ class GooseReading(StateReading):
         return torch.cat(heads)
 
     def state_numbers(self) -> int:
-        """Numbers of the state of one sequence."""
+        """Return the number of state values per sequence."""
         return self.keys * self.value_width + (self.dim if self.config.shift else 0)
 
     def flops(self, length: int) -> int:
-        """Of one sequence: maps, and the recurrence in chunks."""
+        """Return the FLOPs of one sequence: the maps, and the recurrence in chunks."""
         state = removal_flops(
             length, self.chunk, key_width=self.key_width, value_width=self.value_width
         )
         return 2 * length * self._map_parameters() + self.heads * state
 
     def _map_parameters(self) -> int:
-        """Of three square maps, and of those of low rank."""
+        """Return the number of parameters of the three square and the low-rank maps."""
         ranks: int = 2 * self.config.rank + self.config.gate_rank
         return 3 * self.dim * self.keys + ranks * (self.dim + self.keys)
 
 
 class RWKV7(MatrixStateMixer):
-    """A decay and a rate for each channel and token, and two keys."""
+    """Generalised delta rule with a decay and a rate per channel; see the module docstring."""
 
     name = "rwkv7"
     paper = "Peng et al. 2025, arXiv:2503.14456"
@@ -260,12 +269,12 @@ class RWKV7(MatrixStateMixer):
         """Knobs of RWKV-7.
 
         Attributes:
-            heads: Number of heads, of both directions together; dim / heads is at least 2.
-            rank: Of the maps to the decay and to the rate.
-            gate_rank: Of the map to the gate.
-            shift: Whether each stream takes a share of the token before.
-            bonus: Whether a token reads its own value once more, by r * k~ * r_k.
-            chunk: Tokens to a chunk, at most 64; never more than twice the width of a head.
+            heads: Number of heads, over both directions; dim / heads is at least 2.
+            rank: Rank of the maps to the decay and to the rate.
+            gate_rank: Rank of the map to the gate.
+            shift: Whether each stream interpolates between the token and the previous one.
+            bonus: Whether a token's own value is added once more, weighted by r * k~ * r_k.
+            chunk: Number of tokens per chunk, at most 64; limited to twice the width of a head.
         """
 
         heads: int = 4
@@ -277,7 +286,7 @@ class RWKV7(MatrixStateMixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse heads of a single channel, and chunks over which decays overflow."""
+        """Raise `ModelError` if a head has a single channel, or decays overflow over a chunk."""
         super().check_config(config, dim=dim)
         if config.heads == dim:
             raise ModelError(
@@ -288,7 +297,7 @@ class RWKV7(MatrixStateMixer):
             raise ModelError(f"{cls.name}: chunk={config.chunk} is above {LONGEST}")
 
     def head_widths(self, config: Any) -> tuple[int, int]:
-        """Of keys and values of one head."""
+        """Return the widths of keys and values in one head."""
         return self.dim // config.heads, self.dim // config.heads
 
 
@@ -297,7 +306,7 @@ def _sigmoid(x: Tensor) -> Tensor:
 
 
 def _without(s: RemovalStreams, padded: Tensor) -> RemovalStreams:
-    """Where tokens are padded nothing is erased, written or decays."""
+    """Return the streams with no erasing, writing and decay at padded tokens."""
     erased, keys, log_decay = (
         part.masked_fill(padded, 0.0) for part in (s.erased, s.keys, s.decay())
     )

@@ -1,28 +1,31 @@
-"""S4D: every channel runs through a linear recurrence of its own, whose matrix is diagonal.
+"""S4D: each channel passes through its own linear recurrence with a diagonal matrix.
 
 Paper: Gu, Gupta, Goel and Re 2022, "On the Parameterization and Initialization of Diagonal State
     Space Models" (arXiv:2206.11893), sections 3 and 4.
-Equation: s' = A s + u with A diagonal, held constant over steps of dt: s_t = z s_{t-1} + u_t with
-    z = exp(dt A), y_t = 2 Re(sum_n C_n (z_n - 1) / A_n s_{tn}) + D u_t, for each channel, over
-    N / 2 numbers that stand for N in conjugate pairs; the output is (a * sigmoid(b)) of
-    (a, b) = W gelu(y) + c, which alone mixes channels. A = -exp(r) + i f, so that it decays.
-    As a convolution, y = K * u + D u with K_l = 2 Re(sum_n C_n (z_n - 1) / A_n z_n^l).
-Cost: n d log n by Fourier transforms, n d N for the kernel of a whole batch; one sequential
+Equation: s' = A s + u with A diagonal, discretised by a zero-order hold with steps dt:
+    s_t = z s_{t-1} + u_t with z = exp(dt A), y_t = 2 Re(sum_n C_n (z_n - 1) / A_n s_{tn}) + D u_t,
+    for each channel, over N / 2 numbers that represent N as conjugate pairs; the output is (a *
+    sigmoid(b)) of (a, b) = W gelu(y) + c, the only step that mixes channels. A = -exp(r) + i f, so
+    that the state decays. The equivalent convolution is y = K * u + D u with
+    K_l = 2 Re(sum_n C_n (z_n - 1) / A_n z_n^l).
+Cost: n d log n by Fourier transforms, n d N for the kernel, once per batch; one sequential
     operation; any two positions are one step apart.
-Not causal: as S4's code does for the Long Range Arena, a second kernel, with a C of its own and the
-    same A and dt, runs from the end and reads later tokens; both are summed. No width is halved.
-Start: A by the knob `eigenvalues`, C complex normal of variance 1, D normal, and dt log-uniform in
-    .001 to .1, a number a channel, all kept by every rule of initialisation. B is one, as the
-    paper finds enough. W starts from normal(0, 1 / inputs), where the authors take torch's draw.
-Departures: the paper trains A and dt at a smaller rate, at most .001; here all parameters share
-    one. They do not decay, as there. No dropout. S4D-Real keeps its f, which starts at zero and may
-    leave it, and N / 2 numbers a channel.
-Padding: a padded token enters as a zero from either side, but lets states decay.
-Precision: float32 at least, through the GELU. (z - 1) / A is computed without the difference, which
-    loses four digits where dt is short.
+Not causal: as in S4's code for the Long Range Arena, a second kernel, with its own C and the same A
+    and dt, runs from the end over later tokens; the two outputs are added. Both kernels have the
+    full width.
+Start: A follows the knob `eigenvalues`, C is complex normal with variance 1, D normal, and dt
+    log-uniform in .001 to .1, one number per channel; no other initialisation rule changes these. B
+    is one, which the paper finds sufficient. W starts from normal(0, 1 / inputs), where the authors
+    use torch's default.
+Departures: the paper trains A and dt with a smaller learning rate, at most .001; here all
+    parameters share one. They have no weight decay, as in the paper. There is no dropout. S4D-Real
+    keeps f, which starts at zero and may change, and N / 2 numbers per channel.
+Padding: a padded token enters as a zero in both directions, but states decay over it.
+Precision: at least float32, up to and including the GELU. (z - 1) / A is computed without the
+    difference, which would lose four digits for small dt.
 Fast form: `kernels.long_convolution`. Places are split as l = i m + j with m near the root of n, so
-    that the kernel is a product of matrices n / m x N and N x m a channel and no array of
-    n times N arises. `step` holds s.
+    that the kernel is a product of matrices n / m x N and N x m per channel, without an array of n
+    times N numbers. `step` holds s.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ _SHORT_STEP, _LONG_STEP = 1e-3, 1e-1
 
 
 class S4D(Mixer):
-    """A long convolution that is also a recurrence of few numbers; see the module's note."""
+    """State space model with a diagonal matrix per channel; see the module docstring."""
 
     name = "s4d"
     paper = "Gu et al. 2022, arXiv:2206.11893"
@@ -67,9 +70,9 @@ class S4D(Mixer):
         """Knobs of S4D.
 
         Attributes:
-            state: N, real numbers of state for each channel; even.
-            eigenvalues: Where A starts, for n = 0, 1, ..: ``lin`` at -1/2 + i pi n; ``inv`` at
-                -1/2 + i (N / pi) (N / (2 n + 1) - 1); ``real`` at -(n + 1).
+            state: N, the number of real state values per channel; even.
+            eigenvalues: Initial values of A, for n = 0, 1, ..: ``lin`` is -1/2 + i pi n; ``inv`` is
+                -1/2 + i (N / pi) (N / (2 n + 1) - 1); ``real`` is -(n + 1).
         """
 
         state: int = 64
@@ -77,7 +80,7 @@ class S4D(Mixer):
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse a state that is not made of pairs."""
+        """Raise `ModelError` if the state does not consist of pairs."""
         super().check_config(config, dim=dim)
         if config.state < 2 or config.state % 2 != 0:
             raise ModelError(
@@ -85,7 +88,7 @@ class S4D(Mixer):
             )
 
     def make_parameters(self, config: Config) -> None:
-        """Of the recurrence: dt, A, C and D; and the map of its outputs."""
+        """Create dt, A, C and D of the recurrence, and the output projection."""
         self.pairs, self.num_directions = config.state // 2, 1 if self.is_causal else 2
         rates, frequencies = _first_eigenvalues(config)
         low, high = math.log(_SHORT_STEP), math.log(_LONG_STEP)
@@ -101,7 +104,7 @@ class S4D(Mixer):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         with torch.autocast(x.device.type, enabled=False):
             wide = torch.promote_types(x.dtype, torch.float32)
@@ -113,7 +116,7 @@ class S4D(Mixer):
         return self._read_out(mixed.transpose(1, 2), x.dtype)
 
     def kernels(self, length: int, dtype: torch.dtype) -> list[Tensor]:
-        """K of each direction, `[dim, length]`, without D."""
+        """Return K of each direction, `[dim, length]`, without D."""
         width, rows = _split(length)
         log_z = self._log_z(dtype)
         places = torch.arange(width, device=self.skip.device)
@@ -127,12 +130,12 @@ class S4D(Mixer):
         return kernels
 
     def initial_state(self, batch: int) -> State:
-        """Zeros, `[batch, dim, pairs, 2]`: real and imaginary parts."""
+        """Return zeros, `[batch, dim, pairs, 2]`, for real and imaginary parts."""
         self.check_steps()
         return (self.reading.new_zeros(batch, self.dim, self.pairs, 2),)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One step of the recurrence."""
+        """Advance the recurrence by one token, `[batch, dim]`."""
         self.check_steps()
         with torch.autocast(x_t.device.type, enabled=False):
             u = x_t.to(torch.promote_types(x_t.dtype, torch.float32)).unsqueeze(-1)
@@ -145,12 +148,12 @@ class S4D(Mixer):
         return self._read_out(mixed, x_t.dtype), (torch.stack([real, imaginary], dim=-1),)
 
     def _log_z(self, dtype: torch.dtype) -> Complex:
-        """Log z = dt A, `[dim, pairs]`."""
+        """Return log z = dt A, `[dim, pairs]`."""
         step = self.log_step.to(dtype).exp()
         return -self.log_decay.to(dtype).exp() * step, self.frequency.to(dtype) * step
 
     def _weights(self, log_z: Complex) -> list[Complex]:
-        """2 C (z - 1) / A of each direction, `[dim, pairs]`."""
+        """Return 2 C (z - 1) / A of each direction, `[dim, pairs]`."""
         real, turn = log_z
         grown = torch.expm1(real) * turn.cos() - 2 * (turn / 2).sin().square()
         moved = (grown, real.exp() * turn.sin())  # z - 1
@@ -159,17 +162,17 @@ class S4D(Mixer):
         return [_times(c.unbind(dim=-1), held) for c in self.reading.to(real.dtype)]
 
     def _read_out(self, mixed: Tensor, dtype: torch.dtype) -> Tensor:
-        """GELU, and a map whose second half lets the first through."""
+        """Return the output: GELU, then a projection with a gated linear unit."""
         both = self.output(functional.gelu(mixed).to(dtype))
         return functional.glu(both, dim=-1)
 
     def state_bytes(self, length: int) -> int:
-        """N numbers a channel: does not grow."""
+        """Return the bytes of N numbers per channel, independent of the length."""
         self.check_steps()
         return 4 * self.dim * 2 * self.pairs
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """The convolution, the kernel's products, and the map."""
+        """Return the FLOPs of the convolution, the kernel's products, and the projection."""
         self.check_context_length(context_length)
         width, rows = _split(length)
         kernels = self.num_directions * 2 * self.dim * rows * width * 2 * self.pairs
@@ -179,11 +182,12 @@ class S4D(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Where a kernel is made of powers, or where it is convolved.
+        """Return the peak bytes: while a kernel is computed, or while it is convolved.
 
-        There are log z and the weights; powers inside a row, and where rows start; then, for the
-        only kernel these times the weights, two of them twice, for a second kernel rather what
-        was left by the first. At the convolution one kernel with D, and a second one.
+        The kernel needs log z, the weights, the powers within a row, and those at the starts of
+        rows. A single kernel also needs the latter times the weights, two of them twice; a second
+        kernel needs the remains of the first instead. The convolution needs one kernel with D, and
+        any second one.
         """
         self.check_context_length(context_length)
         width, rows = _split(length)
@@ -195,7 +199,7 @@ class S4D(Mixer):
         return max(made, kept + long_convolution_bytes(length, self.dim, batch))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """The recurrence, one token after the other, and once more from the end."""
+        """Compute the recurrence token by token, and once more from the end if not causal."""
         wide = torch.promote_types(x.dtype, torch.float32)
         u, step = x.to(wide), self.log_step.to(wide).exp()
         a = torch.complex(-self.log_decay.to(wide).exp(), self.frequency.to(wide))
@@ -217,7 +221,7 @@ class S4D(Mixer):
 
 
 def _first_eigenvalues(config: S4D.Config) -> tuple[Tensor, Tensor]:
-    """Rates of decay and frequencies, `[pairs]`: A is minus the one, and i times the other."""
+    """Return decay rates and frequencies, `[pairs]` each: A is -rate + i frequency."""
     state = config.state
     n = torch.arange(state // 2, dtype=torch.float32)
     if config.eigenvalues == "real":
@@ -229,18 +233,18 @@ def _first_eigenvalues(config: S4D.Config) -> tuple[Tensor, Tensor]:
 
 
 def _split(length: int) -> tuple[int, int]:
-    """Width and number of rows that hold so many places, both near the root."""
+    """Return the width and number of rows that hold `length` places, both near its root."""
     width = math.isqrt(length - 1) + 1
     return width, -(-length // width)
 
 
 def _times(a: Complex, b: Complex) -> Complex:
-    """The product of complex numbers in parts."""
+    """Return the product of two complex numbers, given as parts."""
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def _powers(log_z: Complex, places: Tensor, dim: int) -> Complex:
-    """Powers of z at places that lie along a new axis `dim` of `[dim, pairs]`."""
+    """Return the powers of z at `places`, along a new axis `dim` of `[dim, pairs]`."""
     along = places.to(log_z[0].dtype).unsqueeze(1) if dim == 1 else places.to(log_z[0].dtype)
     size = (log_z[0].unsqueeze(dim) * along).exp()
     turns = log_z[1].unsqueeze(dim) * along
