@@ -48,7 +48,6 @@ class Architecture(nn.Module, ABC):
             folder of its module; their content is part of the ids of trials.
         spec: The specification that the model was built from.
         config: Its knobs, with defaults filled in.
-        config: Its knobs, defaults filled in.
     """
 
     version: ClassVar[int] = 1
@@ -148,7 +147,7 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def why_silent(cls, spec: ModelSpec) -> str:
-        """Return a sentence why a model cannot write token by token; empty if it can."""
+        """Return why a model cannot write token by token, as a sentence; empty if it can."""
         if not cls.can_write():
             return f"a {spec.architecture} does not write its own next token"
         for mixer in cls.stepping_mixers(spec):
@@ -158,14 +157,14 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def why_blind(cls, spec: ModelSpec) -> str:
-        """Return a sentence why a model has no `attention_weights`; empty if it has some."""
+        """Return why a model has no `attention_weights`, as a sentence; empty if it has some."""
         if cls.attention_weights is Architecture.attention_weights:
             return f"a {spec.architecture} gives no attention weights of its source"
         return ""
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """Return a sentence why a training step of a model cannot be divided; empty if it can.
+        """Return why a training step cannot be divided, as a sentence; empty if it can.
 
         Args:
             spec: The model.
@@ -308,7 +307,7 @@ class StackArchitecture(Architecture):
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """Return a sentence why a training step cannot be divided; empty if it can."""
+        """Return why a training step cannot be divided, as a sentence; empty if it can."""
         config = config_from_knobs(cls.Config, spec.settings, owner=spec.architecture)
         if num_parts > 1 and config.norm_kind == "batch":
             return f"norm_kind='batch' is over a whole batch, which would be cut into {num_parts}"

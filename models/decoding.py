@@ -110,7 +110,7 @@ def generate(
     end: int | None,
     limits: Tensor | None = None,
 ) -> Decoded:
-    """Let a model write free-running: it reads its own outputs. Call `model.eval()` before.
+    """Generate free-running: the model reads its own outputs. Call `model.eval()` before.
 
     Args:
         model: A `Writer`.

@@ -21,7 +21,7 @@ UNSCALED_DEVIATION = 0.02  # the value of BERT and GPT-2
 
 
 class TokenEmbedding(nn.Module):
-    """Map tokens `[batch, time]` to `[batch, time, dim]`, multiplied by sqrt(dim) by default.
+    """Embedding of tokens as `[batch, time, dim]`, multiplied by sqrt(dim) by default.
 
     The factor lets one matrix serve as input and as output embedding (Vaswani et al. 2017,
     arXiv:1706.03762, section 3.4). Entries are drawn from normal(0, 1 / dim): tokens then have unit
@@ -37,13 +37,13 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.table.weight, std=dim**-0.5 if is_scaled else UNSCALED_DEVIATION)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Look up the tokens; values at padded positions are not read."""
+        """Look up tokens `[batch, time]`; values at padded positions are not read."""
         embedded: Tensor = self.table(tokens if mask is None else tokens.masked_fill(~mask, 0))
         return embedded * self.scale
 
 
 class InputEmbedding(nn.Module):
-    """Map inputs to `[batch, time, dim]`: tokens by a table, vectors by a linear map.
+    """Embedding of inputs as `[batch, time, dim]`: tokens by a table, vectors by a linear map.
 
     The linear map keeps torch's own initialisation: outputs are about as large as the inputs.
     """
@@ -91,7 +91,7 @@ class ConcatenatedPosition(nn.Module):
         return self._joined(x, x.shape[1], slice(None))
 
     def at(self, x_t: Tensor, place: int) -> Tensor:
-        """Add the position of one token; see `Position.at`."""
+        """Combine one token `[batch, dim]` with the position `place`."""
         return self._joined(x_t, place + 1, place)
 
     def _joined(self, x: Tensor, length: int, places: int | slice) -> Tensor:

@@ -212,7 +212,7 @@ def _inputs(spec: ModelSpec, batch: int) -> dict[str, Tensor]:
 
 
 def _counted(call: Callable[..., object], *inputs: Tensor, **named: Tensor) -> float:
-    """Count without gradients; a recurrence of torch runs one token, which is then multiplied."""
+    """Count without gradients; recurrences of torch run over one token, see `_OneToken`."""
     counter: Any = FlopCounterMode(display=False, custom_mapping=dict(_FORMULAS))
     strict, by_token = _NothingUncounted(counter.flop_registry), _OneToken(counter)
     with torch.no_grad(), strict, counter, by_token:  # the counter decomposes what it can
@@ -221,7 +221,7 @@ def _counted(call: Callable[..., object], *inputs: Tensor, **named: Tensor) -> f
 
 
 class _NothingUncounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Raises for operations that have no formula and are not free; sees what the counter skips."""
+    """A mode that raises for operations of unknown cost that the counter would ignore."""
 
     def __init__(self, formulas: Mapping[Any, object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -253,7 +253,7 @@ def is_free(operation: Any, arguments: object = ()) -> bool:
 
 
 class _OneToken(TorchFunctionMode):
-    """Runs torch's recurrences over the first token, and adds the FLOPs of the other tokens."""
+    """A mode that runs torch's recurrences over one token and adds the FLOPs of the others."""
 
     def __init__(self, counter: Any) -> None:
         super().__init__()

@@ -92,7 +92,7 @@ class PartSeeds:
 
 
 class NothingDrawn(TorchFunctionMode):
-    """Replaces torch's draws by zeros, for models of which only shapes are needed.
+    """A mode that replaces torch's draws by zeros, for models of which only shapes are needed.
 
     On the meta device nothing is written. The values are zeros, since torch repeats the draws of a
     truncated normal until all numbers are within its limits.

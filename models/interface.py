@@ -37,7 +37,7 @@ SEGMENTS = "segments"  # the input that assigns each token to one of two texts, 
 # The input with the positions of the tokens to answer, `[batch, answers]`, if not all are needed:
 # outputs are in its order, and a model need not compute the others.
 PLACES = "places"
-DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
+DISTILLATION = "distillation"  # the auxiliary output trained on a teacher's outputs
 PENALTY = "penalty"  # the auxiliary output that is added to the loss of each example, `[batch]`
 # Auxiliary outputs of a model that compares images and texts, for a loss over the whole batch: the
 # vector of each image, `[batch, size]`, the vectors of its texts, `[batch, candidates, size]`, and

@@ -297,7 +297,7 @@ class Mixer(nn.Module, ABC):
         return {}
 
     def take_place(self, layer: int, first: Mixer) -> None:
-        """Tell the mixer its layer; called once per layer of a stack, from the bottom upwards.
+        """Set the layer; called once for each mixer of a stack, from the bottom upwards.
 
         It is for mixers whose layers differ (dilation) or share parameters (Linformer's
         projections).

@@ -149,7 +149,7 @@ def late_knob(default: Any) -> Any:
 
 
 def reading_knob(default: Any) -> Any:
-    """Return a late knob that affects evaluation only; variants that differ in it train once."""
+    """Return a late knob for evaluation only; variants that differ in it share one training."""
     return field(default=default, metadata={**_LATE, "reading_only": True})
 
 

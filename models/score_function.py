@@ -1,4 +1,4 @@
-"""Train a model's samples by their cost with the score-function estimator, REINFORCE.
+"""Compute gradients for sampled choices with the score-function estimator, REINFORCE.
 
 Paper: Williams 1992, "Simple Statistical Gradient-Following Algorithms for Connectionist
     Reinforcement Learning" (Machine Learning 8), equation 5; as Xu et al. 2015 (arXiv:1502.03044),

@@ -60,8 +60,8 @@ class Alignment(nn.Module):
     Args:
         query_dim: Width of the decoder's states.
         value_dim: Width of the source's states.
-        score: A score of the module's docstring.
-        reach: A reach of the module's docstring.
+        score: Name of the score; see the module's docstring.
+        reach: Range of the attention; see the module's docstring.
         window: Positions on each side of the centre, for local attention.
         longest: Number of tokens of the longest source, for the score `location`.
     """

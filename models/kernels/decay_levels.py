@@ -6,9 +6,9 @@ of the second is a product of two decays, to the border and from it. Each is a p
 single tokens, none above 1: nothing overflows, and no sums are subtracted, which would lose digits.
 So the decay of a pair is never formed if it has a number for each channel.
 
-The gradient of a pair by the logarithm of its decay is its weight times the weight's gradient. That
-of g_r sums this over all pairs around r: those whose later token is at r or after, minus those of
-which both tokens are.
+The gradient with respect to the logarithm of a pair's decay is the pair's weight times the weight's
+gradient. The gradient with respect to g_r sums this over all pairs around r: those whose later
+token is at r or after, minus those of which both tokens are.
 """
 
 from __future__ import annotations
@@ -148,6 +148,6 @@ def _blocks(pairs: Tensor, size: int) -> Tensor:
 
 
 def _slope_of_logs(later: Tensor, left: Tensor) -> Tensor:
-    """Return the gradient by each g_r: sums of `later` from r on, and of `left` before r."""
+    """Return gradients for each g_r: sums of `later` from r on, and of `left` before r."""
     backwards: Tensor = later.flip(-2).cumsum(dim=-2).flip(-2)
     return backwards + left.cumsum(dim=-2) - left

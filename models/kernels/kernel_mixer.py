@@ -63,7 +63,7 @@ class KernelMixer(Mixer):
     def query_features(self, queries: Tensor) -> Tensor:
         """Map `[batch, heads, time, head_dim]` to `[batch, heads, time, features]`.
 
-        The result is in at least float32; each query has a positive factor, which cancels.
+        The result is in at least float32, up to a positive factor per query, which cancels.
         """
 
     @abstractmethod

@@ -2,8 +2,8 @@
 
     y_t = sum_{s <= t} past_{t-s} x_s + sum_{s > t} future_{s-t-1} x_s
 
-Fourier transforms over at least twice the length are used, so that the ends do not wrap around; up
-to `SHORT` tokens, one matrix per channel, which is faster there.
+Long sequences use Fourier transforms over at least twice the length, so that the ends do not wrap
+around; sequences of up to `SHORT` tokens use one matrix per channel, which is faster there.
 
 Causality: in the matrix, entries above the diagonal are zero, so an output is bitwise independent
     of later tokens. A transform rounds each output relative to the largest of all, so in longer

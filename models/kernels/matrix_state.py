@@ -29,7 +29,7 @@ class Streams:
     the tokens may have a batch of one.
 
     Attributes:
-        queries: Already scaled.
+        queries: Queries, already scaled.
         keys: Keys of the same width as the queries.
         values: Values of any width.
         log_decay: g, of width 1 or as wide as the keys, or None for no decay.

@@ -8,8 +8,8 @@ Directions: a causal mixer reads left to right with hidden width dim. One that i
     has the width dim; with `is_unidirectional` it reads like a causal one.
 Layers: each reads the outputs of the one below, of both directions, with nothing in between.
 Padding: padded tokens are skipped; the recurrence runs over the real tokens as if they were
-    adjacent. Packing needs their number on the CPU, which waits for a GPU. Therefore nothing is
-    packed on a GPU in one direction: padding after the real tokens changes none of their outputs.
+    adjacent. Packing needs their number on the CPU, which would wait for a GPU. On a GPU, in one
+    direction, nothing is packed: padding after the real tokens changes none of their outputs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tensor, State]:
     """Read sequences of different lengths from left to right, each of at least one token.
 
-    They are packed on a CPU. Packing needs their lengths on the CPU, for which a GPU would have to
-    wait: there, they are read token by token, and a state is kept once its sequence ends.
+    On a CPU they are packed. Packing needs their lengths on the CPU, which would have to wait for a
+    GPU; on a GPU they are read token by token instead, and a state is kept once its sequence ends.
 
     Args:
         network: A recurrent module of torch, in one direction, batch first.

@@ -26,7 +26,7 @@ def depthwise(x: Tensor, kernels: Tensor, bias: Tensor | None, *, before: int) -
 
 
 class ShortConvolution(nn.Module):
-    """The sum y_t = b + sum_j w_j x_{t-j} over j = 0 .. taps-1, for each channel.
+    """A causal convolution y_t = b + sum_j w_j x_{t-j} over j = 0 .. taps-1, for each channel.
 
     Weights are drawn as in torch, uniform within +-taps^-.5; other rules would make them too small.
     """
@@ -47,7 +47,7 @@ class ShortConvolution(nn.Module):
         return self.conv.weight.new_zeros(batch, self.taps - 1, self.channels)
 
     def step(self, x_t: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute one output from `[batch, 1, channels]` and the last tokens; return both."""
+        """Compute the output of one token `[batch, 1, channels]`, and return the new state."""
         tokens = torch.cat([state, x_t], dim=1)
         mixed: Tensor = self.conv(tokens.transpose(1, 2))
         return mixed.transpose(1, 2), tokens[:, 1:]

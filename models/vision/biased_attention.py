@@ -17,7 +17,7 @@ Grid = tuple[int, int]  # rows and columns
 
 
 def shrunk(grid: Grid) -> Grid:
-    """Return the size of a grid of which every second row and column is kept, from the first on."""
+    """Return the size of a grid after every second row and column is dropped, rounded up."""
     return (grid[0] + 1) // 2, (grid[1] + 1) // 2
 
 

@@ -33,7 +33,7 @@ class ImageEncoderConfig:
     """Knobs of the encoder of an image that a model reads besides text.
 
     Attributes:
-        encoder: A kind of the module's docstring.
+        encoder: `vit` or `cnn`; see the module's docstring.
         patch: Side of a patch of a `vit` in pixels; must divide the sides of the image.
         blocks: Number of blocks of each stage of a `cnn`, joined by hyphens.
         stem: Stem of a `cnn`: `7x7` makes the map a quarter as high and wide, `3x3` keeps its size.
@@ -76,7 +76,7 @@ def check_image_encoder(config: ImageEncoderConfig, owner: str) -> None:
 
 
 class ImageEncoder(nn.Module):
-    """Maps `[batch, rows, columns, channels]` to `[batch, places, dim]`, row by row.
+    """An encoder of `[batch, rows, columns, channels]` as `[batch, places, dim]`, row by row.
 
     Args:
         spec: Specification of the model: its width, depth, mixer and position.

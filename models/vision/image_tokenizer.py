@@ -5,9 +5,9 @@ Networks: van den Oord et al. 2017, "Neural discrete representation learning" (V
     3 x 3 and 1 x 1, and the reverse in the decoder. One token represents `cell` x `cell` pixels.
 Quantisers:
     straight_through   the code nearest to the encoder's vector; its gradient is copied to the
-                       vector unchanged (section 3.2). The codes are drawn to the vectors, and
-                       `commitment` weights the term that keeps vectors near their codes (equation
-                       3). With unit codes, both are scaled to length 1 (Yu et al. 2021, ViT-VQGAN,
+                       vector unchanged (section 3.2). One loss term moves codes towards vectors,
+                       another, weighted by `commitment`, vectors towards codes (equation 3). With
+                       unit codes, both are scaled to length 1 (Yu et al. 2021, ViT-VQGAN,
                        arXiv:2110.04627, section 3.2); without that, most codes are never used
     gumbel             Ramesh et al. 2021 (DALL-E, arXiv:2102.12092, section 2.1): in training, the
                        mean of all codes with weights drawn from the Gumbel softmax (Jang et al.
@@ -42,7 +42,7 @@ class ImageTokenizerConfig:
 
     Attributes:
         codes: Number of symbols.
-        quantiser: A quantiser of the module's docstring.
+        quantiser: `straight_through` or `gumbel`; see the module's docstring.
         cell: Side of the square of pixels that a token represents: a power of two that divides the
             sides of the image.
         tokenizer_width: Channels of the maps; the largest maps have half as many.
@@ -119,7 +119,7 @@ class Tokenized(NamedTuple):
 
 
 class ImageTokenizer(nn.Module):
-    """Maps images `[batch, rows, columns, channels]` to tokens `[batch, places]`, and back.
+    """A map from images `[batch, rows, columns, channels]` to tokens `[batch, places]`, and back.
 
     Args:
         image: The input to read.
@@ -192,7 +192,7 @@ class ImageTokenizer(nn.Module):
         return functional.normalize(vectors, dim=-1) if is_unit else vectors
 
     def _vectors(self, images: Tensor) -> Tensor:
-        """Encode images as `[batch, places, code_dim]`; contiguous, as in `ResidualTrunk`."""
+        """Encode images as `[batch, places, code_dim]`; contiguous, see `ResidualTrunk.forward`."""
         found: Tensor = self.encoder(images.movedim(-1, 1).contiguous())
         return self._scaled(found.flatten(2).transpose(1, 2))
 
@@ -217,7 +217,7 @@ class ImageTokenizer(nn.Module):
         return handed_on, of_codes + self.config.commitment * of_vectors
 
     def _relaxed(self, vectors: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean code with drawn shares, in evaluation the most probable one; penalty."""
+        """Return mean codes in drawn shares (likeliest codes in evaluation), and the penalty."""
         logs = self.shares(vectors).log_softmax(dim=-1)
         divergence = (logs.exp() * (logs + math.log(self.config.codes))).sum(dim=-1).mean(dim=1)
         penalty = self.config.kl_weight * divergence

@@ -44,7 +44,7 @@ class ResidualConfig(ChannelAttentionConfig, MapAttentionConfig):
 
     Attributes:
         blocks: Number of blocks of each stage, joined by hyphens.
-        block: `basic`, two 3 x 3 convolutions, or `bottleneck`; see the module's docstring.
+        block: `basic`, two 3 x 3 convolutions, or `bottleneck`; see `models.architectures.resnet`.
         stem: `7x7`, a convolution with a stride of 2 and pooling with another; or `3x3`, without
             either, for small images.
         zero_init_residual: Whether the gain of the last norm of each block starts at 0, so that

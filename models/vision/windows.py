@@ -168,7 +168,7 @@ class BiasTable(RelativeBias):
 
 
 class BiasNetwork(RelativeBias):
-    """16 sigmoid(M(x)) of offsets on a logarithmic scale (Swin v2, equation 4 and its code)."""
+    """A network, 16 sigmoid(M(x)) of logarithmic offsets x (Swin v2, equation 4 and its code)."""
 
     keeps_own_draw = no_weight_decay = ("expand", "contract")
 
