@@ -168,7 +168,7 @@ def softmax_weights(scores: Tensor, visible: Visibility) -> Tensor:
 
 
 def softmax_of_shown(scores: Tensor, hidden: Tensor) -> Tensor:
-    """Compute the softmax over scores that are not hidden; changes `scores` in place."""
+    """Compute the softmax over scores that are not hidden, else 0; changes `scores` in place."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill_(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
 
