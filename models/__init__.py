@@ -1,8 +1,8 @@
-"""The subjects: architectures, and the mixers and position encodings that they hold.
+"""The models under test: architectures, and the mixers and position encodings inside them.
 
-Axes are written by name, batch first: `[batch, time, dim]`, `[batch, heads, time, time2]`.
-Everything here is torch only and imports nothing of ours from outside `models/`. The names
-below resolve on first use, so that `import models` loads no torch.
+Axes are written by name, batch first: `[batch, time, dim]`, `[batch, heads, time, time2]`. The
+package depends on torch only and imports nothing of this project from outside `models/`. The names
+below are imported on first use, so that `import models` does not load torch.
 """
 
 from __future__ import annotations

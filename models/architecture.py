@@ -1,6 +1,6 @@
 """Define the contract of an architecture: a whole model, built from a `ModelSpec`.
 
-The least that a network of one's own needs: a `Config` with its knobs, `build`, and `forward`.
+A user's own network needs at least a `Config` with its knobs, `build` and `forward`.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from models.sublayers import StackConfig, check_stack
 Part = Literal["mixer", "position", "dim", "depth"]
 
 
-LOOP = 20  # operations of a recurrent layer that is no kernel of torch, for each token; roughly
+LOOP = 20  # approximate operations per token of a recurrent layer that is not one kernel of torch
 
 
 class Architecture(nn.Module, ABC):
     """A whole model, built from a `ModelSpec`.
 
     Attributes:
-        version: Goes up whenever a change to it, or to what it shares, moves a number.
-        name: Its key in `models.ARCHITECTURES`; a user's own needs none.
-        takes: What an ablation may set besides the knobs of `Config`; all of it stands in `spec`.
-            With ``mixer`` it has a hole for one.
-        reads: The kinds that it reads, by input; see `models.interface.Interface`.
-        may_read: Likewise, of inputs that a task may give it.
-        answers: What it can be asked for.
+        version: Number to increase whenever a change to the architecture, or to code that it
+            shares, changes a result.
+        name: Its key in `models.ARCHITECTURES`; a user's own architecture needs none.
+        takes: Fields that an ablation may set besides the knobs of `Config`; all are stored in
+            `spec`. An architecture with ``mixer`` is built around an interchangeable mixer.
+        reads: The kinds that each required input may have; see `models.interface.Interface`.
+        may_read: The kinds that each optional input may have.
+        answers: The answers that a task may ask for.
         is_causal: Whether its mixers are built causal.
-        is_stochastic: Whether it draws random numbers in evaluation too.
-        mask_mode: ``pads_as_tokens`` declares that padding is meant to be read.
-        starts_from: What the task must ask for on which a training starts, where the model has
-            parts that it does not train itself; empty where it trains all of them.
-        siblings: By what they can be asked for, architectures whose parts have the names of its
-            own: those on which a training may start where it cannot be asked for that itself.
-        files: Data files that a user's own architecture reads, by their paths from the folder of
-            its module; their content is part of the ids of trials.
-        spec: What it was built from.
-        config: Its knobs, defaults filled in.
+        is_stochastic: Whether it also draws random numbers in evaluation mode.
+        mask_mode: ``pads_as_tokens`` declares that the model deliberately reads padding.
+        starts_from: The answer asked for by the task whose training must come first, for a model
+            with parts that it does not train itself; empty if it trains all its parts.
+        siblings: For each answer, an architecture whose parts have the same names, so that a
+            training may start from it if this architecture cannot give that answer.
+        files: Data files that a user's own architecture reads, by their paths relative to the
+            folder of its module; their content is part of the ids of trials.
+        spec: The specification that the model was built from.
+        config: Its knobs, with defaults filled in.
     """
 
     version: ClassVar[int] = 1
@@ -64,7 +65,7 @@ class Architecture(nn.Module, ABC):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """No knobs."""
+        """An empty set of knobs."""
 
     def __init__(self, spec: ModelSpec) -> None:
         if reason := self.why_unreadable({name: one.kind for name, one in spec.inputs.items()}):
@@ -85,15 +86,16 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """Refuse a `Config` that no model can have.
+        """Raise for a `Config` that no model can have.
 
         Raises:
-            ModelError: as ``classifier: dropout=1.0 is not at least 0 and below 1``.
+            ModelError: A value is not allowed, as in
+                ``classifier: dropout=1.0 is not at least 0 and below 1``.
         """
 
     @classmethod
     def why_not(cls, interface: Interface) -> str:
-        """Why it cannot serve the interface, as the end of a sentence; empty where it can."""
+        """Return why it cannot serve the interface, as the end of a sentence; empty if it can."""
         kinds = {name: each.kind for name, each in interface.inputs.items()}
         if reason := cls.why_unreadable(kinds):
             return reason
@@ -107,7 +109,7 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def why_unreadable(cls, kinds: Mapping[str, InputKind]) -> str:
-        """Why it cannot read inputs of these kinds; empty where it can."""
+        """Return why it cannot read inputs of these kinds; empty if it can."""
         readable = {**cls.may_read, **cls.reads}
         for name in dict.fromkeys((*cls.reads, *kinds)):
             if name not in kinds:
@@ -120,31 +122,32 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """The names of all mixers that a model has, whose versions are part of a trial's id."""
+        """Return the names of all mixers of a model; their versions are part of a trial's id."""
         return mixer_pattern(spec.mixer)
 
     @classmethod
     def sequential_operations(cls, spec: ModelSpec) -> int:
-        """Operations of its own, started one after another, that each token waits for; see `LOOP`.
+        """Return how many of its own operations run one after another for each token; see `LOOP`.
 
-        By this the time on a GPU is estimated, where small ones take as long to start as to run. A
-        recurrent layer of torch is one; layers of mixers are counted elsewhere.
+        The time on a GPU is estimated from this number, since starting a small operation takes as
+        long as running it. A recurrent layer of torch counts as one operation; layers of mixers
+        are counted elsewhere.
         """
         return 0
 
     @classmethod
     def can_write(cls) -> bool:
-        """Whether it can write, token by token, by `initial_state` and `step`."""
+        """Return True if it can write token by token, with `initial_state` and `step`."""
         return hasattr(cls, "step") and not CAUSAL.isdisjoint(cls.answers)
 
     @classmethod
     def stepping_mixers(cls, spec: ModelSpec) -> tuple[str, ...]:
-        """The names of those mixers that step when the model writes; by default all."""
+        """Return the names of the mixers that step while the model writes; by default all."""
         return mixer_pattern(spec.mixer)
 
     @classmethod
     def why_silent(cls, spec: ModelSpec) -> str:
-        """Why a model cannot write token by token, in a sentence; empty where it can."""
+        """Return why a model cannot write token by token, as a sentence; empty if it can."""
         if not cls.can_write():
             return f"a {spec.architecture} does not write its own next token"
         for mixer in cls.stepping_mixers(spec):
@@ -154,111 +157,115 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def why_blind(cls, spec: ModelSpec) -> str:
-        """Why a model has no `attention_weights`, in a sentence; empty where it has some."""
+        """Return why a model has no `attention_weights`, as a sentence; empty if it has some."""
         if cls.attention_weights is Architecture.attention_weights:
             return f"a {spec.architecture} gives no attention weights of its source"
         return ""
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """Why a training step of a model cannot be divided, in a sentence; empty where it can.
+        """Return why a training step cannot be divided, as a sentence; empty if it can.
 
         Args:
             spec: The model.
-            num_parts: Into which a batch is cut, by workers and accumulation.
-            are_parameters_divided: Whether no worker has all parameters, as at ZeRO stage 3.
+            num_parts: Number of parts of a batch, over workers and accumulation steps.
+            are_parameters_divided: Whether each worker holds only a part of the parameters, as at
+                ZeRO stage 3.
         """
         return ""
 
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:
-        """Whether what a model samples learns by `models.score_function`."""
+        """Return True if samples of a model are trained by `models.score_function`."""
         return False
 
     @classmethod
     def has_flops_formula(cls) -> bool:
-        """Whether it defines `flops`."""
+        """Return True if it defines `flops`."""
         return cls.flops is not Architecture.flops
 
     @classmethod
     def has_state_formula(cls) -> bool:
-        """Whether it defines `state_bytes`."""
+        """Return True if it defines `state_bytes`."""
         return cls.state_bytes is not Architecture.state_bytes
 
     def redraw(self, seeds: PartSeeds) -> None:
-        """Draw parameters anew once all are there; here each part keeps what it drew itself."""
+        """Draw parameters again once all exist; by default each part keeps its own draw."""
 
     @abstractmethod
     def build(self, seeds: PartSeeds) -> None:
-        """Make the parts by `self.spec` and `self.config`; called once, by the constructor.
+        """Create the parts from `self.spec` and `self.config`; the constructor calls this once.
 
         Args:
-            seeds: Gives each part a stream of random numbers by its name, so that parts keep their
-                first numbers where others change; without it torch's generator is drawn from.
+            seeds: Random streams by the name of a part, so that a part keeps its initial values
+                when other parts change. Parts built outside them draw from torch's generator.
 
         Raises:
-            ModelError: the sizes, the mixer, the position or the knobs do not go together.
+            ModelError: The sizes, the mixer, the position or the knobs are incompatible.
         """
 
     @abstractmethod
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """Logits: `[batch, output_size]`, or `[batch, time, output_size]`.
+        """Compute logits, `[batch, output_size]` or `[batch, time, output_size]`.
 
-        Its parameters are the inputs that it reads, by name, and their masks. Where ``inputs`` are
-        read and sequences differ in length, they are:
+        The parameters are the inputs that the model reads, by name, and their masks. If it reads
+        ``inputs``, and sequences differ in length, they are:
 
-            inputs: `[batch, time]` integers, or `[batch, time, input_size]` floats; with an axis
-                of two sequences after the batch where an architecture reads pairs.
-            mask: `[batch, time]`, True where a real token stands; left out where all are real.
-                What stands at padded positions is never read.
+            inputs: `[batch, time]` integers, or `[batch, time, input_size]` floats; an architecture
+                that reads pairs has an axis of two sequences after the batch.
+            mask: `[batch, time]`, True for real tokens; left out if all are real. Values at padded
+                positions are never read.
         """
 
     def attention_weights(self, *inputs: Any, **named: Any) -> Tensor:
-        """How much each token of a target takes from each of its source, `[batch, time, time2]`.
+        """Return the weight of each source token for each target token, `[batch, time, time2]`.
 
-        Row t is of the step that reads ``inputs[t]`` and predicts the token after it. A row sums to
-        at most one, and is zero at padding of the source. Arguments are those of `forward`.
+        Row t belongs to the step that reads ``inputs[t]`` and predicts the token after it. A row
+        sums to at most one; weights of padded source tokens are zero. Arguments are those of
+        `forward`.
 
         Raises:
-            ModelError: it has none; see `why_blind`.
+            ModelError: The model has no such weights; see `why_blind`.
         """
         raise ModelError(f"{self.spec.architecture} gives no attention weights of its source")
 
     def patch_grid(self) -> tuple[int, int] | None:
-        """Rows and columns of its tokens, where they are patches of an image; else None."""
+        """Return the rows and columns of its tokens if they are patches of an image, else None."""
         return None
 
     def source_grid(self) -> tuple[int, int] | None:
-        """Rows and columns of its source, as `attention_weights` has them, where it is an image."""
+        """Return rows and columns of the source in `attention_weights`, or None if not an image."""
         return None
 
     def flops(self, length: int, batch: int = 1, *others: Any, **named: Any) -> float:
-        """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
+        """Return forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
 
-        One that reads a `context` takes a third argument, ``context_length``: its tokens.
+        A model that reads a `context` takes its number of tokens as a third argument,
+        ``context_length``.
 
         Raises:
-            ModelError: there is no formula, of it or of its mixer.
+            ModelError: The model or its mixer has no formula.
         """
         raise ModelError(f"{self.spec.architecture} defines no flops(length, batch)")
 
     def state_bytes(self, length: int, *others: Any, **named: Any) -> int:
-        """Bytes of the state of `step` per sequence after `length` tokens, in float32, by formula.
+        """Return the bytes of the state of `step` per sequence after `length` tokens, in float32.
 
-        One that reads a `context` takes a second argument, ``context_length``: its tokens.
+        A model that reads a `context` takes its number of tokens as a second argument,
+        ``context_length``.
 
         Raises:
-            ModelError: there is no formula, or no step form, of it or of its mixer.
+            ModelError: The model or its mixer has no formula or no step form.
         """
         raise ModelError(f"{self.spec.architecture} defines no state_bytes(length)")
 
     def num_parameters(self) -> int:
-        """Trainable numbers; what is tied or shared between layers counts once."""
+        """Return the number of trainable values; tied or shared parameters count once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 class StackArchitecture(Architecture):
-    """An architecture around a stack of blocks, with a hole for a mixer."""
+    """An architecture around a stack of blocks with an interchangeable mixer."""
 
     takes: ClassVar[tuple[Part, ...]] = ("mixer", "position", "dim", "depth")
 
@@ -267,12 +274,12 @@ class StackArchitecture(Architecture):
         """Knobs of the stack; some architectures add knobs of their own.
 
         Attributes:
-            initialisation: Of all linear maps; see `models.initialisation`.
-            position_mode: How an absolute position p meets its token x: `added`, or
-                `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
-                two identity blocks.
-            position_std: Standard deviation of what learned absolute positions start from. ViT and
-                DeiT take 0.02; `initialisation` draws linear maps alone, and leaves positions.
+            initialisation: Initialisation of all linear maps; see `models.initialisation`.
+            position_mode: How an absolute position p is combined with its token x: `added`, or
+                `concatenated`, a linear map of [x; p] back to dim. Adding is the special case of a
+                map of two identity blocks.
+            position_std: Standard deviation of the initial learned absolute positions. ViT and
+                DeiT use 0.02; `initialisation` applies to linear maps only, not to positions.
         """
 
         initialisation: Initialisation = "scaled_normal"
@@ -288,19 +295,19 @@ class StackArchitecture(Architecture):
 
     @classmethod
     def check_config(cls, config: Any) -> None:
-        """See `Architecture.check_config`."""
+        """Raise for knobs of the stack, or a `position_std`, that no model can have."""
         check_stack(config, owner=cls.name)
         if config.position_std <= 0:
             raise ModelError(f"{cls.name}: position_std={config.position_std} is not above 0")
 
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:
-        """See `Architecture.learns_by_score`."""
+        """Return True if samples of one of its mixers are trained by the score function."""
         return learns_by_score(spec, cls.mixers_of(spec))
 
     @classmethod
     def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
-        """See `Architecture.why_whole`."""
+        """Return why a training step cannot be divided, as a sentence; empty if it can."""
         config = config_from_knobs(cls.Config, spec.settings, owner=spec.architecture)
         if num_parts > 1 and config.norm_kind == "batch":
             return f"norm_kind='batch' is over a whole batch, which would be cut into {num_parts}"
@@ -314,5 +321,5 @@ class StackArchitecture(Architecture):
         return ""
 
     def redraw(self, seeds: PartSeeds) -> None:
-        """Draw the linear maps anew, by the initialisation that the config asks for."""
+        """Draw the linear maps again, with the initialisation of the config."""
         redraw(self, self.config.initialisation, seeds)

@@ -1,19 +1,19 @@
 """Greedy and beam search for every model that writes token by token.
 
-A model writes if it has `initial_state` and `step`; one that reads a source first has `encode`
-too. See `Writer`. Both searches work on a whole batch, and no row depends on another.
+A model writes if it has `initial_state` and `step`; one that first reads a source also has
+`encode`. See `Writer`. Both searches process a whole batch; rows are independent of each other.
 
 Score of a hypothesis y: log p(y) / ((5 + |y|) / 6)^a, where |y| counts the end symbol and a is the
 length penalty (Wu et al. 2016, arXiv:1609.08144, equation 14, without its coverage term).
-Hypotheses are compared by log p(y) while the search runs, since those in play are equally long;
-they are normalised once, when they end.
+Hypotheses are compared by log p(y) during the search, since the open ones are equally long; they
+are normalised once, when they end.
 
-What a beam of k means here: in each step the k best continuations are looked at. One that ends is
-kept aside, and **its slot is refilled** by the next best open one, so that k open hypotheses stay
-in play; where slots are lost instead (Bahdanau et al. 2014), the same k is a narrower search. A row
-is done when k of its hypotheses have ended, when no open one can beat the best that has ended, or
-at its limit. A hypothesis that has ended wins over any that was cut at the limit. So a beam of 1 is
-greedy search, and a beam of all hypotheses is exhaustive search.
+Definition of a beam of k: each step considers the k best continuations. One that ends is stored,
+and **its slot is refilled** by the next best open one, so that k hypotheses remain open; in
+implementations that lose the slot instead (Bahdanau et al. 2014), the same k is a narrower search.
+A row is done when k of its hypotheses have ended, when no open one can beat the best that has
+ended, or at its limit. A hypothesis that has ended is preferred to any that was cut at the limit.
+So a beam of 1 is greedy search, and a beam of all hypotheses is exhaustive search.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ from models.errors import ModelError
 
 
 class Writer(Protocol):
-    """What a model needs in order to write.
+    """The methods that a model needs in order to write.
 
-    A model that reads a source also has ``encode(**inputs)``, whose value `initial_state` then
-    takes as a second argument. A state is made of tensors, batch first, in tuples, lists,
-    dictionaries and dataclasses; what else stands there must be the same for all rows. `step`
-    leaves the state that it is given as it was.
+    A model that reads a source also has ``encode(**inputs)``; `initial_state` then takes its result
+    as a second argument. A state consists of tensors, batch first, in tuples, lists, dictionaries
+    and dataclasses; any other value in it must be the same for all rows. `step` does not modify
+    the state that it is given.
     """
 
     def initial_state(self, batch: int, /) -> Any:
-        """Of `batch` rows, before the first token."""
+        """Return the state of `batch` rows before the first token."""
 
     def step(self, tokens: Tensor, state: Any, /) -> tuple[Tensor, Any]:
-        """Read a token `[batch]` of each row: logits `[batch, symbols]`, and the new state."""
+        """Read one token `[batch]` per row; return logits `[batch, symbols]` and the new state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """How free-running outputs are found.
+    """Options of the search for free-running outputs.
 
     Attributes:
-        beam: Open hypotheses of each row; 1 is greedy search.
-        length_penalty: a of the module's note; 0 compares log probabilities, 1 almost their means.
-        max_length: The most symbols that are written, the end symbol counted.
+        beam: Number of open hypotheses per row; 1 is greedy search.
+        length_penalty: The exponent a of the module's docstring; 0 compares log probabilities,
+            1 nearly their means.
+        max_length: The maximum number of symbols to write, including the end symbol.
     """
 
     beam: int = 1
@@ -73,14 +74,14 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What was written for each row.
+    """The output of a search for each row.
 
     Attributes:
-        tokens: `[batch, time]`, without the tokens that were given; the end symbol, or 0 where
-            there is none, stands after each row's last token.
-        lengths: `[batch]`, tokens of each row, the end symbol not counted.
-        scores: `[batch]`, see the module's note.
-        has_ended: `[batch]`, False where a row was cut at its limit.
+        tokens: `[batch, time]`, without the given tokens; after the last token of a row, filled
+            with the end symbol, or with 0 if there is none.
+        lengths: `[batch]`, number of tokens per row, without the end symbol.
+        scores: `[batch]`, see the module's docstring.
+        has_ended: `[batch]`, False if a row was cut at its limit.
     """
 
     tokens: Tensor
@@ -90,11 +91,11 @@ class Decoded:
 
     @property
     def num_cut(self) -> int:
-        """Rows that did not end."""
+        """The number of rows that did not end."""
         return int((~self.has_ended).sum())
 
     def rows(self) -> list[list[int]]:
-        """The tokens of each row, without filling."""
+        """Return the tokens of each row, without filling."""
         pairs = zip(self.tokens.tolist(), self.lengths.tolist(), strict=True)
         return [row[:length] for row, length in pairs]
 
@@ -109,20 +110,20 @@ def generate(
     end: int | None,
     limits: Tensor | None = None,
 ) -> Decoded:
-    """Let a model write, as in use: it reads its own outputs. Put it in evaluation mode before.
+    """Generate free-running: the model reads its own outputs. Call `model.eval()` before.
 
     Args:
         model: A `Writer`.
-        inputs: What its `encode` takes; empty for a model without one.
-        decoder: How to search.
-        start: `[batch, time]`, the tokens that each row begins with: a start symbol, or a prompt.
-        end: The symbol at which a row ends; None where every row is written to its limit.
-        limits: `[batch]`, the most symbols of each row, as 2 |x| + 10 for a source x; None for
-            the decoder's `max_length`, which holds in any case.
+        inputs: Arguments of its `encode`; empty for a model without one.
+        decoder: Options of the search.
+        start: `[batch, time]`, the first tokens of each row: a start symbol or a prompt.
+        end: The symbol that ends a row, or None to write every row to its limit.
+        limits: `[batch]`, the maximum number of symbols per row, such as 2 |x| + 10 for a source x,
+            or None for the decoder's `max_length`, which applies in any case.
 
     Raises:
-        ModelError: the model does not write, `start` is not `[batch, time]` with a token at least,
-            or whatever `step` refuses.
+        ModelError: The model does not write, `start` is not `[batch, time]` with at least one
+            token, or `step` raises.
     """
     if not (hasattr(model, "initial_state") and hasattr(model, "step")):
         raise ModelError(f"{type(model).__name__} does not write: it has no initial_state and step")
@@ -141,15 +142,15 @@ def generate(
 def greedy_search(
     model: Writer, logits: Tensor, state: Any, decoder: Decoder, *, end: int | None, limits: Tensor
 ) -> Decoded:
-    """The most probable symbol, again and again.
+    """Choose the most probable symbol at each step.
 
     Args:
-        model: What steps.
-        logits: `[batch, symbols]`, of the first symbol to be written.
-        state: After what each row begins with.
-        decoder: Its length penalty.
+        model: The model that steps.
+        logits: `[batch, symbols]`, for the first symbol to write.
+        state: The state after the given tokens of each row.
+        decoder: Options of the search; only the length penalty is used.
         end: See `generate`.
-        limits: `[batch]`, the most symbols of each row.
+        limits: `[batch]`, the maximum number of symbols per row.
     """
     filling = 0 if end is None else end
     total = torch.zeros_like(logits[:, 0], dtype=torch.promote_types(logits.dtype, torch.float32))
@@ -173,7 +174,7 @@ def greedy_search(
 def beam_search(
     model: Writer, logits: Tensor, state: Any, decoder: Decoder, *, end: int | None, limits: Tensor
 ) -> Decoded:
-    """The best of the hypotheses that end, see the module's note; arguments of `greedy_search`."""
+    """Return the best hypotheses that end; see the module's docstring and `greedy_search`."""
     beams = Beams(decoder, logits, end, limits)
     logits = logits.repeat_interleave(decoder.beam, dim=0)
     state = map_state(state, lambda part: part.repeat_interleave(decoder.beam, dim=0))
@@ -187,7 +188,7 @@ def beam_search(
 
 
 def tensors_of(state: Any) -> dict[int, Tensor]:
-    """All tensors of a state by their `id`, which is theirs as long as this dictionary lives."""
+    """Return the tensors of a state by their `id`; ids stay valid while this dictionary lives."""
     found: dict[int, Tensor] = {}
 
     def note(part: Tensor) -> Tensor:
@@ -199,27 +200,27 @@ def tensors_of(state: Any) -> dict[int, Tensor]:
 
 
 def reordered(state: Any, rows: Tensor, alike: Mapping[int, Tensor]) -> Any:
-    """The state whose row i is row ``rows[i]`` of the given one.
+    """Return the state whose row i is row ``rows[i]`` of the given one.
 
     Args:
-        state: After a step.
+        state: The state after a step.
         rows: `[batch * beam]`, each a slot of the same sequence; see `Beams.advance`.
-        alike: By `tensors_of`, before slots went ways of their own. What a step hands on, as it
-            does with a source, is alike in all slots still, and stays where it is.
+        alike: The tensors before the slots diverged; see `tensors_of`. A tensor that a step passes
+            on unchanged, such as a source, is still equal in all slots and is not reordered.
     """
     return map_state(state, lambda part: part if id(part) in alike else part.index_select(0, rows))
 
 
 class Beams:
-    """The hypotheses of all rows, `[batch, beam]`, in the order of their probabilities.
+    """The hypotheses of all rows, `[batch, beam]`, sorted by probability.
 
-    No tensor is changed in place, so that a shallow copy goes on by itself.
+    No tensor is changed in place, so a shallow copy can be advanced independently.
     """
 
     def __init__(self, decoder: Decoder, logits: Tensor, end: int | None, limits: Tensor) -> None:
         self.decoder, self.end, self.limits = decoder, end, limits
         batch, wide = len(logits), torch.promote_types(logits.dtype, torch.float32)
-        # All slots begin alike: the first one stands for all.
+        # All slots start equal, so only the first one is possible.
         self.totals = logits.new_full((batch, decoder.beam), -torch.inf, dtype=wide)
         self.totals[:, 0] = 0.0
         self.tokens = limits.new_zeros(batch, decoder.beam, 0)
@@ -228,25 +229,25 @@ class Beams:
         self.has_ended = torch.zeros_like(self.is_done)
         self.scores = self.totals.new_full((batch,), -torch.inf)
         self.lengths = torch.zeros_like(limits)
-        self.kept = limits.new_zeros(batch, 0)  # the tokens of the best so far
+        self.kept = limits.new_zeros(batch, 0)  # tokens of the best hypotheses so far
 
     def newest(self) -> Tensor:
-        """The last token of each hypothesis, `[batch * beam]`."""
+        """Return the last token of each hypothesis, `[batch * beam]`."""
         return self.tokens[:, :, -1].flatten()
 
     def advance(self, logits: Tensor) -> Tensor:
-        """Lengthen all hypotheses by a symbol.
+        """Extend all hypotheses by one symbol.
 
         Args:
             logits: `[batch * beam, symbols]`.
 
         Returns:
-            `[batch * beam]`, the row of the state that each hypothesis goes on from.
+            `[batch * beam]`, the row of the state from which each hypothesis continues.
         """
         beam, symbols = self.decoder.beam, logits.shape[-1]
         added = _log_probabilities(logits).view(-1, beam, symbols)
         flat = (self.totals.unsqueeze(-1) + added).flatten(1)
-        # At most one of each slot's continuations ends: twice as many hold enough open ones.
+        # At most one continuation of each slot ends, so twice as many include enough open ones.
         totals, places = flat.topk(min(2 * beam, flat.shape[1]))
         origins, symbol = places // symbols, places % symbols
         ends = symbol == (-1 if self.end is None else self.end)
@@ -260,7 +261,7 @@ class Beams:
         return (first.unsqueeze(1) + origins).flatten()
 
     def _keep_ended(self, totals: Tensor, origins: Tensor, ends: Tensor) -> None:
-        """Take note of hypotheses that end now, `[batch, beam]` in the order of probability."""
+        """Record hypotheses that end now, `[batch, beam]` sorted by probability."""
         length = self.tokens.shape[-1] + 1
         counted = ends & totals.isfinite() & ~self.is_done.unsqueeze(1)
         self.num_ended = self.num_ended + counted.sum(dim=1)
@@ -272,7 +273,7 @@ class Beams:
         self._keep(is_better, tokens, scores)
 
     def _finish_rows(self) -> None:
-        """Close rows that are at their limit, or that nothing open can improve."""
+        """Mark rows as done that are at their limit or that no open hypothesis can improve."""
         length = self.tokens.shape[-1]
         at_limit = length >= self.limits
         is_cut = at_limit & ~self.is_done & ~self.has_ended
@@ -284,7 +285,7 @@ class Beams:
         self.is_done = self.is_done | at_limit | is_won | is_full
 
     def _keep(self, rows: Tensor, tokens: Tensor, scores: Tensor) -> None:
-        """Let `tokens` `[batch, time]` be the best of `rows`."""
+        """Store `tokens` `[batch, time]` as the best of `rows`."""
         missing = tokens.shape[1] - self.kept.shape[1]
         if missing > 0:
             self.kept = torch.nn.functional.pad(self.kept, (0, missing))
@@ -293,13 +294,13 @@ class Beams:
         self.lengths = torch.where(rows, tokens.shape[1], self.lengths)
 
     def best(self) -> Decoded:
-        """Of each row."""
+        """Return the best hypothesis of each row."""
         filling = 0 if self.end is None else self.end
         return _cropped(self.kept, self.lengths, self.scores, self.has_ended, filling)
 
 
 def map_state(state: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """The state with `function` applied to each of its tensors; see `Writer`."""
+    """Return the state with `function` applied to each of its tensors; see `Writer`."""
     if isinstance(state, Tensor):
         return function(state)
     if isinstance(state, Mapping):
@@ -319,25 +320,25 @@ def _log_probabilities(logits: Tensor) -> Tensor:
 
 
 def _length_factor(length: Any, decoder: Decoder) -> Any:
-    """((5 + |y|) / 6)^a."""
+    """Compute ((5 + |y|) / 6)^a."""
     return ((5 + length) / 6) ** decoder.length_penalty
 
 
 def _filled(totals: Tensor, least: int) -> Tensor:
-    """At least so many columns; those added are impossible."""
+    """Pad `totals` to at least `least` columns; added columns are impossible (-inf)."""
     missing = max(0, least - totals.shape[1])
     return torch.nn.functional.pad(totals, (0, missing), value=-torch.inf)
 
 
 def _of_slots(tokens: Tensor, slots: Tensor) -> Tensor:
-    """From `[batch, beam, time]` those at `slots` `[batch, k]`: `[batch, k, time]`."""
+    """Select `slots` `[batch, k]` of `tokens` `[batch, beam, time]` as `[batch, k, time]`."""
     return tokens.gather(1, slots.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
 
 
 def _cropped(
     tokens: Tensor, lengths: Tensor, scores: Tensor, has_ended: Tensor, filling: int
 ) -> Decoded:
-    """As wide as the longest row."""
+    """Crop the tokens to the longest row, and fill the shorter rows."""
     tokens = tokens[:, : int(lengths.max())]
     is_after = torch.arange(tokens.shape[1], device=tokens.device) >= lengths.unsqueeze(1)
     return Decoded(tokens.masked_fill(is_after, filling), lengths, scores, has_ended)

@@ -1,4 +1,4 @@
-"""What enters a stack: tokens or vectors, as vectors of the model's width, and their positions."""
+"""Input of a stack: embeddings of tokens or vectors, and how positions are combined with them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from models.registry import position_class, relative_position
 PositionMode = Literal["added", "concatenated"]
 
 
-UNSCALED_DEVIATION = 0.02  # BERT's and GPT-2's
+UNSCALED_DEVIATION = 0.02  # the value of BERT and GPT-2
 
 
 class TokenEmbedding(nn.Module):
-    """Tokens `[batch, time]` -> `[batch, time, dim]`, multiplied by sqrt(dim) unless told not to.
+    """Embedding of tokens as `[batch, time, dim]`, multiplied by sqrt(dim) by default.
 
-    Section 3.4 of Vaswani et al. 2017 (arXiv:1706.03762): the factor lets one matrix serve as
-    input and as output. Entries are drawn from normal(0, 1 / dim), so that tokens enter with unit
-    variance and are not drowned by position encodings of unit amplitude, while the same matrix,
-    unscaled, gives logits of unit variance. Drawn from normal(0, 0.02) without the factor, a
-    model of width 64 ends 300 steps a bit per character worse.
+    The factor lets one matrix serve as input and as output embedding (Vaswani et al. 2017,
+    arXiv:1706.03762, section 3.4). Entries are drawn from normal(0, 1 / dim): tokens then have unit
+    variance and are not dominated by position encodings of unit amplitude, while the same matrix,
+    unscaled, gives logits of unit variance. With entries from normal(0, 0.02) and no factor, a
+    model of width 64 is a bit per character worse after 300 steps.
     """
 
     def __init__(self, vocabulary: int, dim: int, *, is_scaled: bool = True) -> None:
@@ -37,15 +37,15 @@ class TokenEmbedding(nn.Module):
         nn.init.normal_(self.table.weight, std=dim**-0.5 if is_scaled else UNSCALED_DEVIATION)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Look the tokens up; what stands at padding is not read."""
+        """Look up tokens `[batch, time]`; values at padded positions are not read."""
         embedded: Tensor = self.table(tokens if mask is None else tokens.masked_fill(~mask, 0))
         return embedded * self.scale
 
 
 class InputEmbedding(nn.Module):
-    """Inputs -> `[batch, time, dim]`: tokens by a table, vectors by a linear map.
+    """Embedding of inputs as `[batch, time, dim]`: tokens by a table, vectors by a linear map.
 
-    The map keeps torch's own initialisation: outputs of about the size of the inputs.
+    The linear map keeps torch's own initialisation: outputs are about as large as the inputs.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -57,9 +57,9 @@ class InputEmbedding(nn.Module):
         )
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, time]` integers, or `[batch, time, input_size]` floats.
+        """Embed `[batch, time]` integers, or `[batch, time, input_size]` floats.
 
-        Padding is zeroed before anything is computed: NaN would reach the gradients of weights.
+        Padding is set to zero first, since a NaN would propagate to the gradients of weights.
         """
         if mask is not None:
             is_pad = ~mask if inputs.ndim == 2 else ~mask.unsqueeze(-1)
@@ -68,16 +68,16 @@ class InputEmbedding(nn.Module):
         return read
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """The linear map of vectors; a table look-up is 0."""
+        """Return the FLOPs of the linear map of vectors; a table look-up is 0."""
         if isinstance(self.map, nn.Linear):
             return float(batch * length * 2 * self.map.weight.numel())
         return 0.0
 
 
 class ConcatenatedPosition(nn.Module):
-    """A position joined to the token's side: [x; p] W, back to dim.
+    """A position concatenated with its token and mapped back to dim: [x; p] W.
 
-    Adding is the case in which W is two identity blocks, one above the other.
+    Adding is the special case in which W consists of two identity blocks, one above the other.
     """
 
     def __init__(self, position: Position) -> None:
@@ -87,11 +87,11 @@ class ConcatenatedPosition(nn.Module):
         scaled_normal(self.join)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]` -> the same shape."""
+        """Map `[batch, time, dim]` to the same shape."""
         return self._joined(x, x.shape[1], slice(None))
 
     def at(self, x_t: Tensor, place: int) -> Tensor:
-        """See `Position.at`."""
+        """Combine one token `[batch, dim]` with the position `place`."""
         return self._joined(x_t, place + 1, place)
 
     def _joined(self, x: Tensor, length: int, places: int | slice) -> Tensor:
@@ -102,23 +102,25 @@ class ConcatenatedPosition(nn.Module):
         return joined
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """A product of 2 dim by dim for each token."""
+        """Return the FLOPs of a product with a 2 dim by dim matrix for each token."""
         return float(batch * length * 2 * 2 * self.position.dim**2)
 
 
 def build_position(
     spec: ModelSpec, mode: PositionMode, std: float, seeds: PartSeeds
 ) -> Position | ConcatenatedPosition:
-    """What joins absolute positions to tokens; nothing where the position acts inside mixers.
+    """Build the module that combines absolute positions with tokens.
+
+    If the position acts inside mixers, the module does nothing.
 
     Args:
-        spec: Which position, and its sizes.
+        spec: The position and the sizes.
         mode: See `StackArchitecture.Config`.
-        std: Of a learned position, its `position_std`.
-        seeds: Of the stack.
+        std: Standard deviation of a learned position, `position_std`.
+        seeds: Random streams of the stack.
 
     Raises:
-        ModelError: nothing to concatenate, or to draw with another deviation than 1.
+        ModelError: There is nothing to concatenate, or `std` is not 1 and nothing is drawn.
     """
     relative = relative_position(spec.position)
     kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))

@@ -1,6 +1,6 @@
-"""How a model that cannot be had is refused: one sentence, with the nearest names.
+"""Define the error for a model that cannot be built, and suggestions of similar names.
 
-No torch here, so that a plan can refuse on any laptop.
+This module imports no torch, so that a plan can be checked on any laptop.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Iterable
 
 
 class ModelError(ValueError):
-    """A mixer, position, architecture or knob that cannot be had as asked: one sentence."""
+    """Raised, with a one-sentence message, for an invalid mixer, position, architecture or knob."""
 
-    exit_code = 2  # of the command line: wrong usage
+    exit_code = 2  # exit code of the command line for wrong usage
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A clause that names up to three close names; empty where nothing is close."""
+    """Return a clause that names up to three similar names; empty if none is similar."""
     close = difflib.get_close_matches(name, list(known), n=10, cutoff=0.5)
-    close.sort(key=lambda one: _num_edits(name, one))  # stable: else the most alike first
+    close.sort(key=lambda one: _num_edits(name, one))  # a stable sort keeps the order of ties
     return f"; did you mean {' or '.join(map(repr, close[:3]))}?" if close else ""
 
 
 def _num_edits(first: str, second: str) -> int:
-    """Return the least number of letters to insert, remove or replace."""
+    """Return the edit distance: the least number of letters to insert, remove or replace."""
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, start=1):
         before, row[0] = row[0], i

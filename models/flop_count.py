@@ -1,15 +1,15 @@
-"""Count the floating-point operations of a forward pass, by torch's counter.
+"""Count the floating-point operations of a forward pass with torch's counter.
 
-The counter of torch knows matrix products, convolutions and the fused attention of GPUs. Formulas
-for other operations that do work are registered here: fused attention on a CPU, recurrences,
-Fourier transforms, triangular solves, products with a vector. An operation that may do work and
-has no formula is refused by name, so that nothing is counted as zero without notice.
+Torch's counter knows matrix products, convolutions and the fused attention of GPUs. This module
+adds formulas for other operations: fused attention on a CPU, recurrences, Fourier transforms,
+triangular solves and products with a vector. An operation that may do work and has no formula
+raises an error, so that nothing is silently counted as zero.
 
 A multiply-add counts as 2, an FFT of n as 5 n log2 n, elementwise work as 0. Causal forms are not
-discounted: kernels differ in what they skip.
+discounted, since kernels differ in what they skip.
 
-Tensors have shapes and no numbers, so that any length is counted in no memory, except where the
-operations depend on the numbers.
+Tensors have shapes but no values, so counting takes no memory at any length, except if the
+operations depend on the values.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _aten = torch.ops.aten
 _RECURRENCES = frozenset(
     getattr(torch._VF, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
 )
-# Names without the underscore of the forms that write in place. Elementwise work counts as none,
-# and so do sums, norms and softmaxes, which do a few operations an element.
+# Names without the underscore of the in-place forms. Elementwise work counts as zero, and so do
+# sums, norms and softmaxes, which do a few operations per element.
 _FREE = frozenset(
     {
-        # moved or put in order
+        # moved or sorted
         "_to_copy",
         "_unsafe_view",
         "argsort",
@@ -79,7 +79,7 @@ _FREE = frozenset(
         "unsafe_split",
         "zero",
         "_unique2",
-        # made
+        # created
         "bernoulli",
         "empty_like",
         "full_like",
@@ -143,15 +143,15 @@ _FREE = frozenset(
 
 
 class UncountedOperationError(Exception):
-    """An operation that may do work and has no formula; the message names it."""
+    """Raised for an operation that may do work and has no formula; the message names it."""
 
 
 def counted_forward_flops(spec: ModelSpec, batch: int = 1) -> float:
     """Return the FLOPs of a forward pass of a model, with inputs of the sizes in its spec.
 
     Raises:
-        UncountedOperationError: the model runs an operation of unknown cost.
-        ModelError: the model cannot be built.
+        UncountedOperationError: The model runs an operation without a formula.
+        ModelError: The model cannot be built.
     """
     return _of_model(spec.spelling, batch)
 
@@ -161,21 +161,21 @@ def _of_model(spelling: str, batch: int) -> float:
     spec = ModelSpec.of_spelling(spelling)
     with torch.random.fork_rng(devices=[]):
         model = build_model(spec).eval()
-        # A user's own code may raise anything where tensors have no numbers.
+        # A user's own code may raise any error on tensors without values.
         return _without_numbers(lambda: _counted(model, **_inputs(spec, batch)), Exception)
 
 
 def counted_flops(module: nn.Module, shape: Shape) -> float:
-    """Return the FLOPs of ``module(x)`` with x of float32 in this shape, on the CPU.
+    """Return the FLOPs of ``module(x)`` for a float32 input of this shape on the CPU.
 
     Raises:
-        UncountedOperationError: naming an operation without a formula.
+        UncountedOperationError: The module runs an operation without a formula.
     """
     return _without_numbers(lambda: _counted(module, torch.randn(*shape)))
 
 
 def _without_numbers(count: Callable[[], float], *errors: type[Exception]) -> float:
-    """Count on tensors that take no memory; with real ones where that raises one of the errors."""
+    """Count on tensors without memory; if that raises one of the errors, count on real ones."""
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
         DynamicOutputShapeException,
@@ -197,7 +197,7 @@ def _without_numbers(count: Callable[[], float], *errors: type[Exception]) -> fl
 
 
 def _inputs(spec: ModelSpec, batch: int) -> dict[str, Tensor]:
-    """Return inputs as a batch of its task has them, of zeros."""
+    """Return a batch of inputs for the model, all zeros."""
     answers = architecture_class(spec.architecture).answers
     axes_of: Mapping[tuple[str, ...], tuple[int, ...]] = {("pair",): (2,), ("choice",): (1,)}
     texts = axes_of.get(answers, ())
@@ -212,16 +212,16 @@ def _inputs(spec: ModelSpec, batch: int) -> dict[str, Tensor]:
 
 
 def _counted(call: Callable[..., object], *inputs: Tensor, **named: Tensor) -> float:
-    """Count without gradients; of a recurrence of torch, one token is run and multiplied."""
+    """Count without gradients; recurrences of torch run over one token, see `_OneToken`."""
     counter: Any = FlopCounterMode(display=False, custom_mapping=dict(_FORMULAS))
     strict, by_token = _NothingUncounted(counter.flop_registry), _OneToken(counter)
-    with torch.no_grad(), strict, counter, by_token:  # the counter cuts what it can into parts
+    with torch.no_grad(), strict, counter, by_token:  # the counter decomposes what it can
         call(*inputs, **named)
     return float(counter.get_total_flops() + by_token.flops_of_other_tokens)
 
 
 class _NothingUncounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees what the counter lets through, and refuses what has no formula and is not free."""
+    """A mode that raises for operations of unknown cost that the counter would ignore."""
 
     def __init__(self, formulas: Mapping[Any, object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -237,7 +237,7 @@ class _NothingUncounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def is_free(operation: Any, arguments: object = ()) -> bool:
-    """Whether an operation, as torch dispatches it, is known to do no work that is counted."""
+    """Return True if an operation, as torch dispatches it, is known to do no counted work."""
     if not isinstance(operation, OpOverload):
         return False
     is_tagged = {torch.Tag.pointwise, torch.Tag.inplace_view} & set(operation.tags)
@@ -247,13 +247,13 @@ def is_free(operation: Any, arguments: object = ()) -> bool:
     if any(alias is not None and not alias.is_write for alias in aliases):
         return True  # a view
     if not any(isinstance(leaf, Tensor) for leaf in tree_leaves(arguments)):
-        return operation.namespace == "aten"  # made of no tensor
+        return operation.namespace == "aten"  # created without an input tensor
     name = operation._schema.name.removeprefix("aten::")
     return name in _FREE or name.removesuffix("_") in _FREE
 
 
 class _OneToken(TorchFunctionMode):
-    """Runs torch's recurrences over their first token, and remembers what the others would take."""
+    """A mode that runs torch's recurrences over one token and adds the FLOPs of the others."""
 
     def __init__(self, counter: Any) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ class _OneToken(TorchFunctionMode):
         self.flops_of_other_tokens = 0.0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # A packed sequence brings the sizes of its batches in place of the flag in the end.
+        # For a packed sequence, batch sizes take the place of the final flag.
         if func not in _RECURRENCES or not isinstance(args[-1], bool):
             return func(*args, **(kwargs or {}))
         x, is_batch_first = args[0], args[-1]
@@ -276,17 +276,17 @@ class _OneToken(TorchFunctionMode):
 
 
 def _fused_attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """A product with each key and with each value; `[batch, heads, time, width]`."""
+    """Count a product with each key and each value; shapes are `[batch, heads, time, width]`."""
     return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
 def _onednn_recurrence(x: Shape, of_input: Shape, of_state: Shape, *_: Any, **__: Any) -> int:
-    """All gates from the input and from the last output; x is `[time, batch, inputs]`."""
+    """Count all gates, from the input and the last output; x is `[time, batch, inputs]`."""
     return 2 * x[0] * x[1] * (math.prod(of_input) + math.prod(of_state))
 
 
 def _transforms(x: Shape, dims: Sequence[int], *_: Any, **__: Any) -> float:
-    """5 n log2 n for every transform of n; real ones in full."""
+    """Count 5 n log2 n for each transform of n; real ones count in full."""
     return sum(5 * math.prod(x) * math.log2(x[dim]) for dim in dims)
 
 
@@ -295,7 +295,7 @@ def _vector_product(matrix: Shape, *_: Any, **__: Any) -> int:
 
 
 def _triangular_solve(matrix: Shape, columns: Shape, *_: Any, **__: Any) -> int:
-    """n^2 for each column: a product with half a matrix."""
+    """Count n^2 for each column: a product with half a matrix."""
     return matrix[-1] * math.prod(columns)
 
 

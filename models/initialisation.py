@@ -1,8 +1,8 @@
-"""Initialisation of linear maps: four rules, by name.
+"""Initialise linear maps by one of four rules, with a random stream for each part.
 
     name               weights                                  paper
-    scaled_normal      normal(0, 1 / inputs), or as the         LeCun et al. 1998, "Efficient
-                       mixer draws its own                      BackProp"
+    scaled_normal      normal(0, 1 / inputs), or the mixer's    LeCun et al. 1998, "Efficient
+                       own draw                                 BackProp"
     truncated_normal   normal(0, 0.02), cut at two standard     Devlin et al. 2019, BERT
                        deviations: drawn within -0.04..0.04     (arXiv:1810.04805, its code);
                                                                 ViT (arXiv:2010.11929)
@@ -11,28 +11,28 @@
     xavier_uniform     uniform within                           Glorot and Bengio 2010,
                        +-sqrt(6 / (inputs + outputs))           equation 16
 
-The first leaves every map as its part has drawn it. The other three draw all of them again, the
-mixers' included, from a stream of the map's own name, so that variants of one seed stay paired.
-A linear map is a parameter of two axes or more: a matrix, the kernel of a convolution, or a stack
-of matrices, drawn one by one. Stacked gates of a recurrence are drawn as the one matrix that they
-are stored in. Tables in which something is looked up (embeddings, positions) are no linear maps.
-Biases of layers and convolutions become zero, as in both papers; those of gates stay.
+The first keeps every map as its part drew it. The other three draw all maps again, including the
+mixers', from a stream of the map's own name, so that variants with the same seed stay paired.
+A linear map is a parameter with two axes or more: a matrix, the kernel of a convolution, or a stack
+of matrices, which are drawn one by one. Stacked gates of a recurrence are drawn as the one matrix
+in which they are stored. Look-up tables (embeddings, positions) are not linear maps. Biases of
+layers and convolutions become zero, as in both papers; those of gates are kept.
 
-Two attributes of any module name parts of it, parameters or modules, by their paths below it:
+Two attributes of any module name parts of it, parameters or modules, by their paths relative to it:
 
-    keeps_own_draw     what no rule draws again: tables of relative positions, maps that start near
-                       zero, dt_bias
-    no_weight_decay    what weight decay leaves alone, besides vectors such as biases and gains:
-                       A_log, class tokens
+    keeps_own_draw     parts that no rule draws again: tables of relative positions, maps that start
+                       near zero, dt_bias
+    no_weight_decay    parts without weight decay, besides vectors such as biases and gains: A_log,
+                       class tokens
 
-The attributes `_no_reinit` and `_no_weight_decay` of a parameter, as Mamba's code sets them, say
-the same of it.
+The attributes `_no_reinit` and `_no_weight_decay` of a parameter, which Mamba's code sets, mean the
+same.
 
-Each part of a model draws from a random stream of its own. Were all parts drawn from one stream, a
-mixer with one more parameter would shift every later draw, and two variants with the same seed
-would differ in their embeddings too. Here a part's stream depends on the seed and on the part's
-path only, so that parts of equal path and shape start equal in every variant: paired seeds pair
-the noise of initialisation as well.
+Each part of a model draws from its own random stream. With a single stream for all parts, a mixer
+with one more parameter would shift every later draw, and two variants with the same seed would also
+differ in their embeddings. Here, a part's stream depends only on the seed and on the part's path,
+so parts of equal path and shape start equal in every variant: pairing the seeds also pairs the
+noise of initialisation.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from models.positions.relative import RelativePosition
 
 
 class PartSeeds:
-    """Seeds for the parts of one model; takes one draw from torch's global CPU generator.
+    """Seeds for the parts of one model, from one draw of torch's global CPU generator.
 
-    One draw, so that two models built one after the other differ, as anyone expects. Models are
+    Because of that draw, two models that are built one after the other differ. Models are
     initialised on the CPU and moved afterwards; on another device the parts are not paired.
     """
 
@@ -64,9 +64,10 @@ class PartSeeds:
         self._drawn: set[str] = set()
 
     def within(self, prefix: str) -> PartSeeds:
-        """The same seeds for the parts below `prefix`, as ``encoder`` of ``encoder.blocks.0.mlp``.
+        """Return the same seeds for the parts below `prefix`, such as ``encoder``.
 
-        A model with two stacks gives each a prefix; without one they would start as twins.
+        The path of a part is then, for example, ``encoder.blocks.0.mlp``. Give each stack of a
+        model its own prefix; otherwise their parts would start equal.
         """
         inner = PartSeeds.__new__(PartSeeds)
         inner._base, inner._drawn = self._base, self._drawn
@@ -75,10 +76,10 @@ class PartSeeds:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Whatever is initialised inside draws from the stream of this part.
+        """Return a context in which everything is drawn from the stream of this part.
 
         Raises:
-            ModelError: the part has been drawn before: two parts of one path start bit-identical.
+            ModelError: The part has been drawn before; two parts of one path would start equal.
         """
         path = self._prefix + name
         if path in self._drawn:
@@ -91,13 +92,14 @@ class PartSeeds:
 
 
 class NothingDrawn(TorchFunctionMode):
-    """Zeros where torch would draw, for models that have only shapes; nothing on the meta device.
+    """A mode that replaces torch's draws by zeros, for models of which only shapes are needed.
 
-    Zeros, since torch draws a truncated normal again until all numbers are within its limits.
+    On the meta device nothing is written. The values are zeros, since torch repeats the draws of a
+    truncated normal until all numbers are within its limits.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Return the tensor that was to be drawn; call anything else."""
+        """Return the tensor without drawing; call any other function."""
         if getattr(func, "__name__", "") in _DRAWS:
             tensor = args[0] if args else kwargs["tensor"]
             if not tensor.is_meta:
@@ -117,18 +119,18 @@ _DRAWS = {
     "orthogonal_",
 }
 Initialisation = Literal["scaled_normal", "truncated_normal", "gpt2", "xavier_uniform"]
-_ADDED = ("mixer.output.weight", "mlp.contract.weight")  # what a sub-layer ends in
+_ADDED = ("mixer.output.weight", "mlp.contract.weight")  # the last map of a sub-layer
 _STANDARD_DEVIATION = 0.02
 _TABLES = (nn.Embedding, Position, RelativePosition)
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def scaled_normal(linear: nn.Linear) -> None:
-    """Draw weights from normal(0, 1 / inputs), set biases to zero.
+    """Draw weights from normal(0, 1 / inputs), and set biases to zero.
 
     Outputs are then as large as the inputs at any width. GPT-2's fixed 0.02 suits its width of
-    768 and trains small models more slowly: at width 64, 300 steps on Shakespeare's characters
-    end 0.1 to 0.3 bits worse, whatever the mixer.
+    768 and trains small models more slowly: at width 64, a model is 0.1 to 0.3 bits worse after
+    300 steps on Shakespeare's characters, for all mixers.
     """
     nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
     if linear.bias is not None:
@@ -136,7 +138,7 @@ def scaled_normal(linear: nn.Linear) -> None:
 
 
 def linear_map(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map without bias, drawn by `scaled_normal`."""
+    """Return a linear map without bias, drawn by `scaled_normal`."""
     linear = nn.Linear(inputs, outputs, bias=False)
     scaled_normal(linear)
     return linear
@@ -144,15 +146,15 @@ def linear_map(inputs: int, outputs: int) -> nn.Linear:
 
 _MISSING = object()
 Declaration = Literal["keeps_own_draw", "no_weight_decay"]
-# Attributes of parameters that say the same, in Mamba's code and in code after its model.
+# The corresponding attributes of parameters in Mamba's code and code derived from it.
 _MARKS = {"keeps_own_draw": "_no_reinit", "no_weight_decay": "_no_weight_decay"}
 
 
 def declared(model: nn.Module, attribute: Declaration) -> set[nn.Parameter]:
-    """The parameters that the modules of a model declare, or that bear a mark; see the note above.
+    """Return the parameters with a declaration: listed by their modules, or marked themselves.
 
     Raises:
-        ModelError: a name of what its module does not have.
+        ModelError: A module names a part that it does not have.
     """
     found = {each for each in model.parameters() if getattr(each, _MARKS[attribute], False)}
     for module in model.modules():
@@ -170,7 +172,7 @@ def declared(model: nn.Module, attribute: Declaration) -> set[nn.Parameter]:
 
 
 def redraw(model: nn.Module, initialisation: Initialisation, seeds: PartSeeds) -> None:
-    """Draw every linear map of the model again, save what keeps its own; a shared map once."""
+    """Draw every linear map again, once if it is shared, except those that keep their own draw."""
     if initialisation == "scaled_normal":
         return
     kept = declared(model, "keeps_own_draw")
@@ -186,7 +188,7 @@ def redraw(model: nn.Module, initialisation: Initialisation, seeds: PartSeeds) -
 
 
 def _linear_maps(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Parameter]]:
-    """Name, the module that holds it, and the weights."""
+    """Yield the path, the module that holds it, and the weights of each linear map."""
     seen: set[int] = set()
     for path, module in model.named_modules():
         if isinstance(module, _TABLES):
@@ -198,7 +200,7 @@ def _linear_maps(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Paramete
 
 
 def _draw(owner: nn.Module, weight: Tensor, initialisation: Initialisation) -> None:
-    """A layer's map as one; a stack of matrices one by one."""
+    """Draw the map of a layer as one matrix, a stack of matrices one by one."""
     is_layer = isinstance(owner, _LAYERS)
     for matrix in [weight] if is_layer else weight.view(-1, *weight.shape[-2:]):
         _draw_map(matrix, initialisation)

@@ -1,6 +1,6 @@
-"""Describe what a model reads, is asked for and returns, so that tasks and architectures can meet.
+"""Describe what a model reads and returns, so that tasks and architectures can be matched.
 
-No torch here, as in `models.model_spec`.
+This module imports no torch, like `models.model_spec`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ Answer = Literal[
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 INPUTS = "inputs"  # the name of the first input, which every interface has
-CONTEXT = "context"  # that of a second stream, which some have
-# Those of a model that acts, beside its states, one of each for each step: what it did, what return
-# was asked for from there on, and the steps since the episode began.
+CONTEXT = "context"  # the name of a second stream, which some have
+# Inputs of a model that acts, besides its states, one of each per step: the action, the return
+# asked for from that step on, and the steps since the episode began.
 ACTIONS, RETURNS, TIMES = "actions", "returns", "times"
-SEGMENTS = "segments"  # that which says to which of two texts each token belongs, 0 or 1
-# That which says which tokens are asked for, `[batch, answers]`, where not all are: answers then
-# stand in its order, and a model is spared the others.
+SEGMENTS = "segments"  # the input that assigns each token to one of two texts, 0 or 1
+# The input with the positions of the tokens to answer, `[batch, answers]`, if not all are needed:
+# outputs are in its order, and a model need not compute the others.
 PLACES = "places"
-DISTILLATION = "distillation"  # the auxiliary output that learns from a teacher
-PENALTY = "penalty"  # that which is added to the loss of each example, `[batch]`
-# Those of a model that compares images and texts, for a loss over all of a batch: the vector of
-# each image, `[batch, size]`, those of its texts, `[batch, candidates, size]`, and what their
-# products are multiplied by, `[batch]`.
+DISTILLATION = "distillation"  # the auxiliary output trained on a teacher's outputs
+PENALTY = "penalty"  # the auxiliary output that is added to the loss of each example, `[batch]`
+# Auxiliary outputs of a model that compares images and texts, for a loss over the whole batch: the
+# vector of each image, `[batch, size]`, the vectors of its texts, `[batch, candidates, size]`, and
+# the factor of their products, `[batch]`.
 IMAGE_VECTOR, TEXT_VECTOR, SCALE = "image_vector", "text_vector", "scale"
-IMAGE_TOKENS = "image_tokens"  # those of a picture in a code of the model's own, `[batch, places]`
-# With one row of outputs a token; the others have one a sequence.
+IMAGE_TOKENS = "image_tokens"  # tokens of an image in the model's own code, `[batch, places]`
+# Answers with one row of outputs per token; the others have one per sequence.
 PER_TOKEN: frozenset[Answer] = frozenset(
     {"symbols", "next_symbols", "continuation", "sequence", "action"}
 )
-# Where no output may depend on a later token of the inputs.
+# Answers for which no output may depend on a later token of the inputs.
 CAUSAL: frozenset[Answer] = frozenset({"next_symbols", "sequence"})
 
 
@@ -56,7 +56,7 @@ Count = TypeVar("Count", int, "Tensor")
 
 
 def prefix_length(length: Count) -> Count:
-    """Of so many tokens, those of the prefix, where a ``continuation`` is asked for."""
+    """Return the length of the prefix of `length` tokens, for the answer ``continuation``."""
     return length // 2
 
 
@@ -67,8 +67,8 @@ class Input:
     Attributes:
         kind: ``tokens`` are integers `[batch, time]`; ``vectors`` are floats `[batch, time, size]`;
             an ``image`` is floats `[batch, rows, columns, size]`.
-        size: Symbols of the vocabulary, features of a vector, or channels of an image.
-        length: The most tokens, vectors or pixels.
+        size: Size of the vocabulary, number of features of a vector, or channels of an image.
+        length: The maximum number of tokens, vectors or pixels.
         grid: Rows and columns of an image.
     """
 
@@ -80,23 +80,30 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """What a task gives to a model and what it asks for.
+    """The inputs that a task gives to a model, and the answer that it asks for.
 
     Attributes:
-        inputs: By the parameters of the model's `forward`: ``inputs``, and for a second stream
-            ``context``. The masks of padded ones are ``mask`` and ``context_mask``.
-        asks_for: A ``class`` or a ``number`` for each sequence; a ``class`` of a ``pair`` of
-            sequences, whose inputs have an axis of two after the batch; the ``choice`` of one of
-            several sequences, whose inputs have an axis of candidates there, with one logit each;
-            one of the ``symbols`` for each token; the ``next_symbols``, where each token is
-            answered from itself and earlier ones; the ``continuation`` of a text, likewise, but
-            the first `prefix_length` tokens see each other; a ``sequence`` that the model writes,
-            which in training is read like those; an ``image`` of `[rows, columns, output_size]`; or
-            a ``drawing`` of one, by tokens whose logits are `[places, codes]`: such a model has
-            ``num_image_tokens`` and ``draw(**inputs, chances)``, and returns the tokens of the
-            image that it is given besides; or an ``action`` for each state of an episode, answered
-            from it, from earlier states and actions, and from the returns asked for.
-        output_size: Logits or numbers of one answer.
+        inputs: Inputs by the parameters of the model's `forward`: ``inputs``, and ``context`` for a
+            second stream. Padded ones have the masks ``mask`` and ``context_mask``.
+        asks_for: The kind of answer:
+
+            - ``class`` or ``number``: one for each sequence.
+            - ``pair``: a class for each pair of sequences; the inputs have an axis of two after the
+              batch.
+            - ``choice``: one of several sequences; the inputs have an axis of candidates after the
+              batch, and each candidate gets one logit.
+            - ``symbols``: a symbol for each token.
+            - ``next_symbols``: a symbol for each token, from itself and earlier ones only.
+            - ``continuation``: the same, but the first `prefix_length` tokens attend to each other.
+            - ``sequence``: a sequence that the model writes; in training it is read as for
+              ``next_symbols``.
+            - ``image``: `[rows, columns, output_size]`.
+            - ``drawing``: an image in tokens, whose logits are `[places, codes]`. Such a model has
+              ``num_image_tokens`` and ``draw(**inputs, chances)``, and also returns the tokens of
+              the image that it is given.
+            - ``action``: an action for each state of an episode, from that state, earlier states
+              and actions, and the desired returns.
+        output_size: Number of logits or numbers per answer.
         is_padded: Whether sequences differ in length, so that batches have masks.
     """
 
@@ -107,20 +114,20 @@ class Interface:
 
 
 class Outputs(NamedTuple):
-    """Logits, and what a loss may read besides; a model without such returns its logits alone.
+    """Logits and further tensors for a loss; a model without these returns its logits alone.
 
-    A tuple and not a dataclass, since DeepSpeed, `torch.compile` and CUDA graphs look for tensors
-    inside tuples and dictionaries only.
+    This is a tuple and not a dataclass, since DeepSpeed, `torch.compile` and CUDA graphs look for
+    tensors in tuples and dictionaries only.
 
     Attributes:
-        logits: `[..., outputs]`, what predictions and scores are made of.
-        auxiliary: Tensors by name, as the logits of a second head or a penalty.
+        logits: `[..., outputs]`, from which predictions and scores are computed.
+        auxiliary: Tensors by name, such as the logits of a second head or a penalty.
     """
 
     logits: Tensor
     auxiliary: Mapping[str, Tensor] = {}
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Outputs:
-        """The outputs with each of their tensors changed."""
+        """Return the outputs with a function applied to each tensor."""
         auxiliary = {name: change(tensor) for name, tensor in self.auxiliary.items()}
         return Outputs(change(self.logits), auxiliary)

@@ -1,8 +1,8 @@
 """The contract of a mixer: the module that lets positions exchange information.
 
-A mixer maps `[batch, time, dim]` to the same shape. A subclass must define `forward`; what else
-it defines (a reference, a FLOPs formula, a step) decides what can be proven and measured about
-it. Traits are declared, never probed for. A minimal mixer of a user's own:
+A mixer maps `[batch, time, dim]` to the same shape. A subclass must define `forward`; its other
+methods (a reference, a FLOPs formula, a step) determine what can be verified and measured. Traits
+are declared, never detected by trying. A minimal mixer of a user's own:
 
     class Average(Mixer):
         def forward(self, x, mask=None, context=None, context_mask=None):
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 
 State = tuple[Tensor, ...]
-Mask = Tensor | None  # `[batch, time]`, True where a real token stands; None where all are real
+Mask = Tensor | None  # `[batch, time]`, True for real tokens, or None if all are real
 Context = Tensor | None  # `[batch, time2, dim]`, another sequence to attend to
 
 
@@ -29,16 +29,16 @@ Context = Tensor | None  # `[batch, time2, dim]`, another sequence to attend to
 class Cost:
     """A row of Table 1 of "Attention Is All You Need" (arXiv:1706.03762).
 
-    Each is a Python expression in n (tokens), d (width), k (taps of a kernel, or the number of
-    projected tokens or features), r (neighbourhood) and log2, without constant factors; empty
-    where unknown. Like Table 1 it leaves out the projections of attention, which cost n d^2.
+    Each field is a Python expression in n (tokens), d (width), k (taps of a kernel, or the number
+    of projected tokens or features), r (neighbourhood) and log2, without constant factors; empty
+    if unknown. Like Table 1, it leaves out the projections of attention, which cost n d^2.
 
     Attributes:
         time: Operations of one layer.
-        sequential_operations: Of those, how many must wait for one another; the depth of a sum
-            does not count.
-        maximum_path_length: Between the two farthest positions: layers, times the sequential
-            operations inside one.
+        sequential_operations: Operations that must run one after another; the depth of a sum does
+            not count.
+        maximum_path_length: Path length between the two farthest positions: the number of layers,
+            times the sequential operations inside one.
     """
 
     time: str = ""
@@ -52,31 +52,33 @@ class NoKnobs:
 
 
 class Mixer(nn.Module, ABC):
-    """What positions exchange information through; the thing under test.
+    """The module through which positions exchange information: the object of an ablation.
 
     Attributes:
-        version: Goes up whenever a change to the mixer moves a number.
+        version: Number to increase whenever a change to the mixer changes a result.
         name: Its key in `models.MIXERS`, for messages.
-        paper: Short citation, with arXiv id where there is one.
-        family: The group it is listed under.
+        paper: Short citation, with its arXiv id if there is one.
+        family: The group that it is listed under.
         cost: Its row of Table 1.
         Config: Frozen dataclass of its knobs, each documented. A field with the metadata
-            ``{"cost_only": True}`` changes what the mixer costs, never what it computes; a
-            `reading_knob` changes it in evaluation mode alone.
-        supports_causal: Can be built with ``is_causal=True``; else `why_not_causal` says why not.
-        supports_step: Has `initial_state` and `step` when causal.
-        supports_context: Can attend to another sequence.
-        supports_relative: Takes a `RelativePosition`, and then the keyword ``position`` when it
-            is constructed; else `why_not_relative` says why not.
-        fixed_length: Refuses sequences longer than `max_length`.
-        is_position_aware: Tells orders apart without a position encoding, when not causal.
-        grid: Rows and columns, where the tokens lie on a grid, row by row; see `take_grid`.
-        is_stochastic: Draws random numbers in `forward`: samples, hashes, redrawn features.
-        mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
+            ``{"cost_only": True}`` changes the cost of the mixer, never its result; a
+            `reading_knob` changes the result in evaluation mode only.
+        supports_causal: Whether it can be built with ``is_causal=True``; if not, `why_not_causal`
+            gives the reason.
+        supports_step: Whether it has `initial_state` and `step` when causal.
+        supports_context: Whether it can attend to another sequence.
+        supports_relative: Whether it takes a `RelativePosition`, as the keyword ``position`` of
+            its constructor; if not, `why_not_relative` gives the reason.
+        fixed_length: Whether it rejects sequences longer than `max_length`.
+        is_position_aware: Whether it distinguishes orders of tokens without a position encoding
+            when it is not causal.
+        grid: Rows and columns if the tokens lie on a grid, row by row; see `take_grid`.
+        is_stochastic: Whether `forward` draws random numbers: samples, hashes, redrawn features.
+        mask_mode: `exact` (padding never influences a real token), `pads_as_tokens` or `none`.
         positive_knobs: Fields of `Config` that must be at least 1.
         heads_divide_dim: Whether its field `heads` must divide the width.
-        files: Data files that a user's own mixer reads, by their paths from the folder of its
-            module; their content is part of the ids of trials.
+        files: Data files that a user's own mixer reads, by their paths relative to the folder of
+            its module; their content is part of the ids of trials.
     """
 
     version: ClassVar[int] = 1
@@ -116,14 +118,14 @@ class Mixer(nn.Module, ABC):
         self.make_parameters(config)
 
     def make_parameters(self, config: Any) -> None:
-        """Make the parameters; called once, by the constructor, when the sizes are set."""
+        """Create the parameters; the constructor calls this once, after it has set the sizes."""
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse a `Config` that no such mixer of width `dim` can have.
+        """Raise for a `Config` that no such mixer of width `dim` can have.
 
         Raises:
-            ModelError: as ``heads=3 does not divide dim=64``.
+            ModelError: A value is not allowed, as in ``heads=3 does not divide dim=64``.
         """
         if cls.heads_divide_dim and (config.heads < 1 or dim % config.heads != 0):
             raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
@@ -133,66 +135,66 @@ class Mixer(nn.Module, ABC):
 
     @classmethod
     def why_not_on(cls, config: Any, *, on_gpu: bool, precision: str, is_masked: bool) -> str:
-        """Why a mixer with this `Config` cannot run there; empty, as by default, where it can.
+        """Return why a mixer with this `Config` cannot run there; empty, the default, if it can.
 
         Args:
-            config: Its knobs, checked.
-            on_gpu: Whether there is one.
-            precision: Of products in training: `float32`, `tf32` or `bf16`.
+            config: Its knobs, already checked.
+            on_gpu: Whether it runs on a GPU.
+            precision: Precision of products in training: `float32`, `tf32` or `bf16`.
             is_masked: Whether sequences are padded.
         """
         return ""
 
     @classmethod
     def learns_by_score(cls, config: Any) -> bool:
-        """Whether a mixer with this `Config` samples what learns by `models.score_function`.
+        """Return True if a mixer with this `Config` draws samples for `models.score_function`.
 
-        In a pass for which `choices` is a list, it then adds what it has sampled.
+        In a pass for which its `choices` is a list, it then appends its samples to that list.
         """
         return False
 
     @classmethod
     def is_proven(cls) -> bool:
-        """Whether it has a slow reference that the fast form can be held against."""
+        """Return True if it has a slow reference with which to verify the fast form."""
         has_own = cls.reference is not Mixer.reference
         return has_own or cls.reference_of_one is not Mixer.reference_of_one
 
     @classmethod
     def has_flops_formula(cls) -> bool:
-        """Whether `flops` is defined."""
+        """Return True if `flops` is defined."""
         return cls.flops is not Mixer.flops
 
     @classmethod
     def has_bytes_formula(cls) -> bool:
-        """Whether `forward_bytes` is defined; a form of the mixer may still have none."""
+        """Return True if `forward_bytes` is defined; a form of the mixer may still have none."""
         return cls.forward_bytes is not Mixer.forward_bytes
 
     @classmethod
     def has_state_formula(cls) -> bool:
-        """Whether `state_bytes` is defined."""
+        """Return True if `state_bytes` is defined."""
         return cls.state_bytes is not Mixer.state_bytes
 
     @abstractmethod
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """Mix.
+        """Mix information between the tokens of a sequence, or from a context into it.
 
         Args:
             x: `[batch, time, dim]`.
-            mask: `[batch, time]`, True where a real token stands; None where all are real.
+            mask: `[batch, time]`, True for real tokens, or None if all are real.
             context: `[batch, time2, dim]`, another sequence to attend to.
-            context_mask: `[batch, time2]`.
+            context_mask: `[batch, time2]`, True for real tokens of the context.
 
         Returns:
-            `[batch, time, dim]`. Under the mask mode `exact`, values at padded positions are
-            finite and mean nothing.
+            `[batch, time, dim]`. In the mask mode `exact`, values at padded positions are finite
+            but have no meaning.
         """
 
     def reference(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """The slow obvious definition: the paper's loops over this module's parameters."""
+        """Compute the slow, direct definition: the paper's loops over this module's parameters."""
         if not self.is_proven():
             raise ModelError(f"{self.name} has no reference and is unproven")
         others, real = (x, mask) if context is None else (context, context_mask)
@@ -204,130 +206,130 @@ class Mixer(nn.Module, ABC):
         return torch.stack(outputs)
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """The reference for one sequence, `[time, dim]`.
+        """Compute the reference for one sequence, `[time, dim]`.
 
         Args:
             x: `[time, dim]`, zeros at padding.
-            others: `[time2, dim]`, what is mixed in: the same tensor, or the context.
-            seen: The places of the real tokens of `others`.
+            others: `[time2, dim]`, the sequence that is mixed in: `x` itself or the context.
+            seen: Indices of the real tokens of `others`.
         """
         raise NotImplementedError
 
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, heads, time, time2]`, for mixers that have them."""
+        """Return `[batch, heads, time, time2]`, for mixers that have attention weights."""
         raise ModelError(f"{self.name} gives no attention weights")
 
     def initial_state(self, batch: int) -> State:
-        """The state before the first token."""
+        """Return the state before the first token."""
         raise ModelError(f"{self.name} has no step form")
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token `[batch, dim]` -> its output `[batch, dim]`, and the new state."""
+        """Map one token `[batch, dim]` to its output `[batch, dim]`, and return the new state."""
         raise ModelError(f"{self.name} has no step form")
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
-        """What `attend` needs of a context: computed once, read at every token.
-
-        By default the context itself.
+        """Compute once what `attend` reads of a context at every token; by default the context.
 
         Args:
             context: `[batch, time2, dim]`, another sequence to attend to.
-            context_mask: `[batch, time2]`.
+            context_mask: `[batch, time2]`, True for real tokens of the context.
 
         Returns:
             Tensors, batch first.
 
         Raises:
-            ModelError: the mixer takes no context.
+            ModelError: The mixer takes no context.
         """
         self.check_context_length(context.shape[1])
         return (context,) if context_mask is None else (context, context_mask)
 
     def attend(self, x: Tensor, prepared: State) -> Tensor:
-        """Mix a prepared context into `x` `[batch, time, dim]`; the same shape.
+        """Mix a prepared context into `x`, `[batch, time, dim]` -> the same shape.
 
-        Equals `forward` with that context; a sequence whose context is all padding takes zeros
-        from it. Each token for itself: of padded ones the outputs mean nothing.
+        The result equals `forward` with that context. A sequence whose context is all padding gets
+        zeros from it. Tokens are independent of each other; outputs at padded ones have no meaning.
         """
         context, *context_mask = prepared
         mixed: Tensor = self(x, None, context, *context_mask)
         return mixed
 
     def context_bytes(self, context_length: int) -> int:
-        """Bytes of what `prepare` returns per sequence, in float32, without a mask."""
+        """Return the bytes of the result of `prepare` per sequence, in float32, without a mask."""
         self.check_context_length(context_length)
         return 4 * self.dim * context_length
 
     def state_bytes(self, length: int) -> int:
-        """Bytes of the state per sequence after `length` tokens, in float32."""
+        """Return the bytes of the state per sequence after `length` tokens, in float32."""
         raise ModelError(f"{self.name} has no step form")
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Forward FLOPs by formula, over a context of so many tokens where there is one.
+        """Return forward FLOPs by formula; `context_length` is the tokens of a context, if any.
 
-        2 per multiply-add in matrix products, convolutions and attention, projections included;
-        an FFT of n costs 5 n log2 n; elementwise work is 0. Causal forms are not discounted:
-        kernels differ in what they skip, and torch's counter does not discount either.
+        A multiply-add in matrix products, convolutions and attention counts as 2, projections
+        included; an FFT of n counts as 5 n log2 n; elementwise work counts as 0. Causal forms are
+        not discounted: kernels differ in what they skip, and torch's counter does not discount
+        either.
         """
         raise ModelError(f"{self.name} gives no FLOPs formula")
 
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Bytes at the peak of a forward pass by formula; causal as the mixer is.
+        """Return the peak bytes of a forward pass by formula, for the mixer's own `is_causal`.
 
-        Of a pass without gradients and without a mask, in float32 on a CPU, beyond parameters,
-        tables and the input: the tensors that are held at the largest moment, and the scratch
-        that torch's kernels take from torch's allocator.
+        The formula is for a pass without gradients and without a mask, in float32 on a CPU. It
+        counts the tensors held at the peak and the scratch memory that torch's kernels take from
+        torch's allocator, but not parameters, tables and the input.
 
         Raises:
-            ModelError: there is no formula, or none for this form.
+            ModelError: There is no formula, or none for this form.
         """
         raise ModelError(f"{self.name} gives no formula for its bytes")
 
     def num_parameters(self) -> int:
-        """Return the number of trainable numbers; what layers share counts in each."""
+        """Return the number of trainable values; parameters shared by layers count in each."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def cost_symbols(self) -> dict[str, float]:
-        """What k and r of the `cost` row stand for in this mixer; n and d are the sequence's."""
+        """Return the values of k and r of the `cost` row; n and d belong to the sequence."""
         return {}
 
     def take_place(self, layer: int, first: Mixer) -> None:
-        """Called once when it is put into a stack, on every layer from the bottom upwards.
+        """Set the layer; called once for each mixer of a stack, from the bottom upwards.
 
-        For mixers whose layers differ (dilation) or share parameters (Linformer's projections).
+        It is for mixers whose layers differ (dilation) or share parameters (Linformer's
+        projections).
 
         Args:
-            layer: 0 is the bottom.
-            first: The mixer of layer 0; itself there.
+            layer: Index of the layer; 0 is the bottom.
+            first: The mixer of layer 0; the mixer itself if `layer` is 0.
         """
 
     def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
-        """Called when it is put into a stack whose tokens lie on a grid.
+        """Set the grid on which the tokens of the stack lie.
 
-        For mixers that know neighbours in two directions; to others it makes no difference. It is
-        called again to compare the mixer with its reference on a small grid.
+        It is for mixers that use neighbours in two dimensions; others ignore it. It is called again
+        to compare the mixer with its reference on a small grid.
 
         Args:
             grid: Rows and columns.
-            num_before: Tokens before the first of the grid that have no place on it, as a class
-                token.
+            num_before: Number of tokens before the grid that have no position on it, such as a
+                class token.
 
         Raises:
-            ModelError: a mixer of the grid alone, and there are tokens beside it.
+            ModelError: The mixer works on the grid alone, and there are other tokens.
         """
 
     def check_inputs(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> None:
-        """Refuse inputs of a wrong shape or kind; never looks at data.
+        """Raise for inputs of a wrong shape or dtype; does not read their values.
 
         Raises:
-            ModelError: wrong width or rank, no token, too many, whole numbers, a malformed mask,
-                an unwanted context, or one of another batch.
+            ModelError: A wrong width or rank, no tokens, too many tokens, an integer dtype, a
+                malformed mask, an unsupported context, or one of a different batch size.
         """
         self._check_sequence("x", x, mask)
         if self.fixed_length and x.shape[1] > self.max_length:
@@ -360,25 +362,25 @@ class Mixer(nn.Module, ABC):
             )
 
     def check_context_length(self, context_length: int | None) -> None:
-        """Refuse a context where the mixer takes none; None is none.
+        """Raise for a context if the mixer takes none; an absent one is allowed.
 
         Raises:
-            ModelError: it is causal, or knows no other sequence than its own.
+            ModelError: The mixer is causal, or supports no other sequence than its own.
         """
         if context_length is not None and (self.is_causal or not self.supports_context):
             kind = "a causal mixer" if self.supports_context else self.name
             raise ModelError(f"{kind} takes no context")
 
     def check_steps(self) -> None:
-        """Refuse to step a mixer that was not built causal.
+        """Raise if the mixer was not built causal.
 
         Raises:
-            ModelError: the mixer sees later tokens, so its outputs cannot come one by one.
+            ModelError: Outputs depend on later tokens, so they cannot be computed one by one.
         """
         if not self.is_causal:
             raise ModelError(f"{self.name} steps only when built with is_causal=True")
 
 
 def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:
-    """`x` with zeros at padded positions, whatever stood there (NaN included)."""
+    """Return `x` with zeros at padded positions, whatever their values (NaN included)."""
     return x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)

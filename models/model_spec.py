@@ -1,11 +1,12 @@
-"""What `build_model` needs to know: one frozen value that names a whole model, and nothing else.
+"""Define `ModelSpec`, the frozen value from which `build_model` builds a whole model.
 
-No torch here: a plan made of these values prints on any laptop, and their hash names a trial.
+This module imports no torch, so a plan of these values can be printed on any laptop; the hash of a
+value is part of a trial's id.
 
-Knobs are checked against the fields of a Config; nothing is converted or dropped silently. A
-peer's ablation once varied a setting that no code read. So an unknown knob is refused with the
-nearest names, True is no whole number, 8.0 is none either, and "1e-3" is no number. The one
-conversion is from whole number to number, so that 1 and 1.0 name the same trial.
+Knobs are checked against the fields of a Config; nothing is converted or dropped silently, since an
+ablation could otherwise vary a setting that no code reads. An unknown knob raises an error with the
+nearest names; True and 8.0 are not accepted as whole numbers, nor "1e-3" as a number. The only
+conversion is from int to float, so that 1 and 1.0 give the same trial.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model, complete: in a plan every knob stands here with its value, defaults included.
+    """A complete model: in a plan, every knob is stored with its value, defaults included.
 
     Attributes:
         architecture: A key of `models.ARCHITECTURES`, or a user's own as ``package.module:Class``.
-        mixer: A key of `models.MIXERS`, or a user's own; empty where the architecture has no hole
-            for one.
+        mixer: A key of `models.MIXERS`, or a user's own; empty if the architecture takes no mixer.
         knobs: The mixer's `Config`, field by field.
-        position: A key of `models.POSITIONS`: an absolute one meets the embeddings, a relative one
-            acts inside the mixers; empty where the architecture takes none.
-        dim: Width of the model; 0 where the architecture takes none, as is `depth`.
+        position: A key of `models.POSITIONS`: an absolute one is combined with the embeddings, a
+            relative one acts inside the mixers; empty if the architecture takes none.
+        dim: Width of the model; 0 if the architecture does not take it, like `depth`.
         depth: Number of blocks.
-        length: The longest sequence that the model will see, in tokens.
-        input_kind: Of the first input; with `length`, `input_size` and `grid` as `Input` has them.
-        output_size: Number of logits per token (language models, tagger), per sequence or pair
+        length: Length of the longest sequence, in tokens.
+        input_kind: Kind of the first input; `length`, `input_size` and `grid` belong to it too, as
+            in `Input`.
+        output_size: Number of logits per token (language models, tagger), or per sequence or pair
             (classifiers).
-        settings: The architecture's `Config`, field by field; what is left out has its default.
+        settings: The architecture's `Config`, field by field; a field left out has its default.
         runtime: How forward and backward are run: operation by operation (``eager``), compiled by
-            torch (``compiled``), or captured once and replayed (``cuda_graph``). Changes what the
-            model costs, never what it computes.
+            torch (``compiled``), or captured once and replayed (``cuda_graph``). It changes the
+            cost of the model, never its result.
         others: Further inputs, by the parameters of the model's `forward`.
     """
 
@@ -70,7 +71,7 @@ class ModelSpec:
 
     @property
     def inputs(self) -> Mapping[str, Input]:
-        """All that the model reads, by name."""
+        """All inputs of the model, by name."""
         first = Input(
             kind=self.input_kind, size=self.input_size, length=self.length, grid=self.grid
         )
@@ -78,27 +79,27 @@ class ModelSpec:
 
     @property
     def is_own(self) -> bool:
-        """Whether a part of it is a user's own class."""
+        """True if a part of the model is a user's own class."""
         return ":" in self.mixer or ":" in self.architecture
 
     @cached_property
     def fields(self) -> Mapping[str, Any]:
-        """By name, in plain values: what is hashed, a hundred times for one model of a plan."""
+        """The fields to hash, as plain values by name; cached, since a plan hashes them often."""
         late: dict[str, Any] = {
             "grid": None,
             "others": {},
-        }  # not hashed at their defaults, so that old ids stay
+        }  # not hashed at their defaults, so that old ids stay valid
         found = asdict(self)
         return in_hashed_words({k: v for k, v in found.items() if k not in late or v != late[k]})
 
     @cached_property
     def spelling(self) -> str:
-        """JSON that two models share exactly where they are the same."""
+        """JSON that is equal for two models if and only if they are the same."""
         return canonical_json(self.fields)
 
     @classmethod
     def of_spelling(cls, spelling: str) -> ModelSpec:
-        """The model that has this `spelling`."""
+        """Return the model with this `spelling`."""
         found = json.loads(in_present_words(spelling))
         found["others"] = {k: _read_input(v) for k, v in found.get("others", {}).items()}
         return cls(**{**found, "grid": _read_grid(found.get("grid"))})
@@ -112,27 +113,27 @@ def _read_grid(found: Sequence[int] | None) -> tuple[int, int] | None:
     return None if found is None else (found[0], found[1])
 
 
-_PRESENT, _HASHED = "architecture", "skeleton"  # one field: its name, and the one that is hashed
+_PRESENT, _HASHED = "architecture", "skeleton"  # one field: its present name and its hashed name
 
 
 def in_hashed_words(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Under the names of fields that hashes were first made of: they never change."""
+    """Rename fields to the names under which they were first hashed, which never change."""
     return {_HASHED if name == _PRESENT else name: value for name, value in content.items()}
 
 
 def in_present_words(body: str | bytes) -> bytes:
-    """JSON of this version or an older one, under the names that fields have now."""
-    text = body.encode() if isinstance(body, str) else body  # SQLite gives back either
+    """Rename fields in JSON of this or an older version to their present names."""
+    text = body.encode() if isinstance(body, str) else body  # SQLite returns either
     return text.replace(f'"{_HASHED}":'.encode(), f'"{_PRESENT}":'.encode())
 
 
 def canonical_json(content: Any) -> str:
-    """The one spelling of a value that is hashed. Refuses NaN and infinities."""
+    """Return the canonical JSON to hash. Raises for NaN and infinities."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def content_hash(content: Any) -> str:
-    """First 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]
 
 
@@ -140,26 +141,26 @@ _LATE = {"is_late": True}
 
 
 def late_knob(default: Any) -> Any:
-    """A field of a `Config` that came after trials had been given ids.
+    """Return a field of a `Config` that was added after trials had been given ids.
 
-    At its default it is left out of a `ModelSpec`, and so of the hash: old ids stay.
+    At its default it is left out of a `ModelSpec`, and so of the hash: old ids stay valid.
     """
     return field(default=default, metadata=_LATE)
 
 
 def reading_knob(default: Any) -> Any:
-    """A late knob that counts in evaluation mode alone: what differs in it shares one training."""
+    """Return a late knob for evaluation only; variants that differ in it share one training."""
     return field(default=default, metadata={**_LATE, "reading_only": True})
 
 
 def without_reading_knobs(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The knobs that training knows."""
+    """Return the knobs that affect training."""
     idle = {f.name for f in dataclasses.fields(config_class) if "reading_only" in f.metadata}
     return {name: value for name, value in knobs.items() if name not in idle}
 
 
 def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The knobs, complete or not, without late ones that have their default."""
+    """Return the knobs, complete or not, without late ones that have their default."""
     idle = {
         each.name: each.default
         for each in dataclasses.fields(config_class)
@@ -169,10 +170,10 @@ def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) ->
 
 
 def whole_numbers(config: Any, key: str, owner: str, separator: str = "-") -> list[int]:
-    """Of a knob that holds several, as ``2-2-6-2``.
+    """Return the numbers of a knob that holds several, such as ``2-2-6-2``.
 
     Raises:
-        ModelError: they are not whole numbers of at least 1, joined by the separator.
+        ModelError: They are not whole numbers of at least 1, joined by the separator.
     """
     text: str = getattr(config, key)
     if not re.fullmatch(rf"[1-9]\d*({separator}[1-9]\d*)*", text, re.ASCII):
@@ -193,7 +194,7 @@ _WORDS: dict[Any, str] = {
 
 
 def config_from_knobs(config_class: type[Any], knobs: Mapping[str, Knob], owner: str) -> Any:
-    """An instance of the frozen dataclass `config_class`, each knob checked against its field.
+    """Return an instance of the frozen dataclass `config_class`, with each knob checked.
 
     Args:
         config_class: A mixer's `Config`.
@@ -201,7 +202,7 @@ def config_from_knobs(config_class: type[Any], knobs: Mapping[str, Knob], owner:
         owner: The mixer's name, for messages.
 
     Raises:
-        ModelError: a knob that the dataclass lacks, or a value that its annotation forbids.
+        ModelError: The dataclass has no such field, or its annotation does not allow the value.
     """
     names = [field.name for field in dataclasses.fields(config_class)]
     hints = get_type_hints(config_class)
@@ -218,7 +219,7 @@ def config_from_knobs(config_class: type[Any], knobs: Mapping[str, Knob], owner:
 
 
 def _fit(value: Knob, hint: Any) -> Any:
-    """The value as the field holds it, or `_REFUSED`."""
+    """Return the value as the field stores it, or `_REFUSED`."""
     if get_origin(hint) is Literal:
         same = (one for one in get_args(hint) if type(one) is type(value) and one == value)
         return next(same, _REFUSED)

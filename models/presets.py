@@ -1,7 +1,7 @@
-"""The sizes that papers name, as data: ``Model(preset="vit_tiny")`` stands for what stands here.
+"""Sizes of published models, as data: ``Model(preset="vit_tiny")`` sets the fields defined here.
 
-No torch here, as in `models.model_spec`. What a preset sets may be set otherwise beside it:
-``Model(preset="vit_tiny", patch=4)`` reads images of 28 pixels.
+This module imports no torch, like `models.model_spec`. A field given besides the preset overrides
+it: ``Model(preset="vit_tiny", patch=4)`` reads images of 28 pixels.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Preset:
 
     Attributes:
         architecture: A key of `models.ARCHITECTURES`.
-        fields: Its mixer and position where it takes them, ``dim``, ``depth`` and knobs.
-        side: Of the square images that it is published for, in pixels.
-        system: Its name in published tables; empty where none has it.
-        vocabulary: Symbols of the texts that it is published for; 0 where it reads images.
-        length: The most of them that it reads.
+        fields: Mixer and position if the architecture takes them, ``dim``, ``depth`` and knobs.
+        side: Side of the square images that it is published for, in pixels.
+        system: Its name in published tables; empty if no table has it.
+        vocabulary: Vocabulary size of the texts that it is published for; 0 if it reads images.
+        length: The maximum number of tokens that it reads.
     """
 
     architecture: str
@@ -35,10 +35,10 @@ class Preset:
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name.
+    """Return the preset with that name.
 
     Raises:
-        ModelError: there is none; with the nearest names.
+        ModelError: There is no such preset; the message suggests similar names.
     """
     if name not in PRESETS:
         raise ModelError(
@@ -48,7 +48,7 @@ def preset(name: str) -> Preset:
 
 
 def _vit(system: str, dim: int, depth: int, heads: int, patch: int) -> Preset:
-    """Dosovitskiy et al. 2020, Table 1; the smaller two are Touvron et al. 2021's, Table 1."""
+    """Return a size of Dosovitskiy et al. 2020, Table 1, or of Touvron et al. 2021, Table 1."""
     fields: dict[str, Knob] = {
         "mixer": "attention",
         "position": "learned",
@@ -63,14 +63,14 @@ def _vit(system: str, dim: int, depth: int, heads: int, patch: int) -> Preset:
 
 
 def _deit(system: str, dim: int, depth: int, heads: int) -> Preset:
-    """Touvron et al. 2021, Table 1, with the distillation token; drawn as its section 6 says."""
+    """Return a size of Touvron et al. 2021, Table 1, with distillation; drawn as in section 6."""
     vit = _vit(system, dim, depth, heads, 16)
     fields = {**vit.fields, "initialisation": "truncated_normal"}
     return Preset(architecture="deit", system=system, fields=fields)
 
 
 def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int, **others: Knob) -> Preset:
-    """Graham et al. 2021, section 4.3, with both heads; the rest as in the authors' code."""
+    """Return a size of Graham et al. 2021, section 4.3, with both heads and the code's defaults."""
     fields: dict[str, Knob] = {
         "dims": dims,
         "depths": depths,
@@ -83,7 +83,10 @@ def _levit(system: str, dims: str, depths: str, heads: str, key_dim: int, **othe
 
 
 def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
-    """Tolstikhin et al. 2021, Table 1: half of dim over tokens, four times dim over channels."""
+    """Return a size of Tolstikhin et al. 2021, Table 1.
+
+    Hidden widths are dim / 2 over tokens and 4 dim over channels.
+    """
     fields: dict[str, Knob] = {
         "mixer": "mlp_mixer",
         "position": "none",
@@ -98,7 +101,7 @@ def _mlp_mixer(system: str, dim: int, depth: int, patch: int) -> Preset:
 
 
 def _resnet(system: str, blocks: str, block: str, **knobs: Knob) -> Preset:
-    """He et al. 2016, Table 1; with attention to channels, Hu et al. 2018 and Woo et al. 2018."""
+    """Return a size of He et al. 2016, Table 1, or of Hu et al. 2018 or Woo et al. 2018."""
     fields: dict[str, Knob] = {
         "dim": 64,
         "blocks": blocks,
@@ -110,7 +113,7 @@ def _resnet(system: str, blocks: str, block: str, **knobs: Knob) -> Preset:
 
 
 def _swin(system: str, dim: int, depths: str, heads: str) -> Preset:
-    """Liu et al. 2021, section 3.3; the initialisation is that of their code."""
+    """Return a size of Liu et al. 2021, section 3.3; the initialisation is that of their code."""
     fields: dict[str, Knob] = {
         "dim": dim,
         "depths": depths,
@@ -123,7 +126,7 @@ def _swin(system: str, dim: int, depths: str, heads: str) -> Preset:
 
 
 def _swin_v2(system: str, dim: int, depths: str, heads: str) -> Preset:
-    """Liu et al. 2022, section 3.5, at windows of 8, for images of 256 pixels."""
+    """Return a size of Liu et al. 2022, section 3.5: windows of 8, images of 256 pixels."""
     fields = {**_swin(system, dim, depths, heads).fields, "window": 8}
     return Preset(architecture="swin_v2", system=system, side=256, fields=fields)
 
@@ -131,7 +134,7 @@ def _swin_v2(system: str, dim: int, depths: str, heads: str) -> Preset:
 def _cait(
     system: str, dim: int, depth: int, heads: int, *, scale: float = 1e-5, side: int = 224
 ) -> Preset:
-    """Touvron et al. 2021, CaiT; starts of LayerScale by the authors' code."""
+    """Return a size of Touvron et al. 2021, CaiT; initial LayerScale as in the authors' code."""
     fields: dict[str, Knob] = {
         "mixer": "talking_heads",
         "position": "learned",
@@ -156,7 +159,7 @@ def _volo(
     stem: int = 64,
     ratio: float = 3.0,
 ) -> Preset:
-    """Yuan et al. 2021, VOLO, by the authors' code; of the outlookers, then of attention."""
+    """Return a size of Yuan et al. 2021, VOLO; pairs are for outlookers, then for attention."""
     fields: dict[str, Knob] = {
         "mixer": "attention",
         "position": "learned",
@@ -178,7 +181,10 @@ def _volo(
 
 
 def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
-    """Radford et al. 2019, "Language models are unsupervised multitask learners", Table 2."""
+    """Return a size of GPT-2.
+
+    Source: Radford et al. 2019, "Language models are unsupervised multitask learners", Table 2.
+    """
     fields: dict[str, Knob] = {
         "mixer": "attention",
         "position": "learned",
@@ -197,7 +203,7 @@ def _gpt2(dim: int, depth: int, heads: int, system: str = "") -> Preset:
 
 
 def _bert(dim: int, depth: int, heads: int, architecture: str = "bert_classifier") -> Preset:
-    """Devlin et al. 2019, section 3, as it answers about texts, or as it is trained on them."""
+    """Return a size of Devlin et al. 2019, section 3, as a classifier or as it is pretrained."""
     fields: dict[str, Knob] = {
         "mixer": "attention",
         "position": "learned",
@@ -212,7 +218,7 @@ def _bert(dim: int, depth: int, heads: int, architecture: str = "bert_classifier
 def _llama(
     dim: int, depth: int, heads: int, key_value_heads: int, hidden: int, *, vocabulary: int
 ) -> Preset:
-    """Llama's parts (Touvron et al. 2023, arXiv:2302.13971), with grouped queries."""
+    """Return a Llama (Touvron et al. 2023, arXiv:2302.13971) with grouped queries."""
     fields: dict[str, Knob] = {
         "mixer": "grouped_query",
         "position": "rope",
@@ -242,7 +248,7 @@ PRESETS: Mapping[str, Preset] = {
     "bert_base_pretraining": _bert(768, 12, 12, "bert"),
     "bert_large_pretraining": _bert(1024, 24, 16, "bert"),
     # a decoder of 2024: Allal et al. 2024, SmolLM, with rotary angles of base 10,000. SmolLM2
-    # (arXiv:2502.02737) is as large, but reads 8,192 tokens with a base of 100,000
+    # (arXiv:2502.02737) has the same sizes, but reads 8,192 tokens with a base of 100,000
     "smollm_135m": _llama(576, 30, 9, 3, 1536, vocabulary=49_152),
     "smollm_360m": _llama(960, 32, 15, 5, 2560, vocabulary=49_152),
     # vision transformer

@@ -1,8 +1,8 @@
-"""The tables of mixers, positional encodings and architectures, and how each is built by name.
+"""Tables of mixers, positional encodings and architectures, and functions that build them by name.
 
-The tables are the list of contents: one line each, resolved on first use, so that reading them
-imports no mixer and no torch. To add a mixer, write its file and add its line; the tests of the
-contract then cover it. Wherever a name is asked for, a user's own class is written
+The tables have one line per entry. An entry is imported on first use, so reading the tables imports
+no mixer and no torch. To add a mixer, write its file and add its line; the tests of the contract
+then cover it. Wherever a name is expected, a user's own class can be given as
 ``package.module:Class``.
 """
 
@@ -78,13 +78,13 @@ MIXERS: dict[str, str] = {
 }
 
 POSITIONS: dict[str, str] = {
-    # absolute: joined to the embeddings, whatever the mixer
+    # absolute: combined with the embeddings, for any mixer
     "none": "models.positions.absolute:NoPosition",
     "sinusoidal": "models.positions.absolute:SinusoidalPosition",
     "learned": "models.positions.absolute:LearnedPosition",
     "sinusoidal_2d": "models.positions.absolute:SinusoidalGridPosition",
     "learned_2d": "models.positions.absolute:LearnedGridPosition",
-    # relative: act on scores, inside mixers that have scores
+    # relative: act on scores, in mixers that have scores
     "shaw": "models.positions.relative:ShawPosition",
     "t5": "models.positions.relative:T5Position",
     "rope": "models.positions.relative:RotaryPosition",
@@ -110,12 +110,12 @@ ARCHITECTURES: dict[str, str] = {
     "attentive_seq2seq": "models.architectures.attentive_seq2seq:AttentiveSeq2Seq",
     "conv_seq2seq": "models.architectures.conv_seq2seq:ConvSeq2Seq",
     "bytenet": "models.architectures.bytenet:ByteNet",
-    # an image and words in, words or an answer out
+    # an image and words in, words or a class out
     "captioner": "models.architectures.multimodal.captioner:Captioner",
     "show_attend_tell": "models.architectures.multimodal.show_attend_tell:ShowAttendTell",
     "question_answerer": "models.architectures.multimodal.question_answerer:QuestionAnswerer",
     "contrastive": "models.architectures.multimodal.contrastive:Contrastive",
-    # an image in and out, by tokens; and out of words
+    # an image in, an image out, by tokens; or words in, an image out
     "discrete_vae": "models.architectures.multimodal.discrete_vae:DiscreteVae",
     "image_tokens": "models.architectures.multimodal.image_tokens:ImageTokens",
     # an image in, one answer
@@ -127,7 +127,7 @@ ARCHITECTURES: dict[str, str] = {
     "volo": "models.architectures.volo:VOLO",
     "deit": "models.architectures.deit:DeiT",
     "levit": "models.architectures.levit:LeViT",
-    # what was seen, done and asked for in, the next action out
+    # states, actions and desired returns in, the next action out
     "decision_transformer": (
         "models.architectures.decisions.decision_transformer:DecisionTransformer"
     ),
@@ -135,7 +135,7 @@ ARCHITECTURES: dict[str, str] = {
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
 
-# For no task: vectors in, vectors out, for measuring a mixer alone.
+# For measuring a mixer alone, without a task: vectors in, vectors out.
 BARE_ARCHITECTURES: dict[str, str] = {
     "mixer_alone": "models.architectures.mixer_alone:MixerAlone",
     "causal_mixer_alone": "models.architectures.mixer_alone:CausalMixerAlone",
@@ -143,13 +143,13 @@ BARE_ARCHITECTURES: dict[str, str] = {
 
 
 def mixer_class(name: str) -> type[Mixer]:
-    """The class of a mixer, imported now.
+    """Import and return the class of a mixer.
 
     Args:
-        name: A key of `MIXERS`, or a user's own as ``package.module:Class``.
+        name: A key of `MIXERS`, or a user's own class as ``package.module:Class``.
 
     Raises:
-        ModelError: unknown name, a module that fails to import, or a class that is no mixer.
+        ModelError: The name is unknown, its module fails to import, or the class is not a mixer.
     """
     mixer = importlib.import_module("models.mixer").Mixer
     found: type[Mixer] = _resolve("mixer", MIXERS, name, mixer)
@@ -157,14 +157,14 @@ def mixer_class(name: str) -> type[Mixer]:
 
 
 def mixer_pattern(text: str) -> tuple[str, ...]:
-    """The names of mixers that repeat over the layers of a stack, from the bottom upwards.
+    """Return the names of mixers that repeat over the layers of a stack, from the bottom upwards.
 
     Args:
-        text: Names joined by ``+``, each with its number of layers if it has several, as
-            ``fnet*3+attention``; a name by itself is a pattern of one, and no text of none.
+        text: Names joined by ``+``, each with its number of layers if it has several, as in
+            ``fnet*3+attention``; a single name is a pattern of one, an empty text of none.
 
     Raises:
-        ModelError: what is not written so.
+        ModelError: The text is malformed.
     """
     names: list[str] = []
     for part in text.split("+") if text else ():
@@ -178,7 +178,7 @@ def mixer_pattern(text: str) -> tuple[str, ...]:
 
 
 def position_class(name: str) -> type[Position] | type[RelativePosition]:
-    """The class of a position encoding, absolute or relative, imported now; see `mixer_class`."""
+    """Import and return the class of a position encoding, absolute or relative."""
     absolute = importlib.import_module("models.positions.absolute").Position
     relative = importlib.import_module("models.positions.relative").RelativePosition
     found: type[Position] | type[RelativePosition] = _resolve(
@@ -188,14 +188,14 @@ def position_class(name: str) -> type[Position] | type[RelativePosition]:
 
 
 def relative_position(name: str) -> type[RelativePosition] | None:
-    """The class of a relative position encoding; None if it is an absolute one."""
+    """Return the class of a relative position encoding, or None if it is an absolute one."""
     found = position_class(name)
     absolute = importlib.import_module("models.positions.absolute").Position
     return None if issubclass(found, absolute) else cast("type[RelativePosition]", found)
 
 
 def architecture_class(name: str) -> type[Architecture]:
-    """The class of an architecture, shipped or a user's own, imported now; see `mixer_class`."""
+    """Import and return the class of an architecture, a shipped one or a user's own."""
     architecture = importlib.import_module("models.architecture").Architecture
     table = BARE_ARCHITECTURES if name in BARE_ARCHITECTURES else ARCHITECTURES
     found: type[Architecture] = _resolve("architecture", table, name, architecture)
@@ -203,12 +203,12 @@ def architecture_class(name: str) -> type[Architecture]:
 
 
 def knobs_of_mixer(name: str) -> frozenset[str]:
-    """The fields of its `Config`; see `mixer_class`."""
+    """Return the names of the fields of a mixer's `Config`."""
     return frozenset(inspect.signature(mixer_class(name).Config).parameters)
 
 
 def learns_by_score(spec: ModelSpec, mixers: Iterable[str]) -> bool:
-    """Whether one of these mixers of the model samples what learns by `models.score_function`."""
+    """Return True if one of these mixers draws samples for `models.score_function`."""
     for name in mixers:
         kind, knobs = mixer_class(name), knobs_of_mixer(name)
         own = {key: value for key, value in spec.knobs.items() if key in knobs}
@@ -220,17 +220,17 @@ def learns_by_score(spec: ModelSpec, mixers: Iterable[str]) -> bool:
 def mixer_config(
     name: str, *, dim: int, heads: int | None = None, knobs: Mapping[str, Knob]
 ) -> Any:
-    """A mixer's frozen `Config`, every knob checked, defaults filled in.
+    """Return a mixer's frozen `Config`, with every knob checked and defaults filled in.
 
     Args:
-        name: A key of `MIXERS`, or a user's own as ``package.module:Class``.
-        dim: Width that the mixer will have; the config is checked against it.
-        heads: Passed on where the `Config` has a field of that name, else left out: a baseline
-            with heads can then be compared with mixers that know none.
-        knobs: Fields of the `Config`; one that it lacks is refused.
+        name: A key of `MIXERS`, or a user's own class as ``package.module:Class``.
+        dim: Width of the mixer; the config is checked against it.
+        heads: Number of heads; ignored if the `Config` has no such field, so that a baseline with
+            heads can be compared with mixers that have none.
+        knobs: Fields of the `Config`.
 
     Raises:
-        ModelError: unknown knob, forbidden value, heads that do not divide dim, and the like.
+        ModelError: A knob is unknown, a value is not allowed, `heads` does not divide `dim`, etc.
     """
     mixer = mixer_class(name)
     given = dict(knobs)
@@ -251,20 +251,20 @@ def build_mixer(
     position: str | None = None,
     **knobs: Knob,
 ) -> Mixer:
-    """One mixer, by name.
+    """Build one mixer by name.
 
     Args:
-        name: A key of `MIXERS`, or a user's own as ``package.module:Class``.
+        name: A key of `MIXERS`, or a user's own class as ``package.module:Class``.
         dim: Width of the tokens, in and out.
-        heads: Number of heads, for mixers that have heads; None is the mixer's default, 4.
-        max_length: The longest sequence that it will see, in tokens.
-        is_causal: Whether a token may see only itself and earlier ones.
-        position: A relative encoding, which acts inside the mixer; absolute ones are the
-            architecture's to join to the embeddings.
+        heads: Number of heads, for mixers that have heads, or None for the default of 4.
+        max_length: Length of the longest sequence, in tokens.
+        is_causal: Whether a token attends only to itself and earlier ones.
+        position: A relative encoding, which acts inside the mixer; architectures combine absolute
+            ones with the embeddings.
         knobs: Fields of the mixer's `Config`.
 
     Raises:
-        ModelError: anything that cannot be had as asked, in one sentence.
+        ModelError: The mixer cannot be built; the message is one sentence.
     """
     relative = None if position is None else relative_position(position)
     if position is not None and relative is None:
@@ -287,11 +287,11 @@ def construct_mixer(
     config: Any,
     position: type[RelativePosition] | None,
 ) -> Mixer:
-    """A mixer from its checked config; `position` is passed on only where there is one.
+    """Build a mixer from its checked config; `position` is passed on only if it is not None.
 
     Raises:
-        ModelError: a relative position inside a mixer that has no place for it, with the reason;
-            whatever else the mixer refuses.
+        ModelError: The mixer does not support a relative position (the message gives the reason),
+            or its constructor raises.
     """
     mixer = mixer_class(name)
     sizes = {"dim": dim, "max_length": max_length}
@@ -306,29 +306,29 @@ def construct_mixer(
 
 
 def build_model(spec: ModelSpec) -> Architecture:
-    """A whole model, of the architecture that the spec names.
+    """Build a whole model, of the architecture that the spec names.
 
     Draws one number from torch's global generator; see `models.initialisation`.
 
     Raises:
-        ModelError: anything that cannot be had as asked, in one sentence.
+        ModelError: The model cannot be built; the message is one sentence.
     """
     return architecture_class(spec.architecture)(spec)
 
 
-_LARGE = 2**16  # numbers in a table that is computed, such as sines of positions
+_LARGE = 2**16  # elements of a computed table, such as the sines of positions
 
 
 def build_shapes(spec: ModelSpec) -> Architecture:
-    """A model as `build_model` makes it, without its numbers; costs milliseconds and no memory.
+    """Build a model like `build_model`, without its values; costs milliseconds and no memory.
 
-    Parameters that are not drawn take no memory, but tables that are computed do: a large model is
-    built on the meta device. A small one is not, since the first arithmetic there loads torch's
-    compiler, which takes a second.
-    What is a user's own is built for real, since it may do what tensors without data cannot.
+    Parameters that are not drawn take no memory, but computed tables do, so a large model is built
+    on the meta device. A small one is not, since the first arithmetic there loads torch's compiler,
+    which takes a second. A model with a user's own class is built with values, since its code may
+    not work on tensors without data.
 
     Raises:
-        ModelError: as `build_model`.
+        ModelError: The model cannot be built; see `build_model`.
     """
     torch = importlib.import_module("torch")
     draws = importlib.import_module("models.initialisation")
@@ -341,7 +341,7 @@ def build_shapes(spec: ModelSpec) -> Architecture:
 
 
 def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:
-    """The class behind a name of `table` or behind ``package.module:Class``."""
+    """Return the class for a name of `table` or for ``package.module:Class``."""
     if name not in table and ":" not in name:
         near = did_you_mean(name, table)
         lists = kind in ("mixer", "architecture")

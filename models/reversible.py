@@ -5,19 +5,20 @@ section 3). Activations are two streams. Each sub-layer reads one of them and ad
 
     y1 = x1 + f(x2)    y2 = x2 + g(y1)    and back:    x2 = y2 - g(y1)    x1 = y1 - f(x2)
 
-so that the backward pass finds what every sub-layer has read from what the last one left, and
-computes each sub-layer once more for its gradients. Norms stand inside f and g. Where a block has
-three sub-layers, or one, streams alternate all the same.
+The backward pass therefore recovers the input of every sub-layer from the final streams, and
+computes each sub-layer once more for its gradients. Norms are inside f and g. If a block has three
+sub-layers, or one, the streams still alternate.
 
-Both streams begin as the embeddings, as in Reformer; the stack ends with their mean, before its
-last norm. Departure: Reformer's code joins them to a vector of twice the width there, which would
-need other heads, and no tied embedding; with the mean all parameters are those of other residuals.
+Both streams start as the embeddings, as in Reformer; the stack ends with their mean, before its
+last norm. Departure: Reformer's code concatenates them to twice the width there, which would need
+other heads and exclude a tied embedding; with the mean, all parameters are those of other
+residuals.
 
-What is kept, however deep: two streams, and the state of the random numbers before each sub-layer
-(5 kB on a CPU, 16 bytes on a GPU; only where one draws), from which dropout and hashes are drawn
-again. Inputs are found again up to rounding: parameters and streams should be float32 at least,
-as they are under autocast. A training step computes a forward pass more, which FLOPs of a training
-do not count.
+At any depth, only two streams are kept, and the random state before each sub-layer (5 kB on a CPU,
+16 bytes on a GPU; only where one draws), from which dropout and hashes are drawn again. Inputs are
+recovered up to rounding: parameters and streams should be at least float32, as they are under
+autocast. A training step computes one more forward pass, which the FLOPs of a training do not
+include.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from torch.autograd.function import once_differentiable
 
 from models.mixer import Context
 
-Streams = tuple[Tensor, Tensor]  # what the next sub-layer adds to, and what it reads
+Streams = tuple[Tensor, Tensor]  # the next sub-layer adds to the first and reads the second
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Branch:
     """A sub-layer without its sum.
 
     Attributes:
-        change: What it adds to one stream, of what it reads of the other; the same shape.
-        parameters: Those that it uses.
+        change: Function from the stream that it reads to what it adds to the other; the same shape.
+        parameters: The parameters that it uses.
     """
 
     change: Callable[[Tensor], Tensor]
@@ -54,13 +55,13 @@ BranchesOf = Callable[[Context], Sequence[Branch]]
 
 
 def after(streams: Streams, change: Tensor) -> Streams:
-    """The streams after a sub-layer, for the next one."""
+    """Return the streams after a sub-layer, in the order for the next one."""
     own, other = streams
     return other, own + change
 
 
 def mean_of(streams: Streams) -> Tensor:
-    """What a stack ends with."""
+    """Return the mean of the streams, the output of a stack."""
     return (streams[0] + streams[1]) / 2
 
 
@@ -69,7 +70,7 @@ _ARE_KEPT = ContextVar("are activations kept", default=False)
 
 @contextmanager
 def activations_kept() -> Iterator[None]:
-    """Inside the block all stacks keep activations, for gradients of what lies between."""
+    """Return a context in which all stacks keep activations, to get gradients of intermediates."""
     before = _ARE_KEPT.set(True)
     try:
         yield
@@ -78,12 +79,13 @@ def activations_kept() -> Iterator[None]:
 
 
 def through(branches_of: BranchesOf, x: Tensor, context: Context) -> Tensor:
-    """`[batch, time, dim]` -> the same shape, through all sub-layers.
+    """Map `[batch, time, dim]` to the same shape through all sub-layers.
 
     Args:
-        branches_of: All sub-layers from the bottom upwards, with the context that they read. Called
-            again in the backward pass, they must compute the same: no state may change in them.
-        x: Both streams.
+        branches_of: Function from a context to all sub-layers, from the bottom upwards. It is
+            called again in the backward pass and must give the same results: the sub-layers must
+            not change any state.
+        x: Initial value of both streams.
         context: Another sequence, or None; it gets its gradient too.
     """
     if not torch.is_grad_enabled() or _ARE_KEPT.get():
@@ -99,10 +101,10 @@ def through(branches_of: BranchesOf, x: Tensor, context: Context) -> Tensor:
 
 @dataclass
 class _Run:
-    """What a backward pass needs besides tensors.
+    """The values, besides tensors, that a backward pass needs.
 
     Attributes:
-        states: Of random numbers, before each sub-layer.
+        states: Random states before each sub-layer.
     """
 
     branches_of: BranchesOf
@@ -114,12 +116,12 @@ class _Run:
         self._autocast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
 
     def parameters(self, context: Context) -> list[nn.Parameter]:
-        """Of all sub-layers, each once, where they want a gradient."""
+        """Return the trainable parameters of all sub-layers, each once."""
         found = (p for branch in self.branches_of(context) for p in branch.parameters)
         return list(dict.fromkeys(p for p in found if p.requires_grad))
 
     def note_random_state(self) -> None:
-        """Keep the state; the same tensors as before where nothing was drawn since."""
+        """Store the random state; reuse the last tensors if nothing was drawn since."""
         state = self._random_state()
         last = self.states[-1] if self.states else ()
         is_same = bool(last) and all(map(torch.equal, last, state))
@@ -131,7 +133,7 @@ class _Run:
 
     @contextmanager
     def as_before(self, state: tuple[Tensor, ...]) -> Iterator[None]:
-        """With gradients, the autocast of the forward pass, and its random numbers."""
+        """Return a context with gradients and the autocast and random state of the forward pass."""
         cards = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cards), torch.enable_grad(), self.as_cast():
             torch.set_rng_state(state[0])
@@ -140,13 +142,13 @@ class _Run:
             yield
 
     def as_cast(self) -> Any:
-        """The autocast of the forward pass; weights cast without a gradient stay nowhere."""
+        """Return the autocast of the forward pass, without its cache of cast weights."""
         is_on, dtype = self._autocast
         return torch.autocast(self.device.type, dtype, enabled=is_on, cache_enabled=False)
 
 
 class _Recomputed(torch.autograd.Function):
-    """All sub-layers; of what they compute only the last streams are kept."""
+    """All sub-layers; only the final streams are kept."""
 
     @staticmethod
     def forward(
@@ -182,13 +184,13 @@ class _Recomputed(torch.autograd.Function):
 
 
 class _Sums:
-    """Gradients by tensor, added up."""
+    """Sums of gradients, by tensor."""
 
     def __init__(self) -> None:
         self.found: dict[Tensor | None, Tensor] = {}
 
     def add(self, output: Tensor, tensors: Sequence[Tensor | None], gradient: Tensor) -> None:
-        """Those of the output, of tensors that want one."""
+        """Add the gradients of the output with respect to the tensors that require one."""
         if not output.requires_grad:
             return
         wanted = [each for each in tensors if each is not None and each.requires_grad]
@@ -200,5 +202,5 @@ class _Sums:
                 self.found[tensor] = new if before is None else before + new
 
     def take(self, tensor: Tensor) -> Tensor | float:
-        """Remove the one of a tensor; 0 where it has none."""
+        """Remove and return the gradient of a tensor; 0 if it has none."""
         return self.found.pop(tensor, 0.0)

@@ -1,23 +1,23 @@
-"""Lets what a model samples learn from what it costs: the score-function estimator, REINFORCE.
+"""Compute gradients for sampled choices with the score-function estimator, REINFORCE.
 
 Paper: Williams 1992, "Simple Statistical Gradient-Following Algorithms for Connectionist
     Reinforcement Learning" (Machine Learning 8), equation 5; as Xu et al. 2015 (arXiv:1502.03044),
     section 4.1, use it for hard attention.
-Equation: a choice s, drawn with probability p(s), gives no gradient to p. Yet
+Equation: a choice s, drawn with probability p(s), gives no gradient to p. But
     grad E[c] = E[grad c + l (c - b) grad log p(s)] with l = 1,
     for the cost c of an example and any b that does not depend on its own choices. Here b is a
     moving average of the mean cost, b <- 0.9 b + 0.1 mean c after each step, from 0, and l is 0.1,
     as in the authors' code: a tenth of that part of the gradient, and of its noise. h = 0.002 times
-    the entropy of the choices is taken from the cost, so that they stay open.
-Departures: all is a mean over examples, where the code sums both terms over them, beside the mean
-    of the cost; and c is the mean of what an example is asked for, as there, while the whole cost
-    is that mean, too, and not the sum over words.
-Cost: none to speak of; all choices of an example share one cost, so the estimate is noisy, the more
-    so the more choices there are.
+    the entropy of the choices is subtracted from the cost, to keep the choices random.
+Departures: both terms are means over examples, as the cost is, while the code sums them; c is the
+    mean over the targets of an example, as in the code, but the whole cost is also that mean, not
+    the sum over words.
+Cost: negligible; all choices of an example share one cost, so the estimate is noisy, the more so
+    the more choices there are.
 
-A mixer that samples so says `learns_by_score`. A `StackArchitecture` with such mixers returns, in
-training, what its loss needs, as auxiliary outputs `LOG_PROBABILITY` and `ENTROPY`, `[batch]` each,
-and keeps b as a buffer, `BASELINE`. All others return what they always did.
+A mixer that draws such samples returns True from `learns_by_score`. A `StackArchitecture` with such
+mixers returns, in training, the auxiliary outputs `LOG_PROBABILITY` and `ENTROPY`, `[batch]` each,
+which its loss needs, and keeps b as a buffer, `BASELINE`. Other models are unaffected.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ SCORE_WEIGHT, ENTROPY_WEIGHT = 0.1, 0.002  # l and h
 
 
 class Choices(NamedTuple):
-    """What a mixer has sampled in one pass.
+    """The samples that a mixer drew in one pass.
 
     Attributes:
-        log_probability: Of all choices of a sequence, `[batch]`; 0 where nothing was sampled.
-        entropy: The sum of that of each choice, `[batch]`, in nats.
+        log_probability: Sum over all choices of a sequence, `[batch]`; 0 if nothing was sampled.
+        entropy: Sum of the entropies of all choices, `[batch]`, in nats.
     """
 
     log_probability: Tensor
@@ -57,12 +57,13 @@ def score_term(
     score_weight: float = SCORE_WEIGHT,
     entropy_weight: float = ENTROPY_WEIGHT,
 ) -> Tensor:
-    """A scalar that is 0 and has the gradient that the loss lacks.
+    """Return a scalar of value 0 that adds the missing gradient to the loss.
 
     Args:
         costs: c of each example, `[batch]`.
-        shares: Of each in the loss, so that costs times shares add up to it, `[batch]`.
-        choices: What was sampled for it.
+        shares: Weight of each example in the loss, `[batch]`: the loss is the sum of costs times
+            shares.
+        choices: The samples of each example.
         baseline: b, a scalar.
         score_weight: l.
         entropy_weight: h.
@@ -75,12 +76,12 @@ def score_term(
 
 @torch.no_grad()
 def move_baseline(baseline: Tensor, cost: Tensor) -> None:
-    """Take in the mean cost of a step, in place."""
+    """Update the moving average with the mean cost of a step, in place."""
     baseline.lerp_(cost.to(baseline.dtype), 1 - DECAY)
 
 
 def return_choices(model: nn.Module) -> None:
-    """Let the model return, in training, what its mixers have sampled; none if they do not."""
+    """Let the model return its mixers' samples in training, if a mixer draws any."""
     if _samplers(model):
         model.register_buffer(BASELINE, torch.zeros(()))
         model.register_forward_pre_hook(_begin)
@@ -98,7 +99,7 @@ def _begin(model: nn.Module, _: Any) -> None:
 
 
 def _returned(model: nn.Module, _: Any, returned: Tensor | Outputs) -> Tensor | Outputs:
-    """The outputs with the sums over all choices of an example, of several sequences if it has."""
+    """Return the outputs with the sums over all choices of an example and all its sequences."""
     if not model.training:
         return returned
     outputs = returned if isinstance(returned, Outputs) else Outputs(returned)

@@ -1,6 +1,6 @@
 """Blocks of sub-layers, and stacks of blocks with their positions.
 
-Both have a second form, one token at a time, for models that put out token by token.
+Both also have a form that processes one token at a time, for models that write token by token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Mix = Callable[[Tensor], Tensor]
 
 
 class SubLayer(NamedTuple):
-    """A norm, a sum, a module, and how that is called."""
+    """A norm, a residual sum, a module, and the function that calls the module."""
 
     norm: nn.Module
     add: Residual
@@ -42,19 +42,19 @@ class SubLayer(NamedTuple):
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
-        """Of all three."""
+        """The parameters of the norm, the sum and the module."""
         return tuple(p for part in self[:3] for p in part.parameters())
 
 
 class Block(nn.Module):
-    """Mixer, context mixer, feed-forward; each with its norm and its sum, see `StackConfig`.
+    """Mixer, context mixer and feed-forward, each with its norm and sum; see `StackConfig`.
 
     Args:
-        mixer: What lets positions exchange information.
+        mixer: The mixer through which positions exchange information.
         config: Knobs of the stack.
-        mlp: The feed-forward, if there is one.
-        context_mixer: What mixes another sequence in, if anything does; never causal.
-        share: The place of the block among all, l / L.
+        mlp: The feed-forward, or None.
+        context_mixer: The mixer that reads another sequence, or None; never causal.
+        share: Relative depth of the block, l / L for block l of L.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, time, dim]` -> the same shape; `context` is for the context mixer."""
+        """Map `[batch, time, dim]` to the same shape; `context` is for the context mixer."""
         for sub_layer in self._sub_layers(mask, context, context_mask):
             x = self._around(sub_layer, x, mask)
         return x
 
     def branches(self, mask: Mask, context: Context, context_mask: Mask) -> list[Branch]:
-        """The sub-layers without their sums, for `models.reversible`."""
+        """Return the sub-layers without their sums, for `models.reversible`."""
         return [
             Branch(partial(self._change, each, mask=mask), each.parameters)
             for each in self._sub_layers(mask, context, context_mask)
         ]
 
     def step(self, x_t: Any, state: State, prepared: State = ()) -> tuple[Any, State]:
-        """One token `[batch, dim]`, the mixer's state before it, and the prepared context.
+        """Process one token `[batch, dim]`, given the mixer's state and the prepared context.
 
-        Where the residual is reversible, two streams of it.
+        If the residual is reversible, `x_t` is a pair of streams.
         """
 
         def mix(x_t: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class Block(nn.Module):
         return found
 
     def _around(self, sub_layer: SubLayer, x: Tensor, mask: Mask = None) -> Tensor:
-        """One sub-layer with its norm, where the placement has it, and its sum."""
+        """Apply a sub-layer with its sum, and its norm in the configured place."""
         norm, add, _, call = sub_layer
         if self.placement == "pre":
             summed: Tensor = add(x, call(normed(norm, x, mask)))
@@ -148,14 +148,14 @@ class Block(nn.Module):
         return summed
 
     def _change(self, sub_layer: SubLayer, x: Tensor, mask: Mask = None) -> Tensor:
-        """What a sub-layer adds, with its norm inside."""
+        """Return the change that a sub-layer adds, with its norm inside."""
         norm, add, _, call = sub_layer
         if self.placement == "pre":
             return add.change(call(normed(norm, x, mask)))
         return add.change(normed(norm, call(x), mask))
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Of the sub-layers; norms and sums are elementwise."""
+        """Return the FLOPs of the sub-layers; norms and sums are elementwise."""
         total = self.mixer.flops(length, batch)
         if self.context_mixer is not None:
             total += self.context_mixer.flops(length, batch, context_length)
@@ -163,22 +163,22 @@ class Block(nn.Module):
 
 
 class Trunk(nn.Module):
-    """Position, blocks, final norm: all that lies between embedding and head.
+    """Position, blocks and final norm: everything between embedding and head.
 
-    A relative position is handed to every mixer, and nothing is added to the embeddings.
+    A relative position is passed to every mixer; nothing is then added to the embeddings.
 
     Args:
         spec: Sizes, mixer and position.
-        config: Knobs.
-        seeds: Of this stack; give each stack of a model `seeds.within(...)`.
-        is_causal: Whether a token sees itself and earlier ones only.
-        context_mixer: Builds what mixes another sequence in, once for each block; None where
-            there is no other sequence.
-        has_embedding_norm: Whether a norm stands before the first block, over tokens and positions
-            together, as BERT's.
+        config: Knobs of the stack.
+        seeds: Random streams of this stack; give each stack of a model `seeds.within(...)`.
+        is_causal: Whether a token attends only to itself and earlier ones.
+        context_mixer: Function that builds the mixer for another sequence, called once for each
+            block, or None if there is no other sequence.
+        has_embedding_norm: Whether the sum of tokens and positions is normed before the first
+            block, as in BERT.
 
     Raises:
-        ModelError: what does not go together.
+        ModelError: The options are incompatible.
     """
 
     def __init__(
@@ -224,13 +224,13 @@ class Trunk(nn.Module):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """`[batch, time, dim]` -> the same shape; `context` is for the context mixers."""
+        """Map `[batch, time, dim]` to the same shape; `context` is for the context mixers."""
         return normed(self.norm, self.mixed(x, mask, context, context_mask), mask)
 
     def mixed(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """As `forward`, before the final norm."""
+        """Compute the result of `forward` before the final norm."""
         x = self.dropout(normed(self.embedding_norm, self.position(x), mask))
         if self.is_reversible:
             return through(partial(self._branches, mask, context_mask), x, context)
@@ -243,19 +243,19 @@ class Trunk(nn.Module):
         return [branch for branches in found for branch in branches]
 
     def initial_states(self, batch: int) -> tuple[State, ...]:
-        """Of every layer's mixer, before the first token.
+        """Return the state of every layer's mixer before the first token.
 
         Raises:
-            ModelError: the mixer has no step form, or sees later tokens.
+            ModelError: The mixer has no step form, or is not causal.
         """
         return tuple(block.mixer.initial_state(batch) for block in self._layers)
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> tuple[State, ...]:
-        """What every layer's context mixer needs of a context; see `Mixer.prepare`."""
+        """Prepare a context for every layer's context mixer; see `Mixer.prepare`."""
         return tuple(mixer.prepare(context, context_mask) for mixer in self.context_mixers())
 
     def context_mixers(self) -> list[Mixer]:
-        """Of every layer that has one, from the bottom upwards."""
+        """Return the context mixers, from the bottom layer upwards."""
         mixers = (block.context_mixer for block in self._layers)
         return [mixer for mixer in mixers if mixer is not None]
 
@@ -266,10 +266,10 @@ class Trunk(nn.Module):
         states: tuple[State, ...],
         prepared: tuple[State, ...] | None = None,
     ) -> tuple[Tensor, tuple[State, ...]]:
-        """One token `[batch, dim]` that stands at `place`, and what layers know of earlier ones.
+        """Process one token `[batch, dim]` at position `place`, given the states of all layers.
 
         Raises:
-            ModelError: a place beyond those that the position knows.
+            ModelError: `place` is beyond the positions of the position encoding.
         """
         x_t = self.dropout(normed(self.embedding_norm, self.position.at(x_t, place)))
         x: Any = (x_t, x_t) if self.is_reversible else x_t
@@ -281,7 +281,7 @@ class Trunk(nn.Module):
         return normed(self.norm, mean_of(x) if self.is_reversible else x), tuple(new)
 
     def state_bytes(self, length: int, context_length: int | None = None) -> int:
-        """Of what `step` carries on after `length` tokens, with the context where there is one."""
+        """Return the bytes of what `step` carries on after `length` tokens, with the context."""
         total = sum(block.mixer.state_bytes(length) for block in self._layers)
         if context_length is None:
             return total
@@ -289,19 +289,19 @@ class Trunk(nn.Module):
 
     @property
     def _layers(self) -> list[Block]:
-        return cast("list[Block]", list(self.blocks))  # a ModuleList forgets its members' type
+        return cast("list[Block]", list(self.blocks))  # a ModuleList has no type of its members
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Blocks, and what joins positions to tokens."""
+        """Return the FLOPs of the blocks and of combining positions with tokens."""
         layers = (block.flops(length, batch, context_length) for block in self._layers)
         return sum(layers, self.position.flops(length, batch))
 
 
 def refuse_state(mixer: Mixer | None) -> None:
-    """Refuse a mixer that counts its calls in training, or samples, where it is called twice.
+    """Raise for a mixer that cannot be computed twice: one that changes as it trains, or samples.
 
     Raises:
-        ModelError: it declares such state by `get_extra_state`, or `learns_by_score`.
+        ModelError: The mixer defines `get_extra_state`, or returns True from `learns_by_score`.
     """
     if mixer is not None and type(mixer).get_extra_state is not nn.Module.get_extra_state:
         raise ModelError(
@@ -314,16 +314,16 @@ def refuse_state(mixer: Mixer | None) -> None:
 
 
 def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[Mixer]:
-    """One for each layer, from the bottom upwards, each from the stream of its name.
+    """Return one mixer for each layer, from the bottom upwards, each drawn from its own stream.
 
-    The pattern of `spec.mixer` repeats; layers of one name take their places among themselves.
+    The pattern of `spec.mixer` repeats; layers with the same mixer are numbered among themselves.
     """
-    pattern = mixer_pattern(spec.mixer) or ("",)  # which is refused as no mixer
+    pattern = mixer_pattern(spec.mixer) or ("",)  # an empty name raises below
     mixers: list[Mixer] = []
     placed: dict[str, list[Mixer]] = {name: [] for name in pattern}
     for key in spec.knobs:
         if not any(key in knobs_of_mixer(name) for name in pattern):
-            mixer_config(pattern[0], dim=spec.dim, knobs={key: spec.knobs[key]})  # refuses it
+            mixer_config(pattern[0], dim=spec.dim, knobs={key: spec.knobs[key]})  # raises
     for layer in range(spec.depth):
         name = pattern[layer % len(pattern)]
         with seeds.part(f"blocks.{layer}.mixer"):
@@ -337,10 +337,11 @@ def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[
 
 
 def build_mixer_of(spec: ModelSpec, name: str, *, is_causal: bool) -> Mixer:
-    """One mixer of the model that the spec names, with those of its knobs that it has.
+    """Return one mixer of the model that the spec describes, with the knobs that it has.
 
     Raises:
-        ModelError: a mixer that has no causal form where one is needed; whatever it refuses.
+        ModelError: The mixer must be causal and has no causal form, or raises for its sizes or
+            knobs.
     """
     mixer = mixer_class(name)
     own = knobs_of_mixer(name)

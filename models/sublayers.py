@@ -1,4 +1,4 @@
-"""What blocks are made of: norms, residual sums, feed-forwards; and the knobs of a stack."""
+"""Parts of blocks: norms, residual sums and feed-forwards; and the knobs of a stack."""
 
 from __future__ import annotations
 
@@ -24,33 +24,34 @@ class StackConfig:
         norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block (GPT-2);
             `post` is norm(x + f(x)), without it (Vaswani et al. 2017, section 3.1); `res_post` is
             x + norm(f(x)), with it (Liu et al. 2022, Swin v2, arXiv:2111.09883).
-        has_residual: Whether the sum has its x; without it a block is f(norm(x)), or norm(f(x)).
-        dropout: Share of numbers set to zero while training, of the embeddings with their
-            positions and of what each sub-layer puts out, before it is added (Vaswani et al. 2017,
-            section 5.4).
+        has_residual: Whether the sum includes x; without it a block is f(norm(x)) or norm(f(x)).
+        dropout: Probability of setting a number to zero in training, applied to the embeddings with
+            their positions and to the output of each sub-layer before it is added (Vaswani et al.
+            2017, section 5.4).
         norm_kind: `layer` (Ba et al. 2016, arXiv:1607.06450), `rms` (Zhang and Sennrich 2019,
             arXiv:1910.07467), or `batch` over all real tokens of a batch (Ioffe and Szegedy 2015,
-            arXiv:1502.03167), which no causal stack can have, and no batch that is trained on in
-            parts (`workers`, `accumulation`): each part would have statistics of its own.
-        norm_eps: Added to the variance under the root.
-        residual: `sum`; `scaled`, which is the sum times sqrt(1/2) (Gehring et al. 2017,
-            arXiv:1705.03122); or `reversible`, sums of two streams of which the backward pass
-            finds all activations again (Gomez et al. 2017; see `models.reversible`). The last is
-            for norms inside the sum, `pre` and `res_post`, other than `batch`.
+            arXiv:1502.03167). `batch` is not available in a causal stack, or if batches are divided
+            (`workers`, `accumulation`), since each part would have its own statistics.
+        norm_eps: Added to the variance under the square root.
+        residual: `sum`; `scaled`, the sum times sqrt(1/2) (Gehring et al. 2017, arXiv:1705.03122);
+            or `reversible`, sums of two streams from which the backward pass recovers all
+            activations (Gomez et al. 2017; see `models.reversible`). The last needs norms inside
+            the sum, `pre` and `res_post`, other than `batch`.
         layer_scale: Initial value of a learned factor for each channel of f(x) (Touvron et al.
-            2021, CaiT, arXiv:2103.17239); None for no such factor.
-        stochastic_depth: Chance, in training, that the last block leaves out f(x), for each
-            sub-layer and sequence; that of block l of L is l / L times it (Huang et al. 2016,
-            arXiv:1603.09382, equation 4). What stays is divided by the chance that it does.
-        stochastic_depth_rule: Whether that chance is `linear` in the block's place, or `constant`
-            over all blocks (CaiT's code).
+            2021, CaiT, arXiv:2103.17239), or None for no such factor.
+        stochastic_depth: Probability, in training, that the last block leaves out f(x), for each
+            sub-layer and sequence; block l of L uses l / L times it (Huang et al. 2016,
+            arXiv:1603.09382, equation 4). An f(x) that is kept is divided by the probability of
+            keeping it.
+        stochastic_depth_rule: Whether that probability is `linear` in the block's depth, or
+            `constant` over all blocks (CaiT's code).
         feed_forward: `gelu`, its approximation by tanh `gelu_tanh` (GPT-2), or `relu` between two
             linear maps; `glu` or `swiglu`, where a sigmoid or a SiLU of half of the first map's
             outputs multiplies the other half (Shazeer 2020, arXiv:2002.05202); or `none`.
-        feed_forward_ratio: Hidden width of the feed-forward over dim. A gated one has one and a
-            half times the parameters; Shazeer gives it 2/3 of the ratio.
-        has_feed_forward_bias: Whether its linear maps have biases; Shazeer's, and Llama's (Touvron
-            et al. 2023, arXiv:2302.13971), have none.
+        feed_forward_ratio: Hidden width of the feed-forward divided by dim. A gated one has one and
+            a half times the parameters; Shazeer uses 2/3 of the ratio for it.
+        has_feed_forward_bias: Whether its linear maps have biases; those of Shazeer and Llama
+            (Touvron et al. 2023, arXiv:2302.13971) have none.
     """
 
     norm_placement: Literal["pre", "post", "res_post"] = "pre"
@@ -68,10 +69,11 @@ class StackConfig:
 
 
 def check_stack(config: StackConfig, owner: str) -> None:
-    """Refuse knobs that no stack can have.
+    """Raise for knobs that no stack can have.
 
     Raises:
-        ModelError: as ``classifier: dropout=1.0 is not at least 0 and below 1``.
+        ModelError: A value is not allowed, as in
+            ``classifier: dropout=1.0 is not at least 0 and below 1``.
     """
     for key in ("dropout", "stochastic_depth"):
         if not 0 <= getattr(config, key) < 1:
@@ -102,10 +104,10 @@ def _check_reversible(config: StackConfig, owner: str) -> None:
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
-    """Batch norm of `[batch, time, dim]` whose statistics are those of real tokens."""
+    """Batch norm of `[batch, time, dim]` with the statistics of real tokens only."""
 
     def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
-        """The same shape; what stands at padded positions means nothing."""
+        """Map to the same shape; values at padded positions have no meaning."""
         if mask is None or not self.training:
             normed: Tensor = super().forward(without_padding(x, mask).flatten(0, 1))
             return normed.view_as(x)
@@ -120,7 +122,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """Move the running statistics, as torch does."""
+        """Update the running statistics, as torch does."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
@@ -131,22 +133,22 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
 
 def build_norm(dim: int, config: StackConfig) -> nn.Module:
-    """Of the kind that the knobs name; draws nothing."""
+    """Return a norm of the configured kind; draws no random numbers."""
     kind = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "batch": MaskedBatchNorm}[config.norm_kind]
     norm: nn.Module = kind(dim, eps=config.norm_eps)
     return norm
 
 
 def normed(norm: nn.Module, x: Tensor, mask: Mask = None) -> Tensor:
-    """`norm` of `x`; one over the whole batch has to know the padding."""
+    """Apply `norm` to `x`; a `MaskedBatchNorm` also gets the mask."""
     found: Tensor = norm(x, mask) if isinstance(norm, MaskedBatchNorm) else norm(x)
     return found
 
 
 class Residual(nn.Module):
-    """Add what a sub-layer puts out to what it has read.
+    """A residual sum of the input and the output of a sub-layer.
 
-    `share` is the block's place among all blocks, l / L: see `StackConfig.stochastic_depth`.
+    `share` is the relative depth of the block, l / L: see `StackConfig.stochastic_depth`.
     """
 
     no_weight_decay = ("scale",)
@@ -162,14 +164,14 @@ class Residual(nn.Module):
         self.scale = None if start is None else nn.Parameter(torch.full((dim,), start))
 
     def forward(self, x: Tensor, change: Tensor) -> Tensor:
-        """`[batch, ..., dim]` -> the same shape."""
+        """Map `[batch, ..., dim]` to the same shape."""
         change = self.change(change)
         if not self.has_residual:
             return change
         return x + change if self.factor == 1.0 else (x + change) * self.factor
 
     def change(self, change: Tensor) -> Tensor:
-        """What is added: some of it dropped, all of it scaled."""
+        """Return the term to add: `change` after dropout, layer scale and stochastic depth."""
         change = self.dropout(change)
         if self.scale is not None:
             change = change * self.scale
@@ -194,7 +196,7 @@ class FeedForward(nn.Module):
         scaled_normal(self.contract)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]` -> the same shape, each token for itself."""
+        """Map `[batch, time, dim]` to the same shape, each token separately."""
         mapped: Tensor = self.contract(self._activated(self.expand(x)))
         return mapped
 
@@ -211,7 +213,7 @@ class FeedForward(nn.Module):
         return functional.silu(gates) * values
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Two products for each token."""
+        """Return the FLOPs of two products per token."""
         return float(
             batch * length * 2 * (self.expand.weight.numel() + self.contract.weight.numel())
         )

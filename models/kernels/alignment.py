@@ -1,4 +1,4 @@
-"""Attention of a recurrent decoder over a source: scores, windows, weights.
+"""Attention of a recurrent decoder to a source: scores, windows and weights.
 
 Papers: Bahdanau et al. 2014 (arXiv:1409.0473, sections 3.1 and A.1.2); Luong et al. 2015
     (arXiv:1508.04025, sections 3.1 and 3.2).
@@ -8,18 +8,18 @@ Scores of a decoder's state q and a state h of the source:
                that attention starts uniform (Bahdanau; also Luong's concat as printed)
     dot        q' h
     general    q' W h
-    concat     v' tanh(h + W q): Luong's concat as run (his code; the paper's prints the additive)
-    location   the row of W q that belongs to the place of h, cut to the source's length
+    concat     v' tanh(h + W q): Luong's concat as in his code; the paper prints the additive form
+    location   the row of W q for the position of h, cropped to the source's length
 
-Reach: of ``global`` attention the weights are the softmax over the source. A local one looks at the
-    places s with |s - p| <= window around a centre p, and its softmax is over these alone.
-    ``local_m`` has p = t, the place of the target. ``local_p`` has p = S sigmoid(v' tanh(W q)) of a
-    source of S tokens, and multiplies the softmax by exp(-(s - p)^2 / (2 sigma^2)), sigma =
-    window / 2; the product is not normalised again, and p gets its gradient from it alone. Places
-    count from 0. An empty window gives weights of 0.
-Departures: scores are computed for all places and hidden outside the window, so that a window saves
+Reach: in ``global`` attention, the weights are the softmax over the source. Local attention uses
+    the positions s with |s - p| <= window around a centre p, and its softmax is over these alone.
+    ``local_m`` has p = t, the position in the target. ``local_p`` has p = S sigmoid(v' tanh(W q))
+    for a source of S tokens, and multiplies the softmax by exp(-(s - p)^2 / (2 sigma^2)), sigma =
+    window / 2; the product is not normalised again, and only it gives p a gradient. Positions count
+    from 0. An empty window gives weights of 0.
+Departures: scores are computed for all positions and hidden outside the window, so a window saves
     no work. Luong's code has the window around floor(p); here it is around p, as printed.
-Padding: stands behind the real tokens, see `AttentiveSeq2Seq`; its weights are 0.
+Padding: it is after the real tokens, see `AttentiveSeq2Seq`; its weights are 0.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _NEAR_ZERO = 0.001  # standard deviation; Bahdanau et al. 2014, section B.1
 
 @dataclass(frozen=True)
 class Source:
-    """What attention needs of a source, computed once.
+    """The parts of a source that attention needs, computed once.
 
     Attributes:
-        values: `[batch, time2, values]`, its states.
-        keys: `[batch, time2, ...]`, what the score makes of them.
-        is_real: `[batch, time2]`, False where padding stands.
+        values: `[batch, time2, values]`, the states of the source.
+        keys: `[batch, time2, ...]`, the states as transformed by the score.
+        is_real: `[batch, time2]`, False at padding.
     """
 
     values: Tensor
@@ -55,15 +55,15 @@ class Source:
 
 
 class Alignment(nn.Module):
-    """Weights of the tokens of a source for each state of a decoder; see the module's note.
+    """Weights of the tokens of a source for each state of a decoder; see the module's docstring.
 
     Args:
         query_dim: Width of the decoder's states.
         value_dim: Width of the source's states.
-        score: See the module's note, as is `reach`.
-        reach: How far it looks.
-        window: Places on each side of the centre, of local attention.
-        longest: Tokens of the longest source, which `location` needs.
+        score: Name of the score; see the module's docstring.
+        reach: Range of the attention; see the module's docstring.
+        window: Positions on each side of the centre, for local attention.
+        longest: Number of tokens of the longest source, for the score `location`.
     """
 
     def __init__(
@@ -100,10 +100,14 @@ class Alignment(nn.Module):
             )
 
     def prepare(self, values: Tensor, is_real: Tensor) -> Source:
-        """What is computed once for a source; see `Source`.
+        """Compute once what attention needs of a source.
+
+        Args:
+            values: `[batch, time2, value_dim]`, states of the source.
+            is_real: `[batch, time2]`, False at padding.
 
         Raises:
-            ModelError: a source longer than `location` knows.
+            ModelError: The source is longer than `longest`, for the score `location`.
         """
         if self.score == "location" and values.shape[1] > self.longest:
             raise ModelError(f"score='location' knows {self.longest} places, not {values.shape[1]}")
@@ -111,18 +115,18 @@ class Alignment(nn.Module):
         return Source(values, self.keys(values) if has_keys else values, is_real)
 
     def forward(self, queries: Tensor, source: Source, first: int) -> tuple[Tensor, Tensor]:
-        """Contexts `[batch, time, values]` and weights `[batch, time, time2]`.
+        """Return contexts `[batch, time, values]` and weights `[batch, time, time2]`.
 
         Args:
             queries: `[batch, time, query_dim]`, states of the decoder.
-            source: By `prepare`.
-            first: Place of the first of the queries in the target.
+            source: The result of `prepare`.
+            first: Position of the first of the queries in the target.
         """
         weights = self.weights(queries, source, first)
         return torch.bmm(weights.to(source.values.dtype), source.values), weights
 
     def weights(self, queries: Tensor, source: Source, first: int) -> Tensor:
-        """Those of `forward`, in float32 at least."""
+        """Return the weights of `forward`, in at least float32."""
         scores = self._scores(queries, source)
         wide = torch.promote_types(scores.dtype, torch.float32)
         is_seen, share = source.is_real.unsqueeze(1), None
@@ -132,13 +136,13 @@ class Alignment(nn.Module):
             is_seen = is_seen & (offset.abs() <= self.window)
             if self.reach == "local_p":
                 share = torch.exp(-2 * offset.square() / self.window**2)  # sigma = window / 2
-        # Not minus infinity: where nothing is seen the softmax would be NaN, its gradient too.
+        # Minus infinity would give NaN, also in the gradient, if all positions are hidden.
         scores = scores.to(wide).masked_fill(~is_seen, torch.finfo(wide).min)
         weights = scores.softmax(dim=-1).masked_fill(~is_seen, 0)
         return weights if share is None else weights * share
 
     def _scores(self, queries: Tensor, source: Source) -> Tensor:
-        """`[batch, time, time2]`."""
+        """Return scores, `[batch, time, time2]`."""
         if self.score == "location":
             places: Tensor = self.queries(queries)
             return places[..., : source.keys.shape[1]]
@@ -149,7 +153,7 @@ class Alignment(nn.Module):
         return scores
 
     def _centre(self, queries: Tensor, source: Source, first: int, dtype: torch.dtype) -> Tensor:
-        """p, `[batch or 1, time, 1]`."""
+        """Return the centre p, `[batch or 1, time, 1]`."""
         if self.reach == "local_m":
             time = torch.arange(queries.shape[1], device=queries.device, dtype=dtype)
             return (first + time).view(1, -1, 1)
@@ -159,7 +163,7 @@ class Alignment(nn.Module):
         return centre
 
     def flops(self, length: int, batch: int, source: int) -> float:
-        """Of `forward` over so many tokens of the target and of the source."""
+        """Return the FLOPs of `forward` for `length` target and `source` source tokens."""
         pairs = 2.0 * batch * length * source
         width = self.vector.in_features if hasattr(self, "vector") else 0
         if self.score in ("dot", "general"):
@@ -169,5 +173,5 @@ class Alignment(nn.Module):
         return pairs * (width + self.value_dim) + 2.0 * batch * length * maps
 
     def source_flops(self, source: int, batch: int) -> float:
-        """Of `prepare`."""
+        """Return the FLOPs of `prepare`."""
         return 2.0 * batch * source * (self.keys.weight.numel() if hasattr(self, "keys") else 0)

@@ -1,16 +1,16 @@
-"""Which kernel computes a softmax attention: the choice of torch, or one of its kernels by name.
+"""Choose the kernel that computes a softmax attention: torch's choice, or a kernel by name.
 
     name       what it is                                  where
     fused      the first of the others that torch may use  anywhere
     flash      Dao 2023 (arXiv:2307.08691)                 a CPU; a GPU in half precision, unmasked
-    cudnn      that of NVIDIA's cuDNN                      a GPU in half precision
+    cudnn      the kernel of NVIDIA's cuDNN                a GPU in half precision
     efficient  Rabe and Staats 2021 (arXiv:2112.05682)     a GPU in half precision or float32
     math       products and a softmax, by torch            anywhere
 
-`materialised` is none of torch's: there a mixer writes its weights by itself. A mask is whatever
-hides keys beyond the causal rule, or is added to scores. Numbers too wide for a kernel (a model
-trained in bf16 is scored in float32, and checked in float64) are left to torch's choice. Which
-widths of heads and which GPUs a kernel knows is for torch to say.
+With `materialised`, which is not a kernel of torch, a mixer computes its weights explicitly. A mask
+is anything that hides keys beyond the causal rule, or is added to scores. Dtypes too wide for a
+kernel (a model trained in bf16 is scored in float32, and checked in float64) are left to torch's
+choice. Torch determines which widths of heads and which GPUs a kernel supports.
 
 Source: torch.nn.attention.sdpa_kernel, and sdp_utils.cpp of torch 2.13, where it chooses.
 """
@@ -37,7 +37,7 @@ _BACKENDS = {
 }
 _HALF = (torch.float16, torch.bfloat16)
 _TYPES_ON_GPU = {"flash": _HALF, "cudnn": _HALF, "efficient": (*_HALF, torch.float32)}
-_NONE_FOUND = ("No available kernel", "No viable backend")  # as torch says it
+_NONE_FOUND = ("No available kernel", "No viable backend")  # start of torch's messages
 
 
 def checked_kernel(
@@ -48,17 +48,17 @@ def checked_kernel(
     is_product: bool,
     widths: tuple[int, int],
 ) -> Kernel:
-    """What was asked for, else `fused`, or `materialised` where nothing else can be.
+    """Return the requested kernel, else `fused`, or `materialised` if no other is possible.
 
     Args:
         asked: The knob.
-        position: Which acts on the scores.
-        score: Its name, for messages.
-        is_product: Whether it is a product of queries and keys.
-        widths: Of a head's keys and of its values.
+        position: The relative position that acts on the scores, or None.
+        score: Name of the score function, for messages.
+        is_product: Whether the score is a product of queries and keys.
+        widths: Widths of a head's keys and values.
 
     Raises:
-        ModelError: the kernel can never compute this.
+        ModelError: The kernel can never compute this attention.
     """
     is_shaw = isinstance(position, ShawPosition)
     what = "position='shaw'" if is_shaw else "" if is_product else f"score={score!r}"
@@ -75,20 +75,21 @@ def checked_kernel(
 
 
 def attended(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, **how: Any) -> Tensor:
-    """`scaled_dot_product_attention` by that kernel.
+    """Compute `scaled_dot_product_attention` with a kernel.
 
     Args:
         kernel: See the module's table.
         queries: `[batch, heads, time, width]`.
-        keys: `[batch, heads, time2, width]`, or of fewer heads, each for as many of the queries'.
-        values: `[batch, heads, time2, width2]`, of as many heads as the keys.
-        how: As that function takes it.
+        keys: `[batch, heads, time2, width]`, or with fewer heads, each shared by as many heads of
+            the queries.
+        values: `[batch, heads, time2, width2]`, with as many heads as the keys.
+        how: Further arguments of that function.
 
     Returns:
         `[batch, heads, time, width2]`.
 
     Raises:
-        ModelError: the kernel cannot do it here.
+        ModelError: The kernel does not support this input on this device.
     """
     try:
         with _only(kernel, queries):
@@ -107,7 +108,7 @@ def attended(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, **ho
 
 
 def _only(kernel: Kernel, queries: Tensor) -> AbstractContextManager[None]:
-    """In the block torch has no other kernel, where this one knows such numbers."""
+    """Return a context in which torch uses this kernel only, if it supports the dtype."""
     is_too_wide = queries.is_cuda and queries.dtype not in _TYPES_ON_GPU.get(
         kernel, (queries.dtype,)
     )
@@ -115,12 +116,12 @@ def _only(kernel: Kernel, queries: Tensor) -> AbstractContextManager[None]:
 
 
 def why_no_kernel(kernel: str | None, *, on_gpu: bool, precision: str, is_masked: bool) -> str:
-    """Why that kernel cannot run there, as far as is known before; empty where it can.
+    """Return why a kernel cannot run there, as far as is known in advance; empty if it can.
 
     Args:
-        kernel: Of the module's table; None or another one can.
-        on_gpu: Whether the model runs on one.
-        precision: Of its products, as `suite.schema.Training` has it.
+        kernel: A kernel of the module's table, or None for torch's choice.
+        on_gpu: Whether the model runs on a GPU.
+        precision: Precision of its products, as in `suite.schema.Training`.
         is_masked: Whether sequences are padded.
     """
     if not on_gpu:

@@ -1,13 +1,14 @@
-"""Products of keys with rows that come later, each decayed by what lies between the two.
+"""Products of keys with later rows, each decayed over the tokens between the two.
 
-From token s to token t >= s of a chunk decays exp(g_{s+1} + .. + g_t), with g <= 0. A chunk is
-halved again and again: of two halves, what a token of the first gives to a token of the second is
-a product of two decays, to the border and from it. Each is a product of decays of single tokens,
-none above 1: nothing overflows, and no sum is subtracted from another, which would lose digits. So
-the decay of a pair is never formed where it has a number for each channel.
+The decay from token s to token t >= s of a chunk is exp(g_{s+1} + .. + g_t), with g <= 0. A chunk
+is halved recursively: between the two halves, the contribution of a token of the first to a token
+of the second is a product of two decays, to the border and from it. Each is a product of decays of
+single tokens, none above 1: nothing overflows, and no sums are subtracted, which would lose digits.
+So the decay of a pair is never formed if it has a number for each channel.
 
-A pair's slope by the logarithm of its decay is its weight times the weight's slope. That of g_r
-sums it over all pairs around r: those whose later token is r or beyond, less those whose both are.
+The gradient with respect to the logarithm of a pair's decay is the pair's weight times the weight's
+gradient. The gradient with respect to g_r sums this over all pairs around r: those whose later
+token is at r or after, minus those of which both tokens are.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ from torch.autograd.function import once_differentiable
 
 
 def head_decays(log_decay: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of one number a token.
+    """Compute decays with one number per token.
 
     Args:
         log_decay: `[..., size, 1]`, the size a power of 2.
 
     Returns:
-        The decays between tokens, `[..., size, size]`, zeros above the diagonal; those from the
+        The decays between tokens, `[..., size, size]`, zeros above the diagonal; and those from the
         start of the chunk through each token, and from after it to the end, `[..., size, 1]`.
     """
     return _HeadDecays.apply(log_decay)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def decayed_products(log_decay: Tensor, keys: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
-    """Of one number a channel: sum_c row_tc key_sc decay_tsc for each of the rows.
+    """Compute sum_c row_tc key_sc decay_tsc for each of the rows, with one decay per channel.
 
     Args:
         log_decay: `[..., size, width]`, the size a power of 2.
-        keys: Of the same shape.
-        rows: One or several, each of the same shape.
+        keys: The same shape.
+        rows: One or several tensors of the same shape.
 
     Returns:
         The decays from the start of the chunk through each token, and from after it to the end,
-        `[..., size, width]`; the products, `[..., size, size]` for each of the rows, zeros above
-        the diagonal.
+        `[..., size, width]`; and the products, `[..., size, size]` for each of the rows, zeros
+        above the diagonal.
     """
     return _DecayedProducts.apply(log_decay, keys, *rows)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -109,17 +110,17 @@ class _DecayedProducts(torch.autograd.Function):
 
 
 def _first_level(log_decay: Tensor) -> tuple[Tensor, Tensor]:
-    """Decays through each token of blocks of one, and from after it to their ends."""
+    """Return the decays through each token, and from after it, for blocks of one token."""
     since = log_decay.exp()
     return since, torch.ones_like(since)
 
 
 def _levels(since: Tensor, left: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Join blocks of 1, 2, 4 .. tokens two by two, in place, until there is one.
+    """Join blocks of 1, 2, 4 .. tokens in pairs, in place, until there is one.
 
     Yields:
-        Decays from the border of each two through the tokens of the second, and from after those
-        of the first to the border: `[..., blocks, size, width]`, good until the next.
+        Decays from the border of each pair through the tokens of the second block, and from after
+        those of the first to the border: `[..., blocks, size, width]`, valid until the next item.
     """
     size = 1
     while size < since.shape[-2]:
@@ -132,14 +133,14 @@ def _levels(since: Tensor, left: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _halves(x: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """`[..., time, width]` -> the first and the second of each two blocks of `size` tokens."""
+    """Return the first and second of each pair of blocks of `size` tokens, as views."""
     *lead, time, width = x.shape
     first, second = x.view(*lead, time // (2 * size), 2, size, width).unbind(dim=-3)
     return first, second
 
 
 def _blocks(pairs: Tensor, size: int) -> Tensor:
-    """`[..., time, time2]` -> `[..., blocks, size, size]`: second halves by their first ones."""
+    """Return views `[..., blocks, size, size]` of pairs: second halves by first halves."""
     *lead, time, _ = pairs.shape
     split = [time // (2 * size), 2, size]
     lower = pairs.view(*lead, *split, *split)[..., 1, :, :, 0, :]
@@ -147,6 +148,6 @@ def _blocks(pairs: Tensor, size: int) -> Tensor:
 
 
 def _slope_of_logs(later: Tensor, left: Tensor) -> Tensor:
-    """By g_r: what counts for it and all before it, and what counts for it and all after it."""
+    """Return gradients for each g_r: sums of `later` from r on, and of `left` before r."""
     backwards: Tensor = later.flip(-2).cumsum(dim=-2).flip(-2)
     return backwards + left.cumsum(dim=-2) - left

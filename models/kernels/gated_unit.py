@@ -1,9 +1,9 @@
-"""Gated units that read a sequence, and the order in which they read a padded one.
+"""Gated units that read a sequence, and reversal of padded sequences.
 
 Papers: Cho et al. 2014 (arXiv:1406.1078, section 2.3); Bahdanau et al. 2014 (arXiv:1409.0473,
-    section A.1.1), with z in their sense, which is opposite to that of Cho et al. and of torch.
+    section A.1.1), with their meaning of z, which is opposite to that of Cho et al. and torch.
 Equation: r = sigmoid(W_r x + U_r s), z = sigmoid(W_z x + U_z s),
-    s' = (1 - z) s + z tanh(W x + U (r * s)), with a bias beside each W.
+    s' = (1 - z) s + z tanh(W x + U (r * s)), with a bias for each W.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from models.initialisation import scaled_normal
 
 
 class GatedUnit(nn.Module):
-    """The unit of the module's note; all of it starts orthogonal that reads a state.
+    """The unit of the module's docstring; matrices that multiply a state start orthogonal.
 
-    Its maps of the input, three of `dim` one below the other, are r, z and the candidate.
+    The output of its map of the input is r, z and the candidate, each of width `dim`.
     """
 
     def __init__(self, num_inputs: int, dim: int) -> None:
@@ -30,14 +30,14 @@ class GatedUnit(nn.Module):
             nn.init.orthogonal_(square)
 
     def forward(self, of_input: Tensor, state: Tensor) -> Tensor:
-        """The next state `[batch, dim]`, from `[batch, 3 * dim]` and the last."""
+        """Return the next state `[batch, dim]`, from `[batch, 3 * dim]` and the last state."""
         dim = state.shape[-1]
         r, z = torch.sigmoid(of_input[:, : 2 * dim] + self.gates(state)).chunk(2, dim=-1)
         candidate = torch.tanh(of_input[:, 2 * dim :] + self.candidate(r * state))
         return torch.lerp(state, candidate, z)
 
     def read(self, x: Tensor) -> Tensor:
-        """All states `[batch, time, dim]`, from zeros, of `[batch, time, inputs]`."""
+        """Return all states `[batch, time, dim]` over `[batch, time, inputs]`, from zeros."""
         of_inputs, states = self.of_input(x), []
         state = of_inputs.new_zeros(len(x), self.candidate.in_features)
         for of_input in of_inputs.unbind(dim=1):
@@ -47,22 +47,22 @@ class GatedUnit(nn.Module):
 
 
 class TorchUnit(nn.GRU):
-    """Torch's unit, whose reset gate acts on U s + b."""
+    """The GRU of torch, whose reset gate acts on U s + b."""
 
     def __init__(self, num_inputs: int, dim: int) -> None:
         super().__init__(num_inputs, dim, batch_first=True)
 
     def read(self, x: Tensor) -> Tensor:
-        """See `GatedUnit.read`."""
+        """Return all states `[batch, time, dim]` over `[batch, time, inputs]`."""
         states: Tensor = self(x)[0]
         return states
 
 
 class Turn:
-    """Reverses sequences `[batch, time, ...]` within their lengths, so that padding stays behind.
+    """A reversal of sequences `[batch, time, ...]` within their lengths; padding stays at the end.
 
     Args:
-        is_real: `[batch, time]`, padding behind; None where there is none.
+        is_real: `[batch, time]`, with padding at the end, or None if there is none.
     """
 
     def __init__(self, is_real: Tensor | None) -> None:
@@ -73,12 +73,12 @@ class Turn:
             self.order = torch.where(is_real, mirrored, places).unsqueeze(-1)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]`, reversed; twice is not at all."""
+        """Reverse `[batch, time, dim]`; applied twice, it is the identity."""
         if self.order is None:
             return x.flip(1)
         return x.gather(1, self.order.expand_as(x))
 
 
 def real_first(mask: Tensor) -> Tensor:
-    """The places `[batch, time]` of the real tokens, in their order, then those of the padding."""
+    """Return the indices `[batch, time]` of real tokens, in order, then those of the padding."""
     return mask.logical_not().long().argsort(dim=1, stable=True)

@@ -1,13 +1,13 @@
-"""Filters that a small network gives as functions of the place, under windows that decay.
+"""Filters computed by a small network as functions of the position, under decaying windows.
 
     h_l = (W_3 sin(w * (W_2 sin(w * (W_1 sin(w * (W_0 e_l + b_0)) + b_1)) + b_2))) (exp(-a l') + s)
 
 with l' = l / (max_length - 1), e_l = (l', cos(2 pi k l / max_length), sin(2 pi k l / max_length))
-for k = 0 .. K-1, frequencies w that are learnt and shared by the layers, and rates a of decay that
-are evenly spaced over the channels: by them a filter falls to a hundredth within .3 to 1.5 of
-max_length. No map decays, and all keep their draw, torch's own, for other rules would flatten the
-sines. Three sines at a frequency of 14 make an error a thousand times as large, so all but the last
-map is computed in float64: little work, the same for every sequence of a batch.
+for k = 0 .. K-1, learned frequencies w that are shared by the layers, and decay rates a that are
+evenly spaced over the channels: a filter falls to a hundredth within .3 to 1.5 of max_length. No
+map has weight decay, and all keep their draw, which is torch's own; other rules would flatten the
+sines. Three sines at a frequency of 14 amplify an error by a factor of a thousand, so all except
+the last map are computed in float64: this is little work, the same for every sequence of a batch.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class ImplicitFilter(nn.Module):
     """`num` filters for each of several channels.
 
     Args:
-        num: Filters a channel.
-        channels: Their number.
-        max_length: Places that a filter is long.
-        bands: K, frequencies of the features.
-        width: Of the hidden layers.
-        frequency: Where w starts.
-        shift: s, what a window decays to.
+        num: Number of filters per channel.
+        channels: Number of channels.
+        max_length: Length of a filter.
+        bands: K, number of frequencies of the features.
+        width: Width of the hidden layers.
+        frequency: Initial value of w.
+        shift: s, the limit of a window.
     """
 
     keeps_own_draw = ("maps", "last", "frequency")
@@ -61,7 +61,7 @@ class ImplicitFilter(nn.Module):
         self.register_buffer("rates", rates, persistent=False)
 
     def forward(self, places: Tensor, dtype: torch.dtype) -> Tensor:
-        """At so many places: `[places]` -> `[num, channels, places]`."""
+        """Compute the filters at some positions: `[places]` -> `[num, channels, places]`."""
         part = places.double() / max(1, self.max_length - 1)
         hidden = self._features(part, places)
         for weight, bias in self._hidden_maps():
@@ -73,13 +73,13 @@ class ImplicitFilter(nn.Module):
         return filters * (torch.exp(-rates * part.to(dtype)) + self.shift)
 
     def _features(self, part: Tensor, places: Tensor) -> Tensor:
-        """`[places, 1 + 2 bands]`."""
+        """Compute the features e, `[places, 1 + 2 bands]`."""
         bands = torch.arange(self.bands, device=places.device)
         angles = (places.double() * (2 * math.pi / self.max_length)).unsqueeze(1) * bands
         return torch.cat([part.unsqueeze(1), angles.cos(), angles.sin()], dim=1)
 
     def at(self, place: int) -> Tensor:
-        """The definition, for references: `[num, channels]`."""
+        """Compute the definition at one position, `[num, channels]`, for references."""
         part = place / max(1, self.max_length - 1)
         angles = [2 * math.pi * k * place / self.max_length for k in range(self.bands)]
         features = [part, *map(math.cos, angles), *map(math.sin, angles)]
@@ -91,11 +91,11 @@ class ImplicitFilter(nn.Module):
         return filters * filters.new_tensor(windows)
 
     def _hidden_maps(self) -> list[tuple[Tensor, Tensor]]:
-        """Weights and biases."""
+        """Return the weights and biases of the hidden layers."""
         return [(each.weight, each.bias) for each in self.maps if isinstance(each, nn.Linear)]
 
     def flops(self, length: int) -> int:
-        """Of `length` places, once for a batch."""
+        """Return the FLOPs of `length` positions, computed once per batch."""
         return 2 * length * self._map_parameters()
 
     def _map_parameters(self) -> int:

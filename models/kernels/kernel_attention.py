@@ -2,16 +2,16 @@
 
 With features phi in place of the softmax, output i is
 sum_j phi(q_i).phi(k_j) v_j / sum_j phi(q_i).phi(k_j), over all j or, causally, over j <= i.
-The sums over j do not ask for i, so they are taken once: over all tokens, or over whole chunks of
-tokens, which prefix sums then add up; only inside a chunk are products formed and masked. The
-denominator is one more column of the values, of ones.
+The sums over j do not depend on i, so they are computed once: over all tokens, or over chunks of
+tokens, which prefix sums then combine; products are formed and masked only inside a chunk. The
+denominator is an additional column of ones in the values.
 
-Log scales: features that are exponentials overflow. So each key's are divided by their largest,
-whose logarithm is carried along and brought back where keys are summed, relative to the largest
-that the query may see; all such factors cancel in the ratio. A query reads nothing of later keys,
-not even their scale, so that causal outputs do not change by one bit when the future does.
+Log scales: features that are exponentials overflow. Therefore the features of each key are divided
+by their largest, whose logarithm is stored and restored when keys are summed, relative to the
+largest visible to the query; all such factors cancel in the ratio. A query uses nothing of later
+keys, not even their scale, so causal outputs are bitwise independent of the future.
 
-Precision: sums over chunks are in float32 at least; products are in the precision of the features.
+Precision: sums over chunks are in at least float32; products are in the dtype of the features.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from models.mixer import State
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
-    """Of queries and keys, and what is summed; chunks may stand between heads and time.
+    """Features of queries and keys, and the values; a chunk axis may precede the time axis.
 
     Attributes:
-        queries: `[batch, heads, time, features]`, each query's up to a positive factor.
-        keys: `[batch, heads, time2, features]`, each key's divided by exp(log_scale).
-        values: `[batch, heads, time2, width + 1]`, the last column ones; zeros at padding.
-        log_scale: `[batch, heads, time2]`, a constant to autograd; None for zeros.
+        queries: `[batch, heads, time, features]`, each query up to a positive factor.
+        keys: `[batch, heads, time2, features]`, each key divided by exp(log_scale).
+        values: `[batch, heads, time2, width + 1]`, with a last column of ones; zeros at padding.
+        log_scale: `[batch, heads, time2]`, constant for autograd, or None for zeros.
     """
 
     queries: Tensor
@@ -46,13 +46,13 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class Scales:
-    """Factors that bring log scales back, none of them above 1.
+    """Factors that restore log scales, none of them above 1.
 
     Attributes:
         within: `[batch, heads, chunks, chunk, chunk]`, of a key for a query; 0 for later keys.
         keys: `[batch, heads, chunks, chunk, 1]`, of a key in the sums of its chunk.
-        before: `[batch, heads, chunks, chunk, 1]`, of the sums before its chunk, for a query.
-        peaks: `[batch, heads, chunks]`: a chunk's sums are divided by exp(peak).
+        before: `[batch, heads, chunks, chunk, 1]`, of the sums of earlier chunks, for a query.
+        peaks: `[batch, heads, chunks]`; a chunk's sums are divided by exp(peak).
     """
 
     within: Tensor
@@ -62,14 +62,14 @@ class Scales:
 
 
 def over_all(features: Features) -> Tensor:
-    """Every query over every key, `[batch, heads, time, width]`."""
+    """Attend from every query to every key, `[batch, heads, time, width]`."""
     values = at_one_scale(features.values, features.log_scale)
     sums = features.keys.transpose(-1, -2) @ values  # (batch, heads, features, width + 1)
     return ratio(features.queries @ sums)
 
 
 def at_one_scale(values: Tensor, log_scale: Tensor | None) -> Tensor:
-    """The values times exp(log_scale), up to a factor: that of the largest, which cancels."""
+    """Multiply values by exp(log_scale), up to the factor of the largest, which cancels."""
     if log_scale is None:
         return values
     peak = log_scale.amax(dim=-1, keepdim=True)
@@ -77,17 +77,17 @@ def at_one_scale(values: Tensor, log_scale: Tensor | None) -> Tensor:
 
 
 def over_past(features: Features, chunk: int) -> Tensor:
-    """Every query over the keys up to its own place, `[batch, heads, time, width]`.
+    """Attend from every query to keys up to its own position, `[batch, heads, time, width]`.
 
     Args:
-        features: Of one sequence: queries and keys stand at the same places.
-        chunk: Tokens whose products are formed, as a matrix of chunk by chunk.
+        features: Features of one sequence: queries and keys have the same positions.
+        chunk: Number of tokens whose products are formed, as a chunk by chunk matrix.
     """
     length = features.values.shape[2]
     chunks = _cut(features, min(chunk, length))
     scales = None if chunks.log_scale is None else _scales(chunks.log_scale)
     products = chunks.queries @ chunks.keys.transpose(-1, -2)
-    # In place: neither product nor mask needs what stood there to find its gradient.
+    # In place, since the gradients of product and mask do not need the old values.
     products = products.tril_() if scales is None else products.mul_(scales.within)
     sums = products @ chunks.values
     if chunks.values.shape[2] > 1:
@@ -96,12 +96,12 @@ def over_past(features: Features, chunk: int) -> Tensor:
 
 
 def one_more(features: Features, state: State) -> tuple[Tensor, State]:
-    """One token more: its output `[batch, heads, 1, width]`, and the new state.
+    """Process one more token: return its output `[batch, heads, 1, width]` and the new state.
 
     Args:
-        features: Of a single token.
+        features: Features of a single token.
         state: Sums `[batch, heads, features, width + 1]`; with log scales, also the largest so
-            far, `[batch, heads]`, whose exponential the sums are divided by.
+            far, `[batch, heads]`, by whose exponential the sums are divided.
     """
     added = features.keys.transpose(-1, -2) @ features.values
     if features.log_scale is None:
@@ -112,8 +112,8 @@ def one_more(features: Features, state: State) -> tuple[Tensor, State]:
 
 
 def kernel_flops(num_features: int, width: int, length: int, chunk: int | None) -> float:
-    """Of one head of one sequence; `chunk` is None for the form that sees everything."""
-    sums_and_products = 2 * 2 * num_features * (width + 1)  # a token
+    """Return the FLOPs per head and sequence; `chunk` is None for the form that is not causal."""
+    sums_and_products = 2 * 2 * num_features * (width + 1)  # per token
     if chunk is None:
         return length * sums_and_products
     chunk = min(chunk, length)
@@ -124,13 +124,13 @@ def kernel_flops(num_features: int, width: int, length: int, chunk: int | None) 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Of the `Features` of one sequence.
+    """Sizes of the `Features` of one sequence.
 
     Attributes:
-        num_features: Of all heads.
-        width: Of a head's values.
+        num_features: Number of features of all heads.
+        width: Width of a head's values.
         heads: Number of heads.
-        has_log_scale: Whether log scales are carried along.
+        has_log_scale: Whether there are log scales.
     """
 
     num_features: int
@@ -140,23 +140,23 @@ class Sizes:
 
     @property
     def values(self) -> int:
-        """Numbers of a token's values, the denominator's column among them."""
+        """Numbers in the values of one token, including the denominator's column."""
         return self.heads * (self.width + 1)
 
     @property
     def a_token(self) -> int:
-        """Numbers of the features of one token, its values included."""
+        """Numbers in the features of one token, including its values."""
         log_scales = self.heads if self.has_log_scale else 0
         return 2 * self.num_features + self.values + log_scales
 
 
 def numbers_of_sums(sizes: Sizes, length: int, chunk: int | None) -> float:
-    """Numbers beyond the features at the largest moment of one sequence.
+    """Return how many numbers, besides the features, one sequence takes at the peak.
 
     Args:
-        sizes: Of its features.
-        length: Tokens.
-        chunk: As `over_past` takes it; None for `over_all`.
+        sizes: Sizes of its features.
+        length: Number of tokens.
+        chunk: The argument of `over_past`, or None for `over_all`.
     """
     ratio = length * sizes.heads * (sizes.width + 2)  # output, denominators, their inverses
     if chunk is None:
@@ -166,7 +166,7 @@ def numbers_of_sums(sizes: Sizes, length: int, chunk: int | None) -> float:
     chunk = min(chunk, length)
     num_chunks = -(-length // chunk)
     tokens = num_chunks * chunk
-    held = tokens * sizes.a_token if tokens > length else 0  # cut into chunks by copying
+    held = tokens * sizes.a_token if tokens > length else 0  # copies, cut into chunks
     products = tokens * sizes.heads * chunk
     held += products + tokens * sizes.values  # and their sums
     if sizes.has_log_scale:
@@ -177,9 +177,9 @@ def numbers_of_sums(sizes: Sizes, length: int, chunk: int | None) -> float:
 
 
 def _numbers_over_earlier_chunks(sizes: Sizes, tokens: int, num_chunks: int) -> float:
-    """At the largest of three moments: prefix sums, their products with queries, the total.
+    """Return the largest of three moments: prefix sums, their products with queries, the total.
 
-    An odd number of chunks is copied, to make pairs.
+    An odd number of chunks is copied in order to form pairs.
     """
     of_a_chunk = sizes.num_features * (sizes.width + 1)
     prefixes, odd = num_chunks * of_a_chunk, num_chunks % 2
@@ -190,12 +190,12 @@ def _numbers_over_earlier_chunks(sizes: Sizes, tokens: int, num_chunks: int) -> 
 
 
 def lowest_log_scale(dtype: torch.dtype) -> float:
-    """Of what is not there; finite, and so are its differences."""
+    """Return the log scale of absent keys; it is finite, and so are its differences."""
     return torch.finfo(dtype).min / 4
 
 
 def _cut(features: Features, chunk: int) -> Features:
-    """The same in chunks, `[batch, heads, chunks, chunk, ...]`, the last filled up with padding."""
+    """Cut features into chunks, `[batch, heads, chunks, chunk, ...]`; the last is padded."""
     length = features.values.shape[2]
     num_chunks = -(-length // chunk)
     missing = num_chunks * chunk - length
@@ -213,12 +213,12 @@ def _cut(features: Features, chunk: int) -> Features:
 
 
 def _scales(log_scale: Tensor) -> Scales:
-    """From the log scales of chunks, `[batch, heads, chunks, chunk]`."""
+    """Compute factors from log scales of chunks, `[batch, heads, chunks, chunk]`."""
     peaks = log_scale.amax(dim=-1)
     lowest = lowest_log_scale(log_scale.dtype)
     before = functional.pad(peaks.cummax(dim=-1).values[..., :-1], (1, 0), value=lowest)
     before = before.unsqueeze(-1)  # (batch, heads, chunks, 1): the largest of earlier chunks
-    highest = torch.maximum(log_scale.cummax(dim=-1).values, before)  # that a query may see
+    highest = torch.maximum(log_scale.cummax(dim=-1).values, before)  # visible to a query
     within = log_scale.unsqueeze(-2) - highest.unsqueeze(-1)
     return Scales(
         within=within.clamp_(max=0.0).exp_().tril_(),
@@ -229,7 +229,7 @@ def _scales(log_scale: Tensor) -> Scales:
 
 
 def _over_earlier_chunks(chunks: Features, scales: Scales | None) -> Tensor:
-    """Every query over the keys of all chunks before its own."""
+    """Attend from every query to the keys of all earlier chunks."""
     dtype = chunks.values.dtype
     keys = chunks.keys.transpose(-1, -2)
     if scales is None:
@@ -241,25 +241,25 @@ def _over_earlier_chunks(chunks: Features, scales: Scales | None) -> Tensor:
 
 
 def sums_before(sums: Tensor, peaks: Tensor) -> Tensor:
-    """For each chunk, the sum of all earlier ones, divided by exp(their largest peak).
+    """Return the sum of all earlier chunks for each chunk, divided by exp(their largest peak).
 
-    Neighbours are added up in pairs, the sums before the pairs are found in the same way, and the
-    sum before the second of a pair is that before the pair, plus the first (Blelloch 1990,
-    "Prefix sums and their applications"). About two additions a chunk, in log2(chunks) rounds.
+    Neighbours are added in pairs, the sums before the pairs are computed recursively, and the sum
+    before the second of a pair is that before the pair, plus the first (Blelloch 1990, "Prefix sums
+    and their applications"). This takes about two additions per chunk, in log2(chunks) rounds.
 
     Args:
         sums: `[batch, heads, chunks, features, width + 1]`, divided by exp(peaks).
         peaks: `[batch, heads, chunks]`.
 
     Returns:
-        As `sums`, in float32 at least; zeros for the first chunk.
+        The shape of `sums`, in at least float32; zeros for the first chunk.
     """
     wide = torch.promote_types(sums.dtype, torch.float32)
     return _before(sums.to(wide), peaks.to(wide))[0]
 
 
 def _before(sums: Tensor, peaks: Tensor) -> tuple[Tensor, Tensor]:
-    """`sums_before`, and the peaks that they are divided by."""
+    """Compute `sums_before`, and the peaks by which they are divided."""
     num_chunks, lowest = peaks.shape[2], lowest_log_scale(peaks.dtype)
     if num_chunks == 1:
         return torch.zeros_like(sums), torch.full_like(peaks, lowest)
@@ -276,41 +276,41 @@ def _before(sums: Tensor, peaks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _add(a: Tensor, peak_of_a: Tensor, b: Tensor, peak_of_b: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(peak) sums of two kinds `[..., features, width]`, and the peak they are divided by."""
+    """Add two sums `[..., features, width]` with peaks; return the sum and its peak."""
     peak = torch.maximum(peak_of_a, peak_of_b)
     factor_of_a, factor_of_b = (peak_of_a - peak).exp(), (peak_of_b - peak).exp()
     return a * factor_of_a[..., None, None] + b * factor_of_b[..., None, None], peak
 
 
 def ratio(sums: Tensor) -> Tensor:
-    """Numerators over denominator, `[batch, heads, time, width + 1]` -> `[..., width]`.
+    """Divide numerators by the denominator, `[batch, heads, time, width + 1]` -> `[..., width]`.
 
-    A denominator of nothing gives zeros. One that has nearly underflowed is held at a floor, since
-    its gradient would overflow: the output then fades to zero.
+    A denominator of zero gives zeros. One that has nearly underflowed is clamped from below, since
+    its gradient would overflow: the output then tends to zero.
     """
     mixed: Tensor = _Ratio.apply(sums)  # type: ignore[no-untyped-call]
     return mixed
 
 
 class _Ratio(torch.autograd.Function):
-    """The quotient in as few passes over memory as there are; laid out for heads to be merged."""
+    """The quotient in as few memory passes as possible, in a layout for merging heads."""
 
     @staticmethod
     def forward(sums: Tensor) -> Tensor:
-        """See `ratio`."""
+        """Divide the numerators by the denominator."""
         batch, heads, time, columns = sums.shape
         mixed = sums.new_empty(batch, time, heads, columns - 1).transpose(1, 2)
         return torch.mul(sums[..., :-1], _inverse(sums), out=mixed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        """The quotient, and one over the denominator."""
+        """Save the quotient and the inverse of the denominator."""
         ctx.save_for_backward(_inverse(*inputs), output)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """With g the gradient: g / denominator, and -(g / denominator).quotient."""
+        """Return g / denominator and -(g / denominator) . quotient, for a gradient g."""
         inverse, mixed = ctx.saved_tensors
         of_numerators = gradient * inverse
         of_denominator = -torch.linalg.vecdot(of_numerators, mixed).unsqueeze(-1)
@@ -319,11 +319,11 @@ class _Ratio(torch.autograd.Function):
 
 
 def _inverse(sums: Tensor) -> Tensor:
-    """One over the denominator, the last column."""
+    """Return the inverse of the denominator, the last column."""
     return sums[..., -1:].clamp(min=_floor(sums.dtype)).reciprocal()
 
 
 def _floor(dtype: torch.dtype) -> float:
-    """The least denominator: 3e-29 in float32, whose inverse can still be multiplied."""
+    """Return the least denominator: 3e-29 in float32, whose inverse can still be multiplied."""
     floor: float = torch.finfo(dtype).tiny ** 0.75
     return floor

@@ -1,9 +1,9 @@
-"""What mixers by positive features share: heads, projections, padding, the state, the reference.
+"""The base of mixers with positive features: heads, projections, padding, state and reference.
 
-A subclass says which features. The sums are those of `models.kernels.kernel_attention`.
+A subclass defines the features. The sums are computed in `models.kernels.kernel_attention`.
 
-Precision: features are computed in float32 at least, under autocast too; products of features are
-in the inputs' own precision, save that float16, which lacks their range, is widened.
+Precision: features are computed in at least float32, also under autocast; products of features are
+in the inputs' own dtype, but float16, which lacks their range, is widened.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from models.mixer import Context, Mask, Mixer, State, without_padding
 
 
 class KernelMixer(Mixer):
-    """Attention by features between projections to heads.
+    """Attention by features, between projections to and from heads.
 
     Attributes:
-        has_log_scale: Whether a logarithm is taken out of the features of each key.
+        has_log_scale: Whether the features of each key come with a log scale, taken out of them.
     """
 
     supports_causal = True
@@ -49,7 +49,7 @@ class KernelMixer(Mixer):
     has_log_scale: ClassVar[bool] = False
 
     def make_parameters(self, config: Any) -> None:
-        """Four projections; a subclass adds its features."""
+        """Create four projections; a subclass adds its features."""
         self.heads: int = config.heads
         self.head_dim: int = self.dim // self.heads
         self.chunk: int = config.chunk
@@ -57,31 +57,31 @@ class KernelMixer(Mixer):
 
     @abstractmethod
     def feature(self, x: Tensor) -> Tensor:
-        """The definition, for the reference: `[tokens, head_dim]` -> `[tokens, features]`."""
+        """Map `[tokens, head_dim]` to `[tokens, features]` by definition, for the reference."""
 
     @abstractmethod
     def query_features(self, queries: Tensor) -> Tensor:
-        """`[batch, heads, time, head_dim]` -> `[batch, heads, time, features]`.
+        """Map `[batch, heads, time, head_dim]` to `[batch, heads, time, features]`.
 
-        In float32 at least; each query's up to a positive factor, which cancels.
+        The result is in at least float32, up to a positive factor per query, which cancels.
         """
 
     @abstractmethod
     def key_features(self, keys: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The same of keys, and the log scale `[batch, heads, time]` that was taken out."""
+        """Return features of keys, and the log scale `[batch, heads, time]` taken out of them."""
 
     @abstractmethod
     def num_features(self) -> int:
-        """Of one head."""
+        """Return the number of features per head."""
 
     @abstractmethod
     def feature_flops(self, length: int) -> float:
-        """Of the features of queries and keys, of all heads of one sequence."""
+        """Return the FLOPs of the features of queries and keys, of all heads of one sequence."""
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Mix the tokens of a sequence, or a context into it; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         if context is not None:
@@ -93,9 +93,10 @@ class KernelMixer(Mixer):
         return self._merge(mixed, like=projected[2])
 
     def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
-        """The sums over all of the context, `[batch, heads, features, head_dim + 1]`.
+        """Return the sums over the whole context, `[batch, heads, features, head_dim + 1]`.
 
-        They do not grow with it; log scales are brought back, and the factor left cancels.
+        Their size does not depend on the context; log scales are restored up to a factor, which
+        cancels.
         """
         self.check_context_length(context.shape[1])
         source = without_padding(context, context_mask)
@@ -105,21 +106,22 @@ class KernelMixer(Mixer):
             return (phi.transpose(-1, -2) @ at_one_scale(values, log_scale),)
 
     def attend(self, x: Tensor, prepared: State) -> Tensor:
-        """See `Mixer.attend`."""
+        """Mix a prepared context into `x`, `[batch, time, dim]` -> the same shape."""
         queries = split_heads(self.query(x), self.heads)
         with torch.autocast(x.device.type, enabled=False):
             mixed = ratio(self.query_features(queries).to(prepared[0].dtype) @ prepared[0])
         return self._merge(mixed, like=queries)
 
     def context_bytes(self, context_length: int) -> int:
-        """The sums: does not grow."""
+        """Return the bytes of the sums; independent of the length."""
         self.check_context_length(context_length)
         return 4 * self.heads * self.num_features() * (self.head_dim + 1)
 
     def initial_state(self, batch: int) -> State:
-        """Sums over no tokens, `[batch, heads, features, head_dim + 1]`; the last column is z.
+        """Return sums over no tokens, `[batch, heads, features, head_dim + 1]`.
 
-        With log scales also the largest so far, `[batch, heads]`, which the sums stand relative to.
+        The last column is the denominator. With log scales, the state also holds the largest so
+        far, `[batch, heads]`, relative to which the sums are stored.
         """
         self.check_steps()
         weight = self.key.weight
@@ -139,15 +141,16 @@ class KernelMixer(Mixer):
         return self._merge(mixed, like=projected[2]).squeeze(1), state
 
     def state_bytes(self, length: int) -> int:
-        """The sums, and with log scales a number a head: does not grow."""
+        """Return the bytes of the sums and the log scales; independent of the length."""
         self.check_steps()
         num_sums = self.num_features() * (self.head_dim + 1)
         return 4 * self.heads * (num_sums + int(self.has_log_scale))
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Four projections, the features, and the sums; see `kernel_flops`.
+        """Return the FLOPs of four projections, the features, and the sums; see `kernel_flops`.
 
-        All of it is linear; of two sequences, half is for the queries of one, half for the other.
+        All of them are linear in the length; with a context, half belongs to the queries of one
+        sequence, and half to the keys and values of the other.
         """
         self.check_context_length(context_length)
         if context_length is not None:
@@ -160,7 +163,7 @@ class KernelMixer(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """Projections, features, log scales, and the sums; see `numbers_of_sums`."""
+        """Return the bytes of projections, features, log scales and sums; see `numbers_of_sums`."""
         if context_length is not None:
             raise ModelError(f"{self.name} gives no formula for the bytes of a context")
         features = Sizes(
@@ -174,13 +177,16 @@ class KernelMixer(Mixer):
         return 4.0 * batch * (numbers + numbers_of_sums(features, length, chunk))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One query of one head at a time, over the keys that it may see."""
+        """Attend from one query of one head at a time to the keys visible to it."""
         heads = [self._one_head(h, x, others, seen) for h in range(self.heads)]
         mixed: Tensor = self.output(torch.cat(heads, dim=1))
         return mixed
 
     def _one_head(self, head: int, x: Tensor, sequence: Tensor, seen: list[int]) -> Tensor:
-        """sum_j phi(q_i).phi(k_j) v_j / sum_j phi(q_i).phi(k_j) for each i, `[time, head_dim]`."""
+        """Compute one head for each query i as a weighted mean of values, `[time, head_dim]`.
+
+        Output i is sum_j phi(q_i).phi(k_j) v_j / sum_j phi(q_i).phi(k_j).
+        """
         rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
         queries = self.feature(x @ self.query.weight[rows].T)
         keys = self.feature(sequence[seen] @ self.key.weight[rows].T)
@@ -194,7 +200,7 @@ class KernelMixer(Mixer):
         return torch.stack(outputs)
 
     def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys, values, `[batch, heads, time, head_dim]` each."""
+        """Return queries, keys and values, `[batch, heads, time, head_dim]` each."""
         projected = self.query(x), self.key(source), self.value(source)
         queries, keys, values = (split_heads(each, self.heads) for each in projected)
         return queries, keys, values
@@ -202,7 +208,7 @@ class KernelMixer(Mixer):
     def _features(
         self, queries: Tensor, keys: Tensor, values: Tensor, real: Tensor | None
     ) -> Features:
-        """What is summed; a padded key has zeros for values, and the lowest log scale."""
+        """Return the features; a padded key has zero values and the lowest log scale."""
         phi, values, log_scale = self._summed(keys, values, real)
         phi_of_queries = self.query_features(queries).to(values.dtype)
         return Features(queries=phi_of_queries, keys=phi, values=values, log_scale=log_scale)
@@ -210,7 +216,7 @@ class KernelMixer(Mixer):
     def _summed(
         self, keys: Tensor, values: Tensor, real: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Features of keys, values with a column of ones, log scales; see `_features`."""
+        """Return features of keys, values with a column of ones, and log scales."""
         dtype = torch.float32 if values.dtype is torch.float16 else values.dtype
         phi, log_scale = self.key_features(keys)
         values = functional.pad(values, (0, 1), value=1.0)  # the denominator's column
@@ -222,6 +228,6 @@ class KernelMixer(Mixer):
         return phi.to(dtype), values.to(dtype), log_scale
 
     def _merge(self, mixed: Tensor, like: Tensor) -> Tensor:
-        """Heads side by side, in the precision of `like`, and projected."""
+        """Merge the heads, in the dtype of `like`, and apply the output projection."""
         merged: Tensor = self.output(merge_heads(mixed.to(like.dtype)))
         return merged

@@ -2,13 +2,13 @@
 
     y_t = sum_{s <= t} past_{t-s} x_s + sum_{s > t} future_{s-t-1} x_s
 
-By Fourier transforms over at least twice the length, so that no end meets the other; up to `SHORT`
-tokens by a matrix of each channel, which is faster there.
+Long sequences use Fourier transforms over at least twice the length, so that the ends do not wrap
+around; sequences of up to `SHORT` tokens use one matrix per channel, which is faster there.
 
-Causality: of the matrix, entries above the diagonal are zero, and no bit of an output depends on a
-    later token. A transform rounds each output relative to the largest of all, so in longer
-    sequences later tokens move an output in its last digits: by about 1e-16 of the largest in
-    float64, 1e-7 in float32. Nothing can be learnt from that, but it is not zero.
+Causality: in the matrix, entries above the diagonal are zero, so an output is bitwise independent
+    of later tokens. A transform rounds each output relative to the largest of all, so in longer
+    sequences later tokens change an output in its last digits: by about 1e-16 of the largest in
+    float64, 1e-7 in float32. A model cannot learn from that, but it is not zero.
 Gradients: correlations, by the same transforms. Torch's own gradient of a real transform is a
     complex one of the whole length, which makes training take twice as long.
 """
@@ -26,23 +26,23 @@ from torch.nn import functional
 from models.errors import ModelError
 
 SHORT = 40  # tokens
-_ALIGNED = 8  # columns of a matrix come in as many
+_ALIGNED = 8  # the number of columns of a matrix is rounded up to a multiple of this
 
 
 def long_convolution(x: Tensor, past: Tensor, future: Tensor | None = None) -> Tensor:
-    """Convolve every channel with a filter of its own.
+    """Convolve every channel with its own filter.
 
     Args:
-        x: `[batch, channels, time]`, float32 at least.
-        past: `[channels, time]`, what a token gives to itself, to the next one, and so on.
-        future: `[channels, time]`, what it gives to the one before it, and so on; the last number
-            reaches none. None for a causal convolution.
+        x: `[batch, channels, time]`, at least float32.
+        past: `[channels, time]`, weights of a token for itself, for the next one, and so on.
+        future: `[channels, time]`, weights of a token for the one before it, and so on, or None for
+            a causal convolution; the last number is not used.
 
     Returns:
         `[batch, channels, time]`.
     """
     length = x.shape[-1]
-    if x.numel() == 0:  # MKL refuses to transform nothing
+    if x.numel() == 0:  # MKL raises for an empty transform
         return x
     if length <= SHORT:
         return _by_matrix(x, _around(past, future, 2 * length - 1))
@@ -52,14 +52,14 @@ def long_convolution(x: Tensor, past: Tensor, future: Tensor | None = None) -> T
 
 
 def transform_size(length: int) -> int:
-    """The least of 4, 5, 6 or 7 times a power of two that holds a sequence and a filter."""
+    """Return the least of 4, 5, 6 or 7 times a power of two that holds a sequence and a filter."""
     least = 2 * length - 1
     step = 1 << max(least.bit_length() - 3, 0)
     return -(-least // step) * step
 
 
 def long_convolution_flops(length: int, channels: int, batch: int) -> float:
-    """Of matrices; or of transforms, at 5 n log2 n: filters, and sequences there and back."""
+    """Return the FLOPs of matrices, or of transforms: filters, and sequences in both directions."""
     if length <= SHORT:
         return 2.0 * batch * channels * length * (length + -length % _ALIGNED)
     size = transform_size(length)
@@ -67,10 +67,10 @@ def long_convolution_flops(length: int, channels: int, batch: int) -> float:
 
 
 def long_convolution_bytes(length: int, channels: int, batch: int) -> float:
-    """At the peak of a forward pass: filters, three spectra, and the result with what is cut off.
+    """Return the peak bytes of a forward pass: filters, three spectra, and the uncropped result.
 
     Raises:
-        ModelError: the sequence is so short that it is convolved by matrices.
+        ModelError: The sequence is so short that it is convolved by matrices.
     """
     if length <= SHORT:
         raise ModelError(
@@ -82,7 +82,7 @@ def long_convolution_bytes(length: int, channels: int, batch: int) -> float:
 
 
 def _around(past: Tensor, future: Tensor | None, size: int) -> Tensor:
-    """One filter `[channels, size]` on a circle: the past from 0 upwards, the future downwards."""
+    """Return a circular filter `[channels, size]`: past from 0 upwards, future from the end."""
     length = past.shape[-1]
     if future is None:
         return functional.pad(past, (0, size - length))
@@ -91,10 +91,10 @@ def _around(past: Tensor, future: Tensor | None, size: int) -> Tensor:
 
 
 def _by_matrix(x: Tensor, filters: Tensor) -> Tensor:
-    """By a Toeplitz matrix, `filters` on the smallest circle that holds them.
+    """Convolve with Toeplitz matrices of `filters`, circular filters of the least size.
 
-    Four operations one after the other, as by transforms: a chain that grew from one form to the
-    other would pass for steps from token to token.
+    This takes four operations one after the other, as the transforms do: if the number of dependent
+    operations grew from one form to the other, it would be mistaken for steps from token to token.
     """
     length, num_more = x.shape[-1], -x.shape[-1] % _ALIGNED
     places = torch.arange(length + num_more, device=x.device)
@@ -106,11 +106,11 @@ def _by_matrix(x: Tensor, filters: Tensor) -> Tensor:
 
 
 class _ByTransform(torch.autograd.Function):
-    """x `[batch, channels, time]` with filters `[channels, size]` on a circle of `size`."""
+    """Circular convolution of x `[batch, channels, time]` with filters `[channels, size]`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, filters: Tensor) -> Tensor:
-        """Multiplies spectra, and keeps them."""
+        """Multiply the spectra, and save them."""
         size = filters.shape[-1]
         spectrum, response = torch.fft.rfft(x, n=size), torch.fft.rfft(filters)
         ctx.save_for_backward(spectrum, response)
@@ -121,7 +121,7 @@ class _ByTransform(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Multiplies by what the other one was, turned round."""
+        """Multiply by the complex conjugate of the other spectrum."""
         spectrum, response = ctx.saved_tensors
         turned = torch.fft.rfft(gradient, n=ctx.size)
         of_x = of_filters = None

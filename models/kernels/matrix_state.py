@@ -1,14 +1,14 @@
-"""One recurrence over a matrix of state, which many linear mixers are settings of.
+"""The recurrence over a matrix state of which many linear mixers are special cases.
 
     S_t = D_t S_{t-1} + k_t u_t',   o_t = S_t' q_t,
     u_t = b_t (v_t - [D_t S_{t-1}]' k_t) with the delta rule, else b_t v_t,
 
 where S is a matrix of key width by value width, D_t = diag(exp(g_t)) the decay, with g_t <= 0 one
-number a head or one a channel of the keys, and b_t the strength of the write. The decay comes
-before the delta, as in Gated DeltaNet (arXiv:2412.06464). Queries come scaled.
+number per head or one per channel of the keys, and b_t the strength of the write. The decay is
+applied before the delta, as in Gated DeltaNet (arXiv:2412.06464). Queries are already scaled.
 
 Chunked form: `kernels.state_chunks`.
-Precision: float32 at least, whatever the inputs have.
+Precision: at least float32, for any dtype of the inputs.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from torch.nn import functional
 
 @dataclass(frozen=True, kw_only=True)
 class Streams:
-    """What the recurrence reads, each `[batch, heads, time, width]`.
+    """The inputs of the recurrence, each `[batch, heads, time, width]`.
 
-    Queries and keys may be those of one head for all; a decay that no token changes, of one batch.
+    Queries and keys may have one head for all heads of the values; a decay that does not depend on
+    the tokens may have a batch of one.
 
     Attributes:
-        queries: Scaled.
-        keys: As wide as the queries.
-        values: Of any width.
-        log_decay: g, of width 1 or as wide as the keys; None for no decay.
-        strength: b, of width 1; None for 1.
+        queries: Queries, already scaled.
+        keys: Keys of the same width as the queries.
+        values: Values of any width.
+        log_decay: g, of width 1 or as wide as the keys, or None for no decay.
+        strength: b, of width 1, or None for 1.
     """
 
     queries: Tensor
@@ -42,23 +43,23 @@ class Streams:
     strength: Tensor | None = None
 
     def wide(self) -> Self:
-        """In float32 at least."""
+        """Return the streams in at least float32."""
         return self.each(lambda x: x.to(torch.promote_types(x.dtype, torch.float32)))
 
     def padded(self, num_tokens: int) -> Self:
-        """With tokens at the end that write nothing and decay nothing."""
+        """Append tokens that write nothing and cause no decay."""
         return self.each(lambda x: functional.pad(x, (0, 0, 0, num_tokens))) if num_tokens else self
 
     def in_chunks(self, size: int) -> Self:
-        """`[chunks, batch, heads, size, width]` each; the chunks must be whole."""
+        """Split into chunks `[chunks, batch, heads, size, width]`; `size` must divide the time."""
         return self.each(lambda x: x.unflatten(2, (-1, size)).movedim(2, 0).contiguous())
 
     def strong(self, x: Tensor) -> Tensor:
-        """Times the strength, if there is one."""
+        """Multiply by the strength, if there is one."""
         return x if self.strength is None else self.strength * x
 
     def each(self, function: Any) -> Self:
-        """The same of every part that is there."""
+        """Apply a function to every stream that is not None."""
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {
             key: part if part is None else function(part) for key, part in parts.items()
@@ -67,13 +68,13 @@ class Streams:
 
 
 def empty_state(batch: int, heads: int, key_width: int, like: Tensor, value_width: int) -> Tensor:
-    """Before the first token: zeros, in float32 at least."""
+    """Return the state before the first token: zeros, in at least float32."""
     dtype = torch.promote_types(like.dtype, torch.float32)
     return like.new_zeros(batch, heads, key_width, value_width, dtype=dtype)
 
 
 def recurrent(streams: Streams, *, has_delta: bool) -> Tensor:
-    """The definition: one token after the other, in the inputs' own precision.
+    """Compute the definition, token by token, in the dtype of the inputs.
 
     Returns:
         `[batch, heads, time, value_width]`.
@@ -95,12 +96,12 @@ def recurrent(streams: Streams, *, has_delta: bool) -> Tensor:
 
 
 def one_step(streams: Streams, state: Tensor, *, has_delta: bool) -> tuple[Tensor, Tensor]:
-    """One token, of time 1.
+    """Process one token.
 
     Args:
-        streams: Of a single token.
+        streams: Streams of a single token, of time 1.
         state: `[batch, heads, key_width, value_width]`.
-        has_delta: Whether what the state holds under a key is taken off first.
+        has_delta: Whether the value stored under a key is subtracted before the write.
 
     Returns:
         `[batch, heads, 1, value_width]`, and the new state.

@@ -1,12 +1,12 @@
-"""What mixers with a matrix state share: knobs, directions, the output map, the state.
+"""The base of mixers with a matrix state: knobs, directions, the output map and the state.
 
     S_t = D_t S_{t-1} + b_t k_t (v_t - [D_t S_{t-1}]' k_t)',   o_t = S_t' q_t d^-1/2
 
-and its settings, without the delta term, the decay D or the strength b; `kernels.matrix_state`
-has the recurrence, `kernels.state_direction` what surrounds it.
+Variants leave out the delta term, the decay D or the strength b. `kernels.matrix_state` defines the
+recurrence, `kernels.state_direction` its inputs and outputs.
 
-Directions: a causal mixer reads left to right with all its heads. One that is not causal reads
-    with half of them each way, the two with maps of their own, and puts the readings side by side.
+Directions: a causal mixer reads left to right with all its heads. One that is not causal uses half
+    of the heads for each direction, with separate maps, and concatenates the outputs.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Gates = Literal["none", "silu", "sigmoid"]
 
 
 class MatrixStateMixer(Mixer):
-    """Reads a sequence into a matrix a head, and reads that matrix by queries.
+    """A mixer that writes a sequence into one matrix per head, and reads it with queries.
 
     Attributes:
-        direction: What reads one way.
+        direction: The class that reads in one direction.
     """
 
     family = "matrix state"
@@ -56,18 +56,18 @@ class MatrixStateMixer(Mixer):
             heads: Number of heads, of both directions together.
             key_ratio: Width of the keys of all heads, as a multiple of dim.
             value_ratio: Width of the values of all heads, as a multiple of dim.
-            decay: What the state forgets by: ``none``; ``fixed``, a number a head; ``head``, one
-                that each token computes; ``channel``, one for each channel of the keys;
-                ``sigmoid``, the same as GLA computes it.
-            strength: How much of a value is written: all of it (``one``), a share that each token
-                computes (``sigmoid``), or twice that (``double``).
-            feature_map: What queries, keys and values pass through: ``none`` or ``silu``.
+            decay: Decay of the state: ``none``; ``fixed``, a constant per head; ``head``, a number
+                per head, computed from each token; ``channel``, a number per channel of the keys;
+                ``sigmoid``, a number per channel, computed as in GLA.
+            strength: Factor of a written value: 1 (``one``), a share computed from each token
+                (``sigmoid``), or twice that (``double``).
+            feature_map: Function applied to queries, keys and values: ``none`` or ``silu``.
             qk_norm: The norm by which queries and keys are divided: ``l2``, ``l1`` or ``none``.
             short_conv: Taps of a causal convolution over queries, keys and values, at least 2; 0
-                for none.
-            output_gate: What lets a reading through: ``none``; ``silu`` of a map of the token;
-                ``sigmoid`` of a map whose rank is the width of a head.
-            chunk: Tokens to a chunk; under the delta rule no more than twice the width of a key.
+                for no convolution.
+            output_gate: Gate of the output: ``none``; ``silu`` of a map of the token; ``sigmoid``
+                of a map whose rank is the width of a head.
+            chunk: Tokens per chunk; with the delta rule, at most twice the width of a key is used.
         """
 
         heads: int = 4
@@ -82,13 +82,13 @@ class MatrixStateMixer(Mixer):
         chunk: int = field(default=64, metadata={"cost_only": True})
 
         def __init_subclass__(cls) -> None:
-            """Knobs that are inherited are documented where they come from: here."""
+            """Append the documentation of the inherited knobs to that of the subclass."""
             of_bases = [vars(base).get("__doc__") or "" for base in cls.__mro__[1:-1]]
             cls.__doc__ = "\n".join([cls.__doc__ or "", *of_bases[:1]])
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse heads without a whole width, a convolution of one tap, a state that explodes."""
+        """Raise for widths that are not whole, one-tap convolutions and unbounded states."""
         super().check_config(config, dim=dim)
         for key in ("key_ratio", "value_ratio"):
             width = getattr(config, key, config.heads) * dim / config.heads
@@ -107,7 +107,7 @@ class MatrixStateMixer(Mixer):
             raise ModelError(f"{cls.name}: short_conv={taps} is neither 0 nor at least 2")
 
     def make_parameters(self, config: Any) -> None:
-        """One direction or two, and the output map."""
+        """Create one direction or two, and the output map."""
         num = 1 if self.is_causal else 2
         if config.heads % num != 0:
             raise ModelError(
@@ -128,14 +128,14 @@ class MatrixStateMixer(Mixer):
         self.output = linear_map(self.values, self.dim)
 
     def head_widths(self, config: Any) -> tuple[int, int]:
-        """Of keys and values of one head."""
+        """Return the widths of a head's keys and values."""
         dim, heads = self.dim, config.heads
         return int(config.key_ratio * dim / heads), int(config.value_ratio * dim / heads)
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`."""
+        """Mix by one reading, or by one in each direction; see `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         first, *second = self.directions
@@ -147,7 +147,7 @@ class MatrixStateMixer(Mixer):
         return mixed
 
     def initial_state(self, batch: int) -> State:
-        """The empty matrix, and what a convolution keeps."""
+        """Return the empty matrix, and the initial state of a convolution."""
         self.check_steps()
         return self._only().initial_state(batch)
 
@@ -159,18 +159,18 @@ class MatrixStateMixer(Mixer):
         return mixed.squeeze(1), state
 
     def state_bytes(self, length: int) -> int:
-        """Keys by values of each head, and what a convolution keeps: does not grow."""
+        """Return the bytes of keys by values of each head, and of a convolution; constant."""
         self.check_steps()
         return 4 * self._only().state_numbers()
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Of the directions, and the output map."""
+        """Return the FLOPs of the directions and the output map."""
         self.check_context_length(context_length)
         reading = sum(direction.flops(length) for direction in self._readings())
         return float(batch * (reading + 2 * length * self.values * self.dim))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One token after the other, and once more from the end."""
+        """Read one token after the other, and again from the end if not causal."""
         first, *second = self._readings()
         read = [first.reference(x, seen)]
         for direction in second:
@@ -186,7 +186,7 @@ class MatrixStateMixer(Mixer):
 
 
 class DeltaRuleMixer(MatrixStateMixer):
-    """Writes only what the state does not yet give; tokens correct one another."""
+    """A matrix state mixer that writes the difference from the value stored under a key."""
 
     family = "matrix state"
     cost = Cost(time="n * d**2", sequential_operations="n", maximum_path_length="n")
@@ -196,7 +196,8 @@ class DeltaRuleMixer(MatrixStateMixer):
         """Knobs of the delta rule, and those of every mixer with a matrix state.
 
         Attributes:
-            delta: Whether a token writes only what the state does not yet give for its key.
+            delta: Whether a token writes the difference between its value and the one stored under
+                its key.
         """
 
         delta: bool = True

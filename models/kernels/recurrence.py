@@ -1,15 +1,15 @@
-"""What the recurrences share: directions, layers, padding, the state, and the loop over tokens.
+"""The base of recurrent mixers: directions, layers, padding, the state, and the loop over tokens.
 
-A recurrence reads one token at a time and carries a state from each to the next. Those here differ
-in that one step only, which each defines in `advance`; the fast form is torch's own module.
+A recurrence reads one token at a time and passes a state on to the next. Subclasses differ only in
+that step, which each defines in `advance`; the fast form is torch's own module.
 
-Directions: a causal one reads left to right with hidden width dim. One that is not causal reads in
-    both directions, of width dim / 2 each, and puts their outputs side by side, so that the output
-    keeps the width dim; `is_unidirectional` makes it read as a causal one does.
-Layers: each reads the outputs of the one below, both directions of it; nothing stands between.
-Padding: a padded token is neither read nor written; the recurrence runs over the real tokens as
-    if they stood side by side. Packing needs their number on the CPU, which waits for a GPU; so on
-    a GPU, one way, nothing is packed: padding behind the real tokens changes none of their outputs.
+Directions: a causal mixer reads left to right with hidden width dim. One that is not causal reads
+    in both directions, of width dim / 2 each, and concatenates their outputs, so that the output
+    has the width dim; with `is_unidirectional` it reads like a causal one.
+Layers: each reads the outputs of the one below, of both directions, with nothing in between.
+Padding: padded tokens are skipped; the recurrence runs over the real tokens as if they were
+    adjacent. Packing needs their number on the CPU, which would wait for a GPU. On a GPU, in one
+    direction, nothing is packed: padding after the real tokens changes none of their outputs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tensor, State]:
-    """Read sequences of different lengths from left to right, of each one token at least.
+    """Read sequences of different lengths from left to right, each of at least one token.
 
-    On a CPU they are packed. Packing needs their lengths on the CPU, for which a GPU would have to
-    be waited for: there they are read token by token, and a state is kept once its sequence ends.
+    On a CPU they are packed. Packing needs their lengths on the CPU, which would have to wait for a
+    GPU; on a GPU they are read token by token instead, and a state is kept once its sequence ends.
 
     Args:
-        network: Of torch, one way, the batch first.
-        x: `[batch, time, features]`, the real tokens in front.
-        num_real: `[batch]`.
+        network: A recurrent module of torch, in one direction, batch first.
+        x: `[batch, time, features]`, with the real tokens in front.
+        num_real: `[batch]`, number of real tokens.
 
     Returns:
-        Outputs `[batch, time, hidden]`, zeros at padding; each vector of the state after the last
-        token, `[layers, batch, hidden]`.
+        Outputs `[batch, time, hidden]`, zeros at padding; and each vector of the state after the
+        last token, `[layers, batch, hidden]`.
     """
     lengths = num_real.clamp(min=1)
     if not _is_packed(x):
@@ -51,7 +51,7 @@ def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tenso
 
 
 def _is_packed(x: Tensor) -> bool:
-    """Return whether padding is left out by packing, which needs lengths on the CPU."""
+    """Return True if padding is left out by packing, which needs lengths on the CPU."""
     return x.device.type == "cpu"
 
 
@@ -70,12 +70,13 @@ def _read_token_by_token(network: nn.RNNBase, x: Tensor, lengths: Tensor) -> tup
 
 
 class Recurrence(Mixer):
-    """Reads one token at a time; see the module's note.
+    """A mixer that reads one token at a time; see the module's docstring.
 
     Attributes:
         torch_class: Torch's module, which holds all parameters under the mixer's name.
-        num_gates: Vectors of the hidden width that one step computes from input and last output.
-        num_state_vectors: Vectors of the hidden width that one step hands to the next.
+        num_gates: Number of vectors of the hidden width that a step computes from input and last
+            output.
+        num_state_vectors: Number of vectors of the hidden width in the state.
     """
 
     family = "recurrent"
@@ -94,16 +95,16 @@ class Recurrence(Mixer):
         """Knobs of a recurrence.
 
         Attributes:
-            layers: Recurrences stacked inside the mixer, each reading the one below.
-            is_unidirectional: Whether a mixer that need not be causal reads left to right only,
-                with hidden width dim, in place of both ways with dim / 2 each.
+            layers: Number of stacked recurrences, each reading the one below.
+            is_unidirectional: Whether a mixer that is not causal reads left to right only, with
+                hidden width dim, instead of in both directions with dim / 2 each.
         """
 
         layers: int = 1
         is_unidirectional: bool = False
 
     def make_parameters(self, config: Config) -> None:
-        """Torch's module, one way or both."""
+        """Create torch's module, in one direction or both."""
         if self.is_causal and config.is_unidirectional:
             raise ModelError(
                 f"{self.name}: is_unidirectional=True is for mixers that are not causal; "
@@ -128,23 +129,23 @@ class Recurrence(Mixer):
 
     @property
     def network(self) -> nn.RNNBase:
-        """Torch's module."""
+        """The module of torch."""
         return cast("nn.RNNBase", self.get_submodule(self.name))
 
     @abstractmethod
     def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
-        """The paper's step, for `reference`: from the last state to the next.
+        """Compute the paper's step from the last state to the next, for `reference`.
 
         Args:
             of_input: W x_t + b of all gates, one below the other, `[gates * hidden]`.
-            of_output: U h_{t-1} + b' of all gates.
+            of_output: U h_{t-1} + b' of all gates, `[gates * hidden]`.
             state: `num_state_vectors` vectors `[hidden]`; the first is the last output h_{t-1}.
         """
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """See `Mixer.forward`; zeros at padded positions."""
+        """Read the sequence; outputs are zero at padded positions. See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         if mask is not None and len(x) > 0:  # an empty batch cannot be packed, and has no padding
             return self._forward_real(without_padding(x, mask), mask)
@@ -152,7 +153,7 @@ class Recurrence(Mixer):
         return hidden
 
     def _forward_real(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Moves real tokens to the front, runs over them alone, and moves them back."""
+        """Move real tokens to the front, run over them alone, and move them back."""
         order = mask.logical_not().long().argsort(dim=1, stable=True)
         order = order.unsqueeze(-1).expand_as(x)  # (batch, time, dim)
         if self.is_unidirectional and not _is_packed(x):
@@ -172,27 +173,27 @@ class Recurrence(Mixer):
         return without_padding(torch.zeros_like(hidden).scatter(1, order, hidden), mask)
 
     def initial_state(self, batch: int) -> State:
-        """Zeros, `[batch, layers, dim]` for each vector that a step hands on."""
+        """Return zeros, `[batch, layers, dim]` for each vector of the state."""
         self.check_steps()
         zeros = self.network.get_parameter("weight_hh_l0").new_zeros(batch, self.layers, self.dim)
         return (zeros,) * self.num_state_vectors
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One step of every layer's recurrence."""
+        """Run one step of every layer."""
         self.check_steps()
-        # Torch wants the layers first, one tensor for one vector, a tuple for several.
+        # Torch expects the layers first, and one tensor for one vector, a tuple for several.
         last = tuple(part.transpose(0, 1).contiguous() for part in state)
         output, new = self.network(x_t.unsqueeze(1), last if len(last) > 1 else last[0])
         parts = cast("State", new if len(last) > 1 else (new,))
         return output.squeeze(1), tuple(part.transpose(0, 1) for part in parts)
 
     def state_bytes(self, length: int) -> int:
-        """One or two vectors per layer: does not grow."""
+        """Return the bytes of the state vectors of all layers; does not grow with the length."""
         self.check_steps()
         return 4 * self.num_state_vectors * self.layers * self.dim
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Every gate from the input and from the last output, in each direction and layer."""
+        """Return the FLOPs of all gates, from input and last output, per direction and layer."""
         self.check_context_length(context_length)
         per_step = 2 * self.num_gates * self.hidden * (self.dim + self.hidden)
         return float(batch * length * self.layers * self.num_directions * per_step)
@@ -200,11 +201,12 @@ class Recurrence(Mixer):
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None
     ) -> float:
-        """All gates of a direction from the input, and its outputs twice: one by one, and stacked.
+        """Return the peak bytes: gates of a direction, and its outputs both separate and stacked.
 
-        Of two directions the outputs of both are held, and joined in the end; before that, while
-        the second one's gates are computed, those of the first are still there, and in the bottom
-        layer a copy of several sequences. Other layers hold the outputs of the one below.
+        With two directions, the outputs of both are held and concatenated at the end. Before that,
+        while the gates of the second are computed, those of the first are still held, and in the
+        bottom layer also a copy of several sequences. Other layers hold the outputs of the one
+        below.
         """
         self.check_context_length(context_length)
         vector = 4 * batch * length * self.hidden
@@ -217,7 +219,7 @@ class Recurrence(Mixer):
         return float(max(gates + 2 * outputs + 2 * vector + below, second + below, bottom))
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
-        """One token at a time, past padded tokens as if they were not there."""
+        """Read one token at a time, skipping padded tokens."""
         tokens = {t: x[t] for t in seen}
         for layer in range(self.layers):
             tokens = self._one_layer(tokens, layer)
@@ -225,7 +227,7 @@ class Recurrence(Mixer):
         return torch.stack([tokens.get(t, pad) for t in range(len(x))])
 
     def _one_layer(self, tokens: dict[int, Tensor], layer: int) -> dict[int, Tensor]:
-        """The tokens `[dim]` of one sequence by time -> outputs `[dim]` at the same times."""
+        """Map the tokens `[dim]` of one sequence, by time, to outputs `[dim]` at these times."""
         forward = self._one_direction(tokens, f"l{layer}")
         if self.is_unidirectional:
             return forward
@@ -233,7 +235,7 @@ class Recurrence(Mixer):
         return {t: torch.cat([forward[t], backward[t]]) for t in tokens}
 
     def _one_direction(self, tokens: dict[int, Tensor], suffix: str) -> dict[int, Tensor]:
-        """Outputs `[hidden]` by time, the tokens read in the order in which they stand."""
+        """Return outputs `[hidden]` by time; tokens are read in the order of the dictionary."""
         w, b, u, b_u = (
             self.network.get_parameter(f"{name}_{suffix}")
             for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")

@@ -1,19 +1,19 @@
-"""A matrix of state whose tokens erase along one key and write along another.
+"""A recurrence over a matrix state whose tokens erase along one key and write along another.
 
     S_t = D_t S_{t-1} - e_t (c_t' S_{t-1}) + k_t v_t',   o_t = S_t' q_t,
 
 where S is a matrix of key width by value width and D_t = diag(exp(g_t)) the decay of each channel.
-The state is read along c_t before it decays, and what was found is taken off along e_t, as in
-RWKV-7 (arXiv:2503.14456, equation 17). The delta rule of `kernels.matrix_state` has c = k, e = b k.
+The state is read along c_t before it decays, and the result is subtracted along e_t, as in RWKV-7
+(arXiv:2503.14456, equation 17). The delta rule of `kernels.matrix_state` has c = k, e = b k.
 
 Chunked form: with L_t = g_1 + .. + g_t inside a chunk, the decay from token s to token t is
-    exp(L_t) exp(-L_s), so that keys are divided and queries multiplied once, and all else is
-    products of matrices. What the tokens y_t = S_{t-1}' c_t find solves a unit lower triangular
-    system, for the state before the chunk and the values apart. A chunk is then one map of the
-    state before it to the state after it, which `kernels.state_pass` applies.
-Bounds: exp(-L) must stay finite in float32, so that `LONGEST` tokens of a decay of at least
-    exp(-`STEEPEST`) is all that a chunk may have. Each term is a product: no digits are lost.
-Precision: float32 at least, whatever the inputs have.
+    exp(L_t) exp(-L_s), so keys are divided and queries multiplied once, and the rest consists of
+    matrix products. The readings y_t = S_{t-1}' c_t of the tokens solve a unit lower triangular
+    system, separately for the state before the chunk and for the values. A chunk is then one map
+    from the state before it to the state after it, which `kernels.state_pass` applies.
+Bounds: exp(-L) must be finite in float32, so a chunk can have at most `LONGEST` tokens, with a
+    decay of at least exp(-`STEEPEST`). Each term is a product: no digits are lost.
+Precision: at least float32, for any dtype of the inputs.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from models.kernels.matrix_state import Streams
 from models.kernels.state_chunks import chunk_size, in_order
 from models.kernels.state_pass import states_before
 
-STEEPEST = 0.606531  # exp(-1/2): the most that a logarithm of a decay may be below 0
+STEEPEST = 0.606531  # exp(-1/2): maximum of -log_decay
 LONGEST = 64  # exp(STEEPEST * LONGEST) = 7e16
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalStreams(Streams):
-    """What the recurrence reads; the decay is one of each channel, and there is no strength.
+    """The inputs of the recurrence; the decay is per channel, and there is no strength.
 
     Attributes:
-        found: c, by which the state is read before it decays.
-        erased: e, along which what was found is taken off.
+        found: c, along which the state is read before it decays.
+        erased: e, along which the reading is subtracted.
     """
 
     found: Tensor
     erased: Tensor
 
     def decay(self) -> Tensor:
-        """g, or zeros."""
+        """Return g, or zeros if there is no decay."""
         return torch.zeros_like(self.keys) if self.log_decay is None else self.log_decay
 
 
 def recurrent_removal(s: RemovalStreams) -> Tensor:
-    """The definition: one token after the other, in the inputs' own precision.
+    """Compute the definition, token by token, in the dtype of the inputs.
 
     Returns:
         `[batch, heads, time, value_width]`.
@@ -66,10 +66,10 @@ def recurrent_removal(s: RemovalStreams) -> Tensor:
 
 
 def one_removal(streams: RemovalStreams, state: Tensor) -> tuple[Tensor, Tensor]:
-    """One token, of time 1.
+    """Process one token.
 
     Args:
-        streams: Of a single token.
+        streams: Streams of a single token, of time 1.
         state: `[batch, heads, key_width, value_width]`.
 
     Returns:
@@ -83,14 +83,14 @@ def one_removal(streams: RemovalStreams, state: Tensor) -> tuple[Tensor, Tensor]
 
 
 def chunked_removal(streams: RemovalStreams, *, size: int) -> Tensor:
-    """The fast form; see the module's note.
+    """Compute the fast form; see the module's docstring.
 
     Args:
-        streams: Of any length.
-        size: Tokens to a chunk, at most `LONGEST`, rounded down to a power of 2.
+        streams: Streams of any length.
+        size: Tokens per chunk, at most `LONGEST`, rounded down to a power of 2.
 
     Returns:
-        `[batch, heads, time, value_width]`, in float32 at least.
+        `[batch, heads, time, value_width]`, in at least float32.
     """
     length = streams.values.shape[2]
     size = chunk_size(size)
@@ -99,7 +99,7 @@ def chunked_removal(streams: RemovalStreams, *, size: int) -> Tensor:
 
 
 def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -> int:
-    """Of the products of one head's `chunked_removal`, and of its solve: half a product."""
+    """Return the FLOPs of one head's `chunked_removal`; a solve counts as half a product."""
     size = chunk_size(size)
     chunks = -(-length // size)
     width = value_width + (key_width if chunks > 1 else 0)
@@ -111,14 +111,14 @@ def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -
 
 
 def _outputs(s: RemovalStreams) -> Tensor:
-    """`[chunks, batch, heads, size, value_width]`."""
+    """Compute outputs `[chunks, batch, heads, size, value_width]`."""
     so_far = s.decay().cumsum(dim=-2)
     since, back = so_far.exp(), (-so_far).exp()
     queries, found = s.queries * since, s.found * (so_far - s.decay()).exp()
     keys, erased = s.keys * back, s.erased * back
     has_state = len(s.values) > 1
     of_values = (found @ keys.transpose(-1, -2)).tril(-1) @ s.values
-    # A strictly lower triangle is all that is read of the system.
+    # The solver reads only the strictly lower triangle of the system.
     read: Tensor = torch.linalg.solve_triangular(
         found @ erased.transpose(-1, -2),
         torch.cat([of_values, found], dim=-1) if has_state else of_values,

@@ -1,8 +1,8 @@
-"""The norm of what a mixer makes inside: it runs at the precision of its input.
+"""RMS norm inside a mixer, computed in the dtype of its input.
 
-Under autocast a projection comes out in bfloat16 and a learned gain stays in float32. torch then
-leaves its fused kernel and warns; with the gain rounded to the input's type it does neither, and
-sums in float32 all the same.
+Under autocast, the output of a projection is bfloat16 while a learned gain stays in float32. torch
+then does not use its fused kernel and warns. With the gain rounded to the input's dtype it uses the
+fused kernel without a warning, and still sums in float32.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 
 class InnerNorm(nn.RMSNorm):
-    """Divide the last axis by its root mean square and scale it by a learned gain.
+    """A norm that divides the last axis by its root mean square and applies a learned gain.
 
     Args:
         width: Size of the last axis.
@@ -25,11 +25,11 @@ class InnerNorm(nn.RMSNorm):
         super().__init__(width, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., width]` in the type of the input."""
+        """Normalise `[..., width]`, in the dtype of the input."""
         gain = self.weight.to(x.dtype)
         return functional.rms_norm(x, self.normalized_shape, gain, self.eps)
 
 
 def norm_by_definition(vector: Tensor, norm: InnerNorm) -> Tensor:
-    """`[width]`: the same, written out, for references."""
+    """Compute the norm of one vector `[width]` by its formula, for references."""
     return norm.weight * vector / ((vector * vector).mean() + norm.eps).sqrt()

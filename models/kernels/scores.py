@@ -6,8 +6,9 @@
     additive   v . tanh(q + k)                  Bahdanau et al. 2015, A.1.2 (arXiv:1409.0473)
     cosine     q . k / (|q| |k|)                Graves et al. 2014, equation 6 (arXiv:1410.5401)
 
-All but the additive one are products of a changed query and a changed key, so that fused kernels
-compute them. The matrices of Bahdanau's W q + U k are the projections of queries and keys.
+All except the additive one are products of a transformed query and a transformed key, so fused
+kernels can compute them. The matrices of Bahdanau's W q + U k are the projections of queries and
+keys.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ class Score(nn.Module):
         self.key_dim = key_dim
 
     def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys `[batch, heads, time, key_dim]` whose product is the score."""
+        """Transform queries and keys, `[batch, heads, time, key_dim]`, before their product."""
         return queries, keys
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """`[batch, heads, time, time2]`, of prepared queries and keys, not yet scaled."""
+        """Compute unscaled scores `[batch, heads, time, time2]` of prepared queries and keys."""
         return queries @ keys.transpose(-1, -2)
 
     def reference_query(self, head: int, query: Tensor) -> Tensor:
-        """What a relative position turns: one head's query `[key_dim]`, or a map of it."""
+        """Return the vector, of one head's query `[key_dim]`, that a relative position rotates."""
         return query
 
     def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
-        """By the formula, of one head: query `[key_dim]`, keys `[time2, key_dim]` -> `[time2]`."""
+        """Compute by formula, for one head: query `[key_dim]`, keys `[time2, key_dim]`."""
         return keys @ query
 
     def flops(self, time: int, time2: int) -> float:
-        """Of one sequence: a product per query, key and head."""
+        """Return the FLOPs of one sequence: a product per query, key and head."""
         return float(2 * time * time2 * self.heads * self.key_dim)
 
 
@@ -64,15 +65,15 @@ class GeneralScore(Score):
             nn.init.xavier_uniform_(matrix)
 
     def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Score.prepare`."""
+        """Multiply the queries by the matrices of their heads."""
         return queries @ self.matrix, keys
 
     def reference_query(self, head: int, query: Tensor) -> Tensor:
-        """W^T q, so that q . W k is its product with k."""
+        """Compute W^T q, so that q . W k is its product with k."""
         return torch.stack([column.dot(query) for column in self.matrix[head].T])
 
     def flops(self, time: int, time2: int) -> float:
-        """Of one sequence: also a matrix product per query and head."""
+        """Return the FLOPs of one sequence, with a matrix product per query and head."""
         return super().flops(time, time2) + 2 * time * self.heads * self.key_dim**2
 
 
@@ -80,8 +81,8 @@ class CosineScore(Score):
     """The cosine of the angle between query and key."""
 
     def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Score.prepare`; a zero vector stays one."""
-        # The usual least length, 1e-12, is 0 in float16, and 0 / 0 is no number.
+        """Divide queries and keys by their lengths; a zero vector stays zero."""
+        # The usual least length, 1e-12, is 0 in float16, and 0 / 0 is NaN.
         least = max(1e-12, torch.finfo(queries.dtype).tiny)
         return (
             functional.normalize(queries, dim=-1, eps=least),
@@ -89,7 +90,7 @@ class CosineScore(Score):
         )
 
     def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
-        """See `Score.reference`."""
+        """Compute by formula, for one head: query `[key_dim]`, keys `[time2, key_dim]`."""
         lengths: Tensor = torch.linalg.vector_norm(keys, dim=1) * torch.linalg.vector_norm(query)
         return keys @ query / lengths.clamp(min=1e-24)
 
@@ -102,17 +103,17 @@ class AdditiveScore(Score):
     def __init__(self, *, heads: int, key_dim: int) -> None:
         super().__init__(heads=heads, key_dim=key_dim)
         self.vector = nn.Parameter(torch.empty(heads, key_dim, 1))
-        # Unit variance of the score where tanh is nearly linear.
+        # This gives scores of unit variance while tanh is nearly linear.
         nn.init.normal_(self.vector, std=key_dim**-0.5)
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """See `Score.scores`."""
+        """Compute unscaled scores `[batch, heads, time, time2]`."""
         hidden = torch.tanh(queries.unsqueeze(3) + keys.unsqueeze(2))  # (b, h, t, t2, key_dim)
         scores: Tensor = (hidden @ self.vector.unsqueeze(1)).squeeze(-1)
         return scores
 
     def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
-        """See `Score.reference`."""
+        """Compute by formula, for one head: query `[key_dim]`, keys `[time2, key_dim]`."""
         vector: Tensor = self.vector[head].flatten()
         return torch.tanh(query + keys) @ vector
 

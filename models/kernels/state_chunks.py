@@ -1,10 +1,10 @@
-"""The recurrence of `kernels.matrix_state` in chunks of tokens, its fast form.
+"""The fast form of the recurrence of `kernels.matrix_state`, in chunks of tokens.
 
-Inside a chunk tokens meet one another in products of matrices, of all chunks at once; the decays
-in between are in `kernels.decay_levels`. With the delta rule the writes u of a chunk solve a unit
-lower triangular system (the UT transform of Yang et al. 2024, arXiv:2406.06484), for the state
-before the chunk and the values apart. So a chunk is one map of the state before it to the state
-after it; only these are applied one after the other, in `kernels.state_pass`.
+Inside a chunk, tokens interact by matrix products, computed for all chunks at once; the decays are
+computed in `kernels.decay_levels`. With the delta rule, the writes u of a chunk solve a unit lower
+triangular system (the UT transform of Yang et al. 2024, arXiv:2406.06484), separately for the state
+before the chunk and for the values. A chunk is thus one map from the state before it to the state
+after it; only these maps are applied sequentially, in `kernels.state_pass`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from models.kernels.state_pass import states_after, states_before
 
 
 def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:
-    """The fast form: all chunks at once, but for the states between them; see the module's note.
+    """Compute the fast form: all chunks at once, except for the states between them.
 
     Args:
-        streams: Of any length.
-        has_delta: As in `one_step`.
-        size: Tokens to a chunk, rounded down to a power of 2.
+        streams: Streams of any length.
+        has_delta: Whether to use the delta rule; see `one_step`.
+        size: Tokens per chunk, rounded down to a power of 2.
 
     Returns:
-        `[batch, heads, time, value_width]`, in float32 at least.
+        `[batch, heads, time, value_width]`, in at least float32.
     """
     length = streams.values.shape[2]
     size = chunk_size(size)
@@ -38,27 +38,27 @@ def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:
 
 
 def in_order(outputs: Tensor, length: int) -> Tensor:
-    """`[chunks, batch, heads, size, width]` -> `[batch, heads, length, width]`."""
+    """Join `[chunks, batch, heads, size, width]` to `[batch, heads, length, width]`."""
     return outputs.permute(1, 0, 3, 2, 4).flatten(1, 2)[:, :length].transpose(1, 2)
 
 
 def chunk_size(size: int) -> int:
-    """The largest power of 2 that is not above it."""
+    """Return the largest power of 2 that is not above `size`."""
     return 1 << (size.bit_length() - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkShape:
-    """What the number of multiplications of `chunked` depends on.
+    """The sizes that determine the FLOPs of `chunked`.
 
     Attributes:
-        heads: Of the values.
-        key_heads: Of queries and keys, the same or 1.
-        key_width: Of a head.
-        value_width: Of a head.
-        has_delta: As in `one_step`.
+        heads: Number of heads of the values.
+        key_heads: Number of heads of queries and keys, the same or 1.
+        key_width: Width of a head's keys.
+        value_width: Width of a head's values.
+        has_delta: Whether the delta rule is used.
         is_by_channel: Whether the decay has a number for each channel.
-        size: As in `chunked`.
+        size: Tokens per chunk.
     """
 
     heads: int
@@ -70,14 +70,14 @@ class ChunkShape:
     size: int
 
     def flops(self, length: int) -> int:
-        """Of the products over one sequence, and of triangular solves: half a product."""
+        """Return the FLOPs over one sequence; a triangular solve counts as half a product."""
         size, keys = chunk_size(self.size), self.key_width
         chunks = -(-length // size)
         pairs = size * (size - 1) if self.is_by_channel else 2 * size**2
         scores = (2 if self.has_delta else 1) * pairs * keys
         width = self.value_width + (keys if self.has_delta and chunks > 1 else 0)
         inside = (3 if self.has_delta else 2) * size**2 * width
-        # Heads that share their keys spare the last chunk's writes, and the first one's reads.
+        # If heads share their keys, the last chunk's writes and the first one's reads are skipped.
         of_state = chunks - 1 if self.key_heads < self.heads else chunks * (chunks > 1)
         state = of_state * 2 * size * keys * (self.value_width + width)
         passing = max(0, chunks - 2) * 2 * keys**2 * self.value_width if self.has_delta else 0
@@ -86,13 +86,13 @@ class ChunkShape:
 
 @dataclass(frozen=True)
 class _Between:
-    """How tokens of a chunk meet one another and the state before it.
+    """The interaction of the tokens of a chunk with each other and with the state before it.
 
     Attributes:
-        weights: Of earlier writes in the outputs, `[..., size, size]`.
-        system: Of earlier writes in each write; None without the delta rule.
-        since: Decay from the start of the chunk, `[..., size, 1 or key_width]`; None for none.
-        left: Decay to its end.
+        weights: Weights of earlier writes in the outputs, `[..., size, size]`.
+        system: Weights of earlier writes in each write, or None without the delta rule.
+        since: Decay from the start of the chunk, `[..., size, 1 or key_width]`, or None.
+        left: Decay to the end of the chunk, of the same shape, or None.
     """
 
     weights: Tensor
@@ -102,7 +102,7 @@ class _Between:
 
 
 def _between(s: Streams, has_delta: bool) -> _Between:
-    """Of all chunks."""
+    """Compute the interactions inside all chunks."""
     rows = [s.queries, *([s.strong(s.keys)] if has_delta else [])]
     if s.log_decay is not None and s.log_decay.shape[-1] > 1:
         since, left, *products = decayed_products(s.log_decay, s.keys, *rows)
@@ -119,12 +119,12 @@ def _one_or_two(products: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
 
 
 def _outputs(s: Streams, between: _Between) -> Tensor:
-    """`[chunks, batch, heads, size, value_width]`."""
+    """Compute outputs `[chunks, batch, heads, size, value_width]`."""
     values, width = s.strong(s.values), s.values.shape[-1]
     if between.system is not None:
-        has_state = len(values) > 1  # of writes before the chunk; a single chunk meets none
+        has_state = len(values) > 1  # a single chunk has no state before it
         reads = [_times(s.strong(s.keys), between.since)] if has_state else []
-        # A strictly lower triangle is all that is read of the system.
+        # The solver reads only the strictly lower triangle of the system.
         values = torch.linalg.solve_triangular(
             between.system, torch.cat([values, *reads], dim=-1), upper=False, unitriangular=True
         )
@@ -142,7 +142,7 @@ def _outputs(s: Streams, between: _Between) -> Tensor:
 
 
 def _states_before(s: Streams, between: _Between, values: Tensor, width: int) -> Tensor:
-    """Of every chunk, `[chunks, batch, heads, key_width, value_width]`."""
+    """Return the state before each chunk, `[chunks, batch, heads, key_width, value_width]`."""
     kept = None if between.since is None else between.since[..., -1:, :].transpose(-1, -2)
     written = _times(s.keys, between.left).transpose(-1, -2) @ values
     if between.system is None:
@@ -152,9 +152,9 @@ def _states_before(s: Streams, between: _Between, values: Tensor, width: int) ->
 
 
 def _read_of_shared(s: Streams, between: _Between, values: Tensor) -> Tensor:
-    """Of all chunks but the first, where the keys and queries of one head serve all heads.
+    """Return readings of earlier chunks, for all chunks but the first, if all heads share keys.
 
-    These lie side by side in the state, so that decays are factors of its columns.
+    The values of the heads are concatenated in the state, so decays are factors of its columns.
     """
     left = _side_by_side(_times(values, between.left)[:-1])
     kept = since = None
@@ -168,7 +168,7 @@ def _read_of_shared(s: Streams, between: _Between, values: Tensor) -> Tensor:
 
 
 def _side_by_side(x: Tensor) -> Tensor:
-    """`[chunks, batch, heads, size, width]` -> `[chunks, batch, 1, size, heads * width]`."""
+    """Merge heads: `[chunks, batch, heads, size, width]` -> `[.., 1, size, heads * width]`."""
     return x.movedim(2, 3).flatten(3).unsqueeze(2)
 
 

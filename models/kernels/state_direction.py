@@ -1,9 +1,9 @@
-"""One reading of a sequence into a matrix state, from left to right; a mixer has one or two.
+"""Reading of a sequence into a matrix state, from left to right; a mixer has one or two readings.
 
-Queries, keys and values come out of one map, through a short convolution, a SiLU, and norms of
-queries and keys, each where it is asked for. The reading of each head is divided by its root mean
-square, scaled by a gain, and let through by a gate. A padded token writes nothing and lets nothing
-decay, but a short convolution meets it as a zero.
+Queries, keys and values come from one linear map, followed by a short convolution, a SiLU, and
+norms of queries and keys, each if configured. The output of each head is divided by its root mean
+square, scaled by a gain, and multiplied by a gate. A padded token writes nothing and causes no
+decay, but enters a short convolution as a zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST_NORM, LEAST_SQUARE = 1e-6, 1e-5
 
 
 class Direction(StateReading):
-    """Reads what maps, a short convolution and rates make of the tokens; see `StateReading`."""
+    """A reading whose streams come from linear maps, a short convolution and rates."""
 
     def __init__(
         self, *, dim: int, heads: int, key_width: int, value_width: int, config: Any
@@ -37,7 +37,7 @@ class Direction(StateReading):
             dim=dim, heads=heads, key_width=key_width, value_width=value_width, config=config
         )
         self.has_delta: bool = getattr(config, "delta", False)
-        # Writes of many more tokens than a key has channels cancel one another, and lose digits.
+        # Writes of many more tokens than key channels cancel each other, which loses digits.
         longest = 2 * key_width if self.has_delta else config.chunk
         self.chunk: int = min(config.chunk, longest)
         self.channels = sum(self.channel_widths())
@@ -47,16 +47,16 @@ class Direction(StateReading):
         self.make_read_out()
 
     def channel_widths(self) -> tuple[int, int, int]:
-        """Of queries, keys and values, as they lie side by side."""
+        """Return the widths of queries, keys and values, in the order of concatenation."""
         return self.keys, self.keys, self.values
 
     def make_conv(self) -> ShortConvolution | None:
-        """Over queries, keys and values alike."""
+        """Return one convolution over queries, keys and values, or None."""
         taps = self.config.short_conv
         return ShortConvolution(self.channels, taps, has_bias=False) if taps else None
 
     def make_rates(self) -> None:
-        """Decay and strength."""
+        """Create the parameters of decay and strength."""
         kind = self.config.decay
         self.decay: Decay | None = None
         if kind != "none":
@@ -65,7 +65,7 @@ class Direction(StateReading):
         self.strength = linear_map(self.dim, self.heads) if has_strength else None
 
     def make_read_out(self) -> None:
-        """Gain and gate."""
+        """Create the parameters of gain and gate."""
         self.gain = nn.Parameter(torch.ones(self.value_width))
         maps = {
             "none": [],
@@ -75,7 +75,7 @@ class Direction(StateReading):
         self.gate = nn.Sequential(*(linear_map(*sizes) for sizes in maps)) if maps else None
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """See `StateReading.forward`."""
+        """Read a sequence `[batch, time, dim]` in chunks."""
         mixed = self.mixed(x)
         mixed = mixed if self.conv is None else self.conv(mixed)
         with torch.autocast(x.device.type, enabled=False):
@@ -86,14 +86,14 @@ class Direction(StateReading):
             return self.read_out(x, read, streams.values)
 
     def initial_state(self, batch: int) -> State:
-        """The matrix, `[batch, heads, key_width, value_width]`, and the last tokens."""
+        """Return the matrix, `[batch, heads, key_width, value_width]`, and the last tokens."""
         matrix = empty_state(
             batch, self.heads, self.key_width, like=self.mixed.weight, value_width=self.value_width
         )
         return (matrix,) if self.conv is None else (matrix, self.conv.initial_state(batch))
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token, `[batch, 1, dim]`."""
+        """Read one token, `[batch, 1, dim]`."""
         matrix, *rest = state
         mixed = self.mixed(x)
         if self.conv is not None:
@@ -104,15 +104,15 @@ class Direction(StateReading):
             return self.read_out(x, read, streams.values), (matrix, *rest)
 
     def places(self, x: Tensor, real: Tensor | None) -> Tensor | None:
-        """`[batch, time]`, for those that turn queries and keys by them."""
+        """Return the positions `[batch, time]` for readings that rotate queries and keys."""
         return None
 
     def place_of_step(self, rest: list[Tensor]) -> Tensor | None:
-        """The same of one step; `rest` is the state beside the matrix, and may be moved on."""
+        """Return the position of one step; may advance `rest`, the state besides the matrix."""
         return None
 
     def streams(self, x: Tensor, mixed: Tensor, places: Tensor | None) -> Streams:
-        """What the recurrence reads, of the maps' outputs; in float32 at least."""
+        """Return the inputs of the recurrence from outputs of the maps, at least in float32."""
         mixed = mixed.to(torch.promote_types(mixed.dtype, torch.float32))
         if self.config.feature_map == "silu":
             mixed = functional.silu(mixed)
@@ -129,7 +129,7 @@ class Direction(StateReading):
         )
 
     def to_length_one(self, heads: Tensor) -> Tensor:
-        """As the knob qk_norm says."""
+        """Normalise queries or keys by the knob `qk_norm`."""
         if self.config.qk_norm == "l1":
             return heads / (heads.abs().sum(dim=-1, keepdim=True) + _LEAST_NORM)
         if self.config.qk_norm == "l2":
@@ -137,7 +137,7 @@ class Direction(StateReading):
         return heads
 
     def rates(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Log decay and strength of each token."""
+        """Return the log decay and the strength of each token."""
         log_decay = None if self.decay is None else self.decay(x)
         if self.strength is None:
             return log_decay, None
@@ -146,11 +146,11 @@ class Direction(StateReading):
         return log_decay, split_heads(self.most() * strength, self.heads)
 
     def most(self) -> float:
-        """What no strength is above."""
+        """Return the upper bound of the strength."""
         return 2.0 if self.config.strength == "double" else 1.0
 
     def read_out(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
-        """Normed and gated, in the precision of `x`."""
+        """Normalise and gate the output of the recurrence, in the dtype of `x`."""
         normed = unit_mean_square(read, LEAST_SQUARE)
         merged = merge_heads(normed * self.gain.to(read.dtype))
         if self.gate is not None:
@@ -159,7 +159,7 @@ class Direction(StateReading):
         return merged.to(x.dtype)
 
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
-        """See `StateReading.reference`."""
+        """Compute the definition, one token at a time, for references."""
         outputs = [x.new_zeros(self.values)] * len(x)
         if seen:
             tokens = [self.token(x, t, place) for place, t in enumerate(seen)]
@@ -170,7 +170,7 @@ class Direction(StateReading):
         return torch.stack(outputs)
 
     def token(self, x: Tensor, t: int, place: int) -> dict[str, Tensor]:
-        """What the recurrence reads of token t, the real token number `place`: `[heads, width]`."""
+        """Return the inputs of the recurrence for token t, the real token number `place`."""
         mixed = x @ self.mixed.weight.T
         channels = mixed[t] if self.conv is None else self.conv.at(mixed, t)
         if self.config.feature_map == "silu":
@@ -185,13 +185,13 @@ class Direction(StateReading):
         return read | self.rates_of(x[t])
 
     def one_norm(self, head: Tensor) -> Tensor:
-        """`to_length_one` of one vector, for the reference."""
+        """Compute `to_length_one` of one vector, for the reference."""
         if self.config.qk_norm == "l1":
             return head / (head.abs().sum() + _LEAST_NORM)
         return head / (head @ head + _LEAST_NORM).sqrt()
 
     def rates_of(self, x: Tensor) -> dict[str, Tensor]:
-        """Log decay and strength of one token `[dim]`, where there are any: `[heads, width]`."""
+        """Return log decay and strength of one token `[dim]`, if any, as `[heads, width]`."""
         rates = {} if self.decay is None else {"log_decay": self.decay.of_token(x)}
         if self.strength is not None:
             mapped = self.strength.weight @ x
@@ -199,7 +199,7 @@ class Direction(StateReading):
         return rates
 
     def read_one(self, x: Tensor, read: Tensor, values: Tensor) -> Tensor:
-        """Normed and gated: a token `[dim]` and its reading `[heads, value_width]`."""
+        """Normalise and gate the output `[heads, value_width]` of one token `[dim]`."""
         normed = [head / (head.pow(2).mean() + LEAST_SQUARE).sqrt() for head in read]
         out = torch.cat([head * self.gain for head in normed])
         if self.gate is None:
@@ -210,12 +210,12 @@ class Direction(StateReading):
         return out * (x * gates if self.config.output_gate == "silu" else gates)
 
     def state_numbers(self) -> int:
-        """Numbers of the state of one sequence."""
+        """Return the number of values in the state of one sequence."""
         last = 0 if self.conv is None else (self.conv.taps - 1) * self.channels
         return self.keys * self.value_width + last
 
     def multiplications(self) -> int:
-        """Of one token, in products with matrices of parameters and in the convolution."""
+        """Return the multiplications per token in linear maps and in the convolution."""
         total = self.dim * self.channels
         total += 0 if self.conv is None else self.conv.taps * self.channels
         total += 0 if self.decay is None else self.decay.multiplications()
@@ -223,12 +223,12 @@ class Direction(StateReading):
         return total + self.gate_parameters()
 
     def gate_parameters(self) -> int:
-        """Of the gate's maps."""
+        """Return the number of parameters of the gate's maps."""
         low = self.value_width * (self.dim + self.values)
         return {"none": 0, "silu": self.dim * self.values, "sigmoid": low}[self.config.output_gate]
 
     def flops(self, length: int) -> int:
-        """Of one sequence: maps, and the recurrence in chunks."""
+        """Return the FLOPs of one sequence: maps, and the recurrence in chunks."""
         chunks = ChunkShape(
             heads=self.heads,
             key_heads=self.key_heads(),
@@ -241,12 +241,12 @@ class Direction(StateReading):
         return 2 * length * self.multiplications() + chunks.flops(length)
 
     def key_heads(self) -> int:
-        """Of queries and keys."""
+        """Return the number of heads of queries and keys."""
         return self.heads
 
 
 def _without(streams: Streams, padded: Tensor) -> Streams:
-    """Where tokens are padded nothing is written and nothing decays."""
+    """Return the streams such that padded tokens write nothing and cause no decay."""
     log_decay = streams.log_decay
     return Streams(
         queries=streams.queries,
@@ -258,5 +258,5 @@ def _without(streams: Streams, padded: Tensor) -> Streams:
 
 
 def _side_by_side(tokens: list[Tensor]) -> Tensor:
-    """`[heads, width]` of each token -> `[1, heads, time, width]`."""
+    """Stack tokens `[heads, width]` to `[1, heads, time, width]`."""
     return torch.stack(tokens, dim=1).unsqueeze(0)

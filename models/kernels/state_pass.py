@@ -1,8 +1,8 @@
-"""A state handed from chunk to chunk: S_{i+1} = kept_i * S_i - removed_i S_i + written_i, S_0 = 0.
+"""States passed from chunk to chunk: S_{i+1} = kept_i * S_i - removed_i S_i + written_i, S_0 = 0.
 
-What chunks do to the state is known of all of them at once; only this is done one after the other,
-in two operations a chunk. So are the slopes, from the last chunk to the first; those of what the
-chunks do come at once.
+The effect of each chunk on the state is computed for all chunks at once; only this recurrence is
+sequential, with two operations per chunk. The same holds for the gradient of the states, from the
+last chunk to the first; the gradients of `written`, `kept` and `removed` are computed at once.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from torch.autograd.function import once_differentiable
 
 
 def states_after(written: Tensor, kept: Tensor | None, removed: Tensor | None) -> Tensor:
-    """The state after each chunk.
+    """Return the state after each chunk.
 
     Args:
         written: `[chunks, ..., key_width, value_width]`.
-        kept: Factors that broadcast with it; None for 1.
-        removed: `[chunks, ..., key_width, key_width]`; None for nothing.
+        kept: Factors that broadcast with `written`, or None for 1.
+        removed: `[chunks, ..., key_width, key_width]`, or None for 0.
 
     Returns:
-        As `written`.
+        The shape of `written`.
     """
     return _States.apply(written, kept, removed, 0)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def states_before(written: Tensor, kept: Tensor | None, removed: Tensor | None) -> Tensor:
-    """The same before each chunk: zeros before the first; the last chunk changes nothing."""
+    """Return the state before each chunk: zeros for the first; the last chunk has no effect."""
     return _States.apply(written, kept, removed, 1)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _States(torch.autograd.Function):
-    """Chunk i leads to state i, or with a `delay` of 1 to state i + 1."""
+    """Chunk i results in state i, or with a `delay` of 1 in state i + 1."""
 
     @staticmethod
     def forward(
@@ -58,7 +58,7 @@ class _States(torch.autograd.Function):
         turned = None if removed is None else removed.transpose(-1, -2)
         for i in reversed(range(1 + delay, num)):
             _add_left(slopes[i - 1], slopes[i], kept, turned, i - delay)
-        # Of state i - 1, by its slopes, chunk i - delay makes state i.
+        # Chunk i - delay maps state i - 1 to state i.
         into, out_of = slopes[1:], states[:-1]
         of_kept = of_removed = None
         if kept is not None and ctx.needs_input_grad[1]:
@@ -76,7 +76,7 @@ class _States(torch.autograd.Function):
 def _add_left(
     total: Tensor, state: Tensor, kept: Tensor | None, removed: Tensor | None, chunk: int
 ) -> None:
-    """To the total, what the chunk leaves of a state."""
+    """Add to `total`, in place, what remains of a state after a chunk."""
     if kept is None:
         total += state
     else:

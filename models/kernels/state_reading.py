@@ -1,4 +1,4 @@
-"""What a mixer with a matrix state asks of one reading of a sequence, from left to right."""
+"""The interface of a reading: one pass over a sequence for a mixer with a matrix state."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from models.mixer import State
 
 
 class StateReading(nn.Module, ABC):
-    """Reads from left to right.
+    """A module that reads a sequence from left to right.
 
     Args:
         dim: Width of a token.
-        heads: Of this reading.
-        key_width: Of a head.
-        value_width: Of a head.
+        heads: Number of heads of this reading.
+        key_width: Width of a head's keys.
+        value_width: Width of a head's values.
         config: Knobs of the mixer.
     """
 
@@ -31,11 +31,11 @@ class StateReading(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """Read.
+        """Read a sequence.
 
         Args:
             x: `[batch, time, dim]`, zeros at padding.
-            real: `[batch, time]`, True where a token is real; None where all are.
+            real: `[batch, time]`, True for real tokens, or None if all are real.
 
         Returns:
             `[batch, time, heads * value_width]`.
@@ -43,25 +43,25 @@ class StateReading(nn.Module, ABC):
 
     @abstractmethod
     def initial_state(self, batch: int) -> State:
-        """The matrix, `[batch, heads, key_width, value_width]`, and the last tokens."""
+        """Return the matrix, `[batch, heads, key_width, value_width]`, and the last tokens."""
 
     @abstractmethod
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token, `[batch, 1, dim]`."""
+        """Read one token, `[batch, 1, dim]`."""
 
     @abstractmethod
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
-        """The definition, one token at a time: `[time, dim]` -> `[time, heads * value_width]`.
+        """Compute the definition token by token: `[time, dim]` -> `[time, heads * value_width]`.
 
         Args:
-            x: Zeros at padding.
-            seen: Places of the real tokens, ascending.
+            x: `[time, dim]`, zeros at padding.
+            seen: Indices of the real tokens, ascending.
         """
 
     @abstractmethod
     def state_numbers(self) -> int:
-        """Numbers of the state of one sequence."""
+        """Return the number of values in the state of one sequence."""
 
     @abstractmethod
     def flops(self, length: int) -> int:
-        """Of one sequence: maps, and the recurrence in chunks."""
+        """Return the FLOPs of one sequence: maps, and the recurrence in chunks."""

@@ -1,4 +1,4 @@
-"""Vectors divided by their length, in fewer passes over memory than torch's operations take.
+"""Division of vectors by their length, in fewer memory passes than torch's operations take.
 
 y = x / (|x|^2 + eps)^.5,   dx = (dy - y (y . dy)) / (|x|^2 + eps)^.5
 """
@@ -13,12 +13,12 @@ from torch.autograd.function import once_differentiable
 
 
 def unit_length(x: Tensor, eps: float) -> Tensor:
-    """Over the last axis."""
+    """Divide by the length, x / (|x|^2 + eps)^.5, over the last axis."""
     return _UnitLength.apply(x, eps)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def unit_mean_square(x: Tensor, eps: float) -> Tensor:
-    """X / (mean of x^2 + eps)^.5 over the last axis."""
+    """Compute x / (mean of x^2 + eps)^.5 over the last axis."""
     width = x.shape[-1]
     normed: Tensor = unit_length(x, width * eps) * width**0.5
     return normed

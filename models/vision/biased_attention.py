@@ -1,7 +1,7 @@
-"""The branches of LeViT's blocks: attention with a bias for each distance, and its feed-forward.
+"""Branches of LeViT's blocks: attention with a bias for each distance, and its feed-forward.
 
-Graham et al. 2021 (arXiv:2104.01136), section 4.2; the equations stand in
-`models.architectures.levit`. Batch norms are over all tokens of a batch; there is never a mask.
+Source: Graham et al. 2021 (arXiv:2104.01136), section 4.2; `models.architectures.levit` gives the
+equations. Batch norms are over all tokens of a batch; there is never a mask.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Grid = tuple[int, int]  # rows and columns
 
 
 def shrunk(grid: Grid) -> Grid:
-    """What is left of a grid of which every second row and column stays, the first ones among."""
+    """Return the size of a grid after every second row and column is dropped, rounded up."""
     return (grid[0] + 1) // 2, (grid[1] + 1) // 2
 
 
 class NormedLinear(nn.Module):
-    """A linear map without biases, and a batch norm: `[batch, time, inputs]` -> `[..., outputs]`.
+    """A linear map without bias, and a batch norm: `[batch, time, inputs]` -> `[..., outputs]`.
 
     Args:
-        inputs: Width.
-        outputs: Width.
-        gain: What the norm multiplies by at first.
+        inputs: Width of the input.
+        outputs: Width of the output.
+        gain: Initial gain of the norm.
     """
 
     def __init__(self, inputs: int, outputs: int, *, gain: float = 1.0) -> None:
@@ -37,13 +37,13 @@ class NormedLinear(nn.Module):
         nn.init.constant_(self.norm.weight, gain)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each token for itself, but for the statistics."""
+        """Map each token separately, except for the statistics of the norm."""
         mapped: Tensor = self.linear(x)
         normed: Tensor = self.norm(mapped.flatten(0, 1))
         return normed.view_as(mapped)
 
     def flops(self, num_tokens: int) -> float:
-        """Of the map."""
+        """Return the FLOPs of the map."""
         return 2.0 * num_tokens * self.linear.weight.numel()
 
 
@@ -51,15 +51,15 @@ class BiasedAttention(nn.Module):
     """Attention on a grid, `[batch, time, dim]` to the same, or to `[batch, time2, shrinks_to]`.
 
     Args:
-        dim: Width of what comes in.
-        grid: Rows and columns of what comes in.
-        heads: Of the attention.
+        dim: Width of the input.
+        grid: Rows and columns of the input.
+        heads: Number of heads.
         key_dim: Width of a head's queries and keys.
         has_bias: Whether scores have a bias for |dr| and |dc|; it starts at 0.
-        has_activation: Whether values pass Hardswish before the output map.
-        shrinks_to: Width of what goes out where only tokens of every second row and column ask;
-            values are then four times as wide as keys, else twice, and the last gain starts at 1,
-            else at 0. None where nothing shrinks.
+        has_activation: Whether Hardswish is applied to values before the output map.
+        shrinks_to: Width of the output if only tokens of every second row and column are queries,
+            or None if all are. Values are four times as wide as keys if it shrinks, else twice; the
+            last gain starts at 1 if it shrinks, else at 0.
     """
 
     no_weight_decay = ("biases",)
@@ -79,7 +79,7 @@ class BiasedAttention(nn.Module):
         shrinks = shrinks_to is not None
         self.grid, self.heads, self.has_activation = grid, heads, has_activation
         self.stride = 2 if shrinks else 1
-        self.widths = (key_dim, (4 if shrinks else 2) * key_dim)  # of a head's keys and values
+        self.widths = (key_dim, (4 if shrinks else 2) * key_dim)  # per head, of keys and values
         self.query = NormedLinear(dim, heads * key_dim)
         self.key_value = NormedLinear(dim, heads * sum(self.widths))
         outputs, gain = (dim, 0.0) if shrinks_to is None else (shrinks_to, 1.0)
@@ -88,7 +88,7 @@ class BiasedAttention(nn.Module):
         self.register_buffer("distances", distances(grid, self.stride), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Attend between the tokens of a grid, `[batch, time, dim]`."""
         queries = split_heads(self.query(self._asking(x)), self.heads)
         both = split_heads(self.key_value(x), self.heads)
         keys, values = both[..., : self.widths[0]], both[..., self.widths[0] :]
@@ -99,20 +99,20 @@ class BiasedAttention(nn.Module):
         return found
 
     def _asking(self, x: Tensor) -> Tensor:
-        """The tokens of which queries are made, `[batch, time2, dim]`."""
+        """Return the tokens from which queries are made, `[batch, time2, dim]`."""
         if self.stride == 1:
             return x
         on_grid = x.reshape(len(x), *self.grid, x.shape[2])
         return on_grid[:, :: self.stride, :: self.stride].flatten(1, 2)
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
-        """B, `[heads, time2, time]`."""
+        """Return the bias B of the scores, `[heads, time2, time]`."""
         if self.biases is None:
             return None
         return self.biases[:, self.get_buffer("distances")].to(dtype)
 
     def flops(self) -> float:
-        """Of one image: the three maps, scores, and the weighted sum of values."""
+        """Return the FLOPs of one image: three maps, scores, and the weighted sum of values."""
         num_queries, num_keys = self.get_buffer("distances").shape
         maps = self.query.flops(num_queries) + self.key_value.flops(num_keys)
         scores = 2.0 * num_queries * num_keys * self.heads * sum(self.widths)
@@ -120,7 +120,7 @@ class BiasedAttention(nn.Module):
 
 
 def distances(grid: Grid, stride: int) -> Tensor:
-    """Where in a table of |dr| by |dc|, as large as the grid, each query finds each key.
+    """Return the index of each query and key in a table of |dr| by |dc|, as large as the grid.
 
     Returns:
         `[time2, time]`; queries are the tokens of every `stride`-th row and column.
@@ -136,9 +136,9 @@ class HardswishMLP(nn.Module):
     """The feed-forward, `[batch, time, dim]` to the same; the last gain starts at 0.
 
     Args:
-        dim: Width.
-        hidden: Between the two maps.
-        num_tokens: Of an image.
+        dim: Width of the input and output.
+        hidden: Width between the two maps.
+        num_tokens: Number of tokens of an image.
     """
 
     def __init__(self, dim: int, hidden: int, num_tokens: int) -> None:
@@ -148,10 +148,10 @@ class HardswishMLP(nn.Module):
         self.contract = NormedLinear(hidden, dim, gain=0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each token for itself, but for the statistics."""
+        """Map each token separately, except for the statistics of the norms."""
         mapped: Tensor = self.contract(functional.hardswish(self.expand(x)))
         return mapped
 
     def flops(self) -> float:
-        """Of one image."""
+        """Return the FLOPs of one image."""
         return self.expand.flops(self.num_tokens) + self.contract.flops(self.num_tokens)

@@ -1,9 +1,9 @@
-"""Class attention: a class token reads the patches, which stay as they are.
+"""Class attention: a class token attends to the patches, which do not change.
 
 Touvron et al. 2021, "Going deeper with Image Transformers" (arXiv:2103.17239), section 3. With
-z = norm([class; patches]): the query is that of z's class token alone, keys and values are those of
-all of z; what the class token takes is added to it, then a feed-forward of the class token. Patches
-come out of all blocks of class attention as they went into the first.
+z = norm([class; patches]), the query comes from z's class token only, keys and values from all of
+z; the output is added to the class token, followed by a feed-forward of the class token. Patches
+are the same before and after all blocks of class attention.
 Cost: n d^2 for keys and values of n tokens, n d for the attention.
 """
 
@@ -33,12 +33,12 @@ from models.sublayers import FeedForward, Residual, StackConfig, build_norm, nor
 
 
 class ClassAttention(nn.Module):
-    """What the first token takes from all; the output map always has a bias.
+    """Attention from the first token to all; the output map always has a bias.
 
     Args:
         dim: Width of a token.
         heads: Number of heads; must divide dim.
-        bias: Whether queries, keys and values have one.
+        bias: Whether queries, keys and values have a bias.
     """
 
     def __init__(self, dim: int, heads: int, *, bias: bool) -> None:
@@ -49,7 +49,7 @@ class ClassAttention(nn.Module):
         draw_projections(self.query, self.key, self.value, self.output)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[class; patches] `[batch, 1 + patches, dim]` -> `[batch, 1, dim]`."""
+        """Map [class; patches] `[batch, 1 + patches, dim]` to `[batch, 1, dim]`."""
         maps = (self.query, x[:, :1]), (self.key, x), (self.value, x)
         queries, keys, values = (split_heads(each(read), self.heads) for each, read in maps)
         visible = whole_sequence(x[:, :1], None, x, None, is_causal=False)
@@ -59,7 +59,7 @@ class ClassAttention(nn.Module):
         return mixed
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Query and output of one token, keys and values of `length`, of which one is the class."""
+        """Return the FLOPs: query and output of the class, keys and values of `length` tokens."""
         dim = self.query.in_features
         return 2.0 * batch * ((2 + 2 * length) * dim**2 + 2 * length * dim)
 
@@ -67,7 +67,7 @@ class ClassAttention(nn.Module):
 class ClassBlock(nn.Module):
     """Class attention and feed-forward of a class token, each with its norm and its sum.
 
-    Nothing is left out by stochastic depth, as in the authors' code.
+    Stochastic depth is not applied, as in the authors' code.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ClassBlock(nn.Module):
             self.mlp_norm, self.mlp_sum = build_norm(dim, config), Residual(dim, always, share=0.0)
 
     def forward(self, first: Tensor, patches: Tensor) -> Tensor:
-        """Class token `[batch, 1, dim]` and patches `[batch, patches, dim]` -> class token."""
+        """Update a class token `[batch, 1, dim]` from patches `[batch, patches, dim]`."""
         both = torch.cat([first, patches], dim=1)
         first = self._around(self.norm, self.sum, self.attention, first, both)
         if self.mlp is None:
@@ -98,7 +98,7 @@ class ClassBlock(nn.Module):
         x: Tensor,
         read: Tensor,
     ) -> Tensor:
-        """What is read changes `x`; patches that are read are normed before, never after."""
+        """Update `x` from `read`; a norm after the sub-layer or sum does not include patches."""
         if self.placement == "pre":
             return cast("Tensor", add(x, call(normed(norm, read))))
         if self.placement == "post":
@@ -106,19 +106,19 @@ class ClassBlock(nn.Module):
         return cast("Tensor", add(x, normed(norm, call(read))))
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Over `length` tokens, of which one is the class."""
+        """Return the FLOPs over `length` tokens, including the class token."""
         attention = self.attention.flops(length, batch)
         return attention + (0.0 if self.mlp is None else self.mlp.flops(1, batch))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassBlocks:
-    """The blocks that come after those of the patches.
+    """Options of the blocks that follow those of the patches.
 
     Attributes:
-        depth: How many.
-        heads: Of each one's attention; must divide dim.
-        bias: Whether its queries, keys and values have one.
+        depth: Number of blocks.
+        heads: Number of heads of each block's attention; must divide dim.
+        bias: Whether queries, keys and values have a bias.
     """
 
     depth: int
@@ -127,16 +127,16 @@ class ClassBlocks:
 
 
 class ClassTrunk(Trunk):
-    """Position and blocks of the patches alone, then blocks of the class token, final norm.
+    """Position and blocks of the patches alone, then blocks of the class token, and final norm.
 
     Args:
-        spec: Sizes, mixer and position; its length counts the class token, which gets no position.
-        config: Knobs.
-        seeds: Of this stack.
-        blocks: Of the class token.
+        spec: Sizes, mixer and position; its length includes the class token, which has no position.
+        config: Knobs of the stack.
+        seeds: Random streams of this stack.
+        blocks: Options of the blocks of the class token.
 
     Raises:
-        ModelError: what does not go together.
+        ModelError: The options are incompatible.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class ClassTrunk(Trunk):
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
-        """[class; patches] `[batch, 1 + patches, dim]` -> the same shape; an image has no mask."""
+        """Map [class; patches] `[batch, 1 + patches, dim]` to the same shape, without a mask."""
         assert mask is None, "an image has no padding"
         first, patches = x[:, :1], self.mixed(x[:, 1:])
         for block in self.class_blocks:
@@ -172,6 +172,6 @@ class ClassTrunk(Trunk):
         return normed(self.norm, torch.cat([first, patches], dim=1))
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Of both kinds of blocks; `length` counts the class token."""
+        """Return the FLOPs of both kinds of blocks; `length` includes the class token."""
         blocks = (cast("ClassBlock", block).flops(length, batch) for block in self.class_blocks)
         return sum(blocks, super().flops(length - 1, batch, context_length))

@@ -1,4 +1,4 @@
-"""Mixers of a grid alone: each of their tokens has a row and a column."""
+"""The base of mixers that work on a grid only: each token has a row and a column."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from models.mixer import Mixer
 
 
 class GridMixer(Mixer):
-    """A mixer that knows neighbours in two directions; a sequence on no grid is a row."""
+    """A mixer with neighbours in two dimensions; a sequence without a grid is a single row."""
 
     def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
-        """See `Mixer.take_grid`."""
+        """Set the grid; raise if there are tokens before it, such as a class token."""
         if num_before:
             raise ModelError(
                 f"{self.name} mixes a grid, and a class token has no place on it; "
@@ -19,10 +19,10 @@ class GridMixer(Mixer):
         self.grid = grid
 
     def grid_of(self, length: int) -> tuple[int, int]:
-        """Rows and columns of so many tokens.
+        """Return the rows and columns of `length` tokens.
 
         Raises:
-            ModelError: they do not fill the grid.
+            ModelError: `length` is not the number of tokens of the grid.
         """
         rows, columns = self.grid or (1, length)
         if rows * columns != length:

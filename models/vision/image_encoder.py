@@ -1,12 +1,12 @@
-"""An image as one vector for each of its places, for what attends to them.
+"""Encoders of an image: one vector for each position, to which other parts attend.
 
     vit    square patches, mapped linearly to dim, then the position and blocks of the stack
            (Dosovitskiy et al. 2020, arXiv:2010.11929, equation 1)
-    cnn    the last map of a residual network (He et al. 2016, arXiv:1512.03385), each place mapped
-           linearly to dim, then the position, and blocks if any are asked for
+    cnn    the last map of a residual network (He et al. 2016, arXiv:1512.03385), each position
+           mapped linearly to dim, then the position encoding, and blocks if configured
 
-Both end in the norm of a stack. Where a map is read without blocks over it, a place knows what its
-convolutions see.
+Both end in the norm of a stack. Without blocks over a map, the vector of a position depends only on
+the receptive field of its convolutions.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from models.vision.residual_network import ResidualConfig, ResidualTrunk, check_
 
 @dataclass(frozen=True, kw_only=True)
 class ImageEncoderConfig:
-    """Knobs of what reads an image beside words.
+    """Knobs of the encoder of an image that a model reads besides text.
 
     Attributes:
-        encoder: See the module's note.
+        encoder: `vit` or `cnn`; see the module's docstring.
         patch: Side of a patch of a `vit` in pixels; must divide the sides of the image.
-        blocks: Of each stage of a `cnn`, joined by hyphens.
-        stem: Of a `cnn`: `7x7` makes the map a quarter as high and wide, `3x3` leaves it.
+        blocks: Number of blocks of each stage of a `cnn`, joined by hyphens.
+        stem: Stem of a `cnn`: `7x7` makes the map a quarter as high and wide, `3x3` keeps its size.
         encoder_width: Channels of the first stage of a `cnn`.
-        encoder_depth: Blocks of the stack over patches or map; None is the model's depth for a
-            `vit`, and 0 for a `cnn`.
+        encoder_depth: Blocks of the stack over patches or map; by default (None) the model's depth
+            for a `vit`, and 0 for a `cnn`.
     """
 
     encoder: Literal["vit", "cnn"] = "vit"
@@ -51,7 +51,7 @@ class ImageEncoderConfig:
 
     @property
     def residual_network(self) -> ResidualConfig:
-        """Of a `cnn`."""
+        """The knobs of the residual network of a `cnn`."""
         return ResidualConfig(blocks=self.blocks, stem=self.stem)
 
 
@@ -59,10 +59,10 @@ _OF = {"vit": ("patch",), "cnn": ("blocks", "stem", "encoder_width")}
 
 
 def check_image_encoder(config: ImageEncoderConfig, owner: str) -> None:
-    """Refuse knobs that no encoder can have, and those of the other kind.
+    """Raise for knobs that no encoder can have, and for those of the other kind.
 
     Raises:
-        ModelError: as ``captioner: patch=4 is of encoder='vit'``.
+        ModelError: A value is not allowed, as in ``captioner: patch=4 is of encoder='vit'``.
     """
     for key, least in {"patch": 1, "encoder_width": 1, "encoder_depth": 0}.items():
         value = getattr(config, key)
@@ -76,19 +76,19 @@ def check_image_encoder(config: ImageEncoderConfig, owner: str) -> None:
 
 
 class ImageEncoder(nn.Module):
-    """`[batch, rows, columns, channels]` -> `[batch, places, dim]`, row by row.
+    """An encoder of `[batch, rows, columns, channels]` as `[batch, places, dim]`, row by row.
 
     Args:
-        spec: Of the model: its width, depth, mixer and position.
-        image: What is read.
+        spec: Specification of the model: its width, depth, mixer and position.
+        image: The input to read.
         config: Knobs of the stack and of the encoder.
-        seeds: Of the encoder.
+        seeds: Random streams of the encoder.
 
     Attributes:
         grid: Rows and columns of the places.
 
     Raises:
-        ModelError: patches that do not fill the image, and what the stack refuses.
+        ModelError: The patches do not tile the image, or the stack raises.
     """
 
     def __init__(self, spec: ModelSpec, image: Input, config: Any, seeds: PartSeeds) -> None:
@@ -127,22 +127,22 @@ class ImageEncoder(nn.Module):
 
     @property
     def num_places(self) -> int:
-        """Vectors of an image."""
+        """Number of vectors per image."""
         return self.grid[0] * self.grid[1]
 
     def forward(self, image: Tensor) -> Tensor:
-        """See the class."""
+        """Encode images `[batch, rows, columns, channels]` as `[batch, places, dim]`."""
         read = self.cut(image) if self.network is None else self.network.places(image)
         encoded: Tensor = self.trunk(self.map(read))
         return encoded
 
     def flops(self, batch: int = 1) -> float:
-        """Of all; of a convolution zeros beyond the edges are multiplied too."""
+        """Return the FLOPs of the encoder; a convolution also multiplies the zeros of padding."""
         network = 0.0 if self.network is None else batch * self.network.flops()
         maps = 2.0 * batch * self.num_places * self.map.weight.numel()
         return network + maps + self.trunk.flops(self.num_places, batch)
 
 
 def why_not_in_parts(config: ImageEncoderConfig, num_parts: int) -> str:
-    """Why a batch of images cannot be cut into so many; see `Architecture.why_whole`."""
+    """Return why a batch of images cannot be divided; see `Architecture.why_whole`."""
     return residual_network.why_not_in_parts(num_parts) if config.encoder == "cnn" else ""

@@ -1,22 +1,22 @@
-"""An image as a few symbols of a learned code, and back: a discrete autoencoder.
+"""A discrete autoencoder, which maps an image to a few symbols of a learned code, and back.
 
 Networks: van den Oord et al. 2017, "Neural discrete representation learning" (VQ-VAE,
     arXiv:1711.00937, section 4.1): convolutions of 4 x 4 with a stride of two, residual blocks of
-    3 x 3 and 1 x 1, and the same backwards. One token stands for `cell` x `cell` pixels.
+    3 x 3 and 1 x 1, and the reverse in the decoder. One token represents `cell` x `cell` pixels.
 Quantisers:
-    straight_through   the code that is nearest to the encoder's vector, to which its gradient is
-                       handed on as it is (section 3.2); the codes follow the vectors, and these
-                       stay near their codes by `commitment` (equation 3). With unit codes both are
-                       scaled to length 1 (Yu et al. 2021, ViT-VQGAN, arXiv:2110.04627, section
-                       3.2), without which most codes are never used
-    gumbel             Ramesh et al. 2021 (DALL-E, arXiv:2102.12092, section 2.1): in training the
-                       mean of all codes, in shares that are drawn from the Gumbel softmax (Jang et
-                       al. 2016, arXiv:1611.01144) at a temperature that falls from 1 along a
-                       cosine; in use the likeliest code. `kl_weight` times KL(shares | uniform)
+    straight_through   the code nearest to the encoder's vector; its gradient is copied to the
+                       vector unchanged (section 3.2). One loss term moves codes towards vectors,
+                       another, weighted by `commitment`, vectors towards codes (equation 3). With
+                       unit codes, both are scaled to length 1 (Yu et al. 2021, ViT-VQGAN,
+                       arXiv:2110.04627, section 3.2); without that, most codes are never used
+    gumbel             Ramesh et al. 2021 (DALL-E, arXiv:2102.12092, section 2.1): in training, the
+                       mean of all codes with weights drawn from the Gumbel softmax (Jang et al.
+                       2016, arXiv:1611.01144), at a temperature that falls from 1 along a cosine;
+                       in evaluation, the most probable code. `kl_weight` times KL(shares | uniform)
                        is added to the loss, so that codes stay in use
 Departures: equation 3 takes means over the numbers of a vector, not sums, as its authors' code
-    does; DALL-E's networks are deeper and have 8,192 codes, and its density of pixels has no bound
-    on a canvas that is all white, so the tasks here take squared errors.
+    does; DALL-E's networks are deeper and have 8,192 codes, and its density of pixels is unbounded
+    on an all-white canvas, so the tasks here use squared errors.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class ImageTokenizerConfig:
     """Knobs of a discrete autoencoder.
 
     Attributes:
-        codes: Symbols that a token may be.
-        quantiser: See the module's note.
-        cell: Side of the square of pixels that a token stands for: a power of two that divides the
+        codes: Number of symbols.
+        quantiser: `straight_through` or `gumbel`; see the module's docstring.
+        cell: Side of the square of pixels that a token represents: a power of two that divides the
             sides of the image.
-        tokenizer_width: Channels of the maps; half as many in the largest ones.
-        tokenizer_blocks: Residual blocks of the encoder, and of the decoder.
-        code_dim: Numbers of a code.
-        has_unit_codes: Whether codes and vectors are scaled to length 1, of `straight_through`.
-        commitment: Beta of equation 3, likewise.
-        kl_weight: Of `gumbel`, for the mean over tokens in nats.
-        final_temperature: Where the temperature of `gumbel` ends.
-        anneal_steps: Passes in training until it does.
+        tokenizer_width: Channels of the maps; the largest maps have half as many.
+        tokenizer_blocks: Number of residual blocks of the encoder, and of the decoder.
+        code_dim: Dimension of a code.
+        has_unit_codes: Whether codes and vectors are scaled to length 1, for `straight_through`.
+        commitment: Beta of equation 3, for `straight_through`.
+        kl_weight: Weight of the mean divergence over tokens in nats, for `gumbel`.
+        final_temperature: Final temperature of `gumbel`.
+        anneal_steps: Number of training passes until the final temperature.
     """
 
     codes: int = 256
@@ -85,10 +85,11 @@ _LEAST = {
 
 
 def check_image_tokenizer(config: ImageTokenizerConfig, owner: str) -> None:
-    """Refuse knobs that no autoencoder can have, and those of the other quantiser.
+    """Raise for knobs that no autoencoder can have, and for those of the other quantiser.
 
     Raises:
-        ModelError: as ``discrete_vae: cell=6 is not a power of two``.
+        ModelError: A value is not allowed, as in
+            ``discrete_vae: cell=6 is not a power of two``.
     """
     for key, least in _LEAST.items():
         if getattr(config, key) < least:
@@ -104,12 +105,12 @@ def check_image_tokenizer(config: ImageTokenizerConfig, owner: str) -> None:
 
 
 class Tokenized(NamedTuple):
-    """What comes back of images.
+    """Reconstructed images, with their tokens.
 
     Attributes:
         images: `[batch, rows, columns, channels]`.
         tokens: `[batch, places]`, row by row.
-        penalty: `[batch]`, what the code adds to the loss of each image.
+        penalty: `[batch]`, the term that the code adds to the loss of each image.
     """
 
     images: Tensor
@@ -118,20 +119,20 @@ class Tokenized(NamedTuple):
 
 
 class ImageTokenizer(nn.Module):
-    """Images `[batch, rows, columns, channels]` -> tokens `[batch, places]`, and back.
+    """A map from images `[batch, rows, columns, channels]` to tokens `[batch, places]`, and back.
 
     Args:
-        image: What is read.
-        outputs: Channels of what comes back.
-        config: Knobs, checked.
-        seeds: Of the tokenizer.
+        image: The input to read.
+        outputs: Channels of the reconstruction.
+        config: Knobs, already checked.
+        seeds: Random streams of the tokenizer.
         owner: The model's name, for errors.
 
     Attributes:
         grid: Rows and columns of the places.
 
     Raises:
-        ModelError: squares that do not fill the image.
+        ModelError: The cells do not tile the image.
     """
 
     no_weight_decay = ("codes.weight",)
@@ -162,11 +163,11 @@ class ImageTokenizer(nn.Module):
 
     @property
     def num_places(self) -> int:
-        """Tokens of an image."""
+        """Number of tokens per image."""
         return self.grid[0] * self.grid[1]
 
     def forward(self, images: Tensor) -> Tokenized:
-        """The images, squeezed through the code."""
+        """Reconstruct images from their tokens."""
         vectors = self._vectors(images)
         tokens = self._nearest(vectors)
         relax = self._relaxed if self.config.quantiser == "gumbel" else self._straight_through
@@ -174,16 +175,16 @@ class ImageTokenizer(nn.Module):
         return Tokenized(self._decoded(read), tokens, penalty)
 
     def tokens(self, images: Tensor) -> Tensor:
-        """`[batch, places]`; the same in mixed precision, since rounding would choose others."""
+        """Return tokens `[batch, places]`, without autocast, whose rounding would change them."""
         with torch.autocast(images.device.type, enabled=False):
             return self._nearest(self._vectors(images))
 
     def images(self, tokens: Tensor) -> Tensor:
-        """`[batch, rows, columns, channels]`."""
+        """Decode tokens to images `[batch, rows, columns, channels]`."""
         return self._decoded(self._codes()[tokens])
 
     def _codes(self) -> Tensor:
-        """`[codes, code_dim]`."""
+        """Return the codes, `[codes, code_dim]`."""
         return self._scaled(self.codes.weight)
 
     def _scaled(self, vectors: Tensor) -> Tensor:
@@ -191,7 +192,7 @@ class ImageTokenizer(nn.Module):
         return functional.normalize(vectors, dim=-1) if is_unit else vectors
 
     def _vectors(self, images: Tensor) -> Tensor:
-        """`[batch, places, code_dim]`; contiguous images, see `ResidualTrunk.forward`."""
+        """Encode images as `[batch, places, code_dim]`; contiguous, see `ResidualTrunk.forward`."""
         found: Tensor = self.encoder(images.movedim(-1, 1).contiguous())
         return self._scaled(found.flatten(2).transpose(1, 2))
 
@@ -208,7 +209,7 @@ class ImageTokenizer(nn.Module):
         return found.movedim(1, -1)
 
     def _straight_through(self, vectors: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The codes with the vectors' gradient, and equation 3 without its first term."""
+        """Return codes with the gradient of the vectors, and equation 3 without its first term."""
         chosen = self._codes()[tokens]
         of_codes = (chosen - vectors.detach()).square().mean(dim=(1, 2))
         of_vectors = (chosen.detach() - vectors).square().mean(dim=(1, 2))
@@ -216,7 +217,7 @@ class ImageTokenizer(nn.Module):
         return handed_on, of_codes + self.config.commitment * of_vectors
 
     def _relaxed(self, vectors: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean of the codes in drawn shares; in evaluation mode the likeliest code."""
+        """Return mean codes in drawn shares (likeliest codes in evaluation), and the penalty."""
         logs = self.shares(vectors).log_softmax(dim=-1)
         divergence = (logs.exp() * (logs + math.log(self.config.codes))).sum(dim=-1).mean(dim=1)
         penalty = self.config.kl_weight * divergence
@@ -227,27 +228,27 @@ class ImageTokenizer(nn.Module):
         return shares @ self._codes(), penalty
 
     def _temperature(self) -> Tensor:
-        """Of this pass, which is counted."""
+        """Return the temperature of this pass, and count the pass."""
         done = (self.num_passes / self.config.anneal_steps).clamp(max=1)
         last = self.config.final_temperature
         self.num_passes.add_(1)
         return last + (1 - last) * (1 + torch.cos(math.pi * done)) / 2
 
     def flops_of_tokens(self) -> float:
-        """Of one image until its tokens are known, by formula; norms are elementwise."""
+        """Return the FLOPs of computing the tokens of one image; norms are elementwise."""
         width = self.config.code_dim * self.config.codes
         sides = (self.grid[0] * self.config.cell, self.grid[1] * self.config.cell)
         return _flops(self.encoder, sides) + 2.0 * self.num_places * width
 
     def flops(self) -> float:
-        """Of one image there and back, in evaluation mode."""
+        """Return the FLOPs of reconstructing one image in evaluation mode."""
         repeated = self.config.quantiser == "gumbel"  # the shares, for the penalty
         of_shares = 2.0 * self.num_places * self.config.code_dim * self.config.codes
         return self.flops_of_tokens() + repeated * of_shares + _flops(self.decoder, self.grid)
 
 
 class _MapBlock(nn.Module):
-    """x + a 1 x 1 convolution of a 3 x 3 one, each of what is above zero."""
+    """A residual block: x plus a 3 x 3 and a 1 x 1 convolution, each after a ReLU."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -255,19 +256,19 @@ class _MapBlock(nn.Module):
         self.narrow = MapConvolution(width, width, 1, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, width, rows, columns]` -> the same shape."""
+        """Map `[batch, width, rows, columns]` to the same shape."""
         added: Tensor = self.narrow(functional.relu(self.wide(functional.relu(x))))
         return x + added
 
 
 def _channels(config: ImageTokenizerConfig) -> list[int]:
-    """Of the maps between image and tokens, the largest map first."""
+    """Return the channels of the maps between image and tokens, the largest map first."""
     levels = config.cell.bit_length() - 1
     return [max(1, config.tokenizer_width // 2), *[config.tokenizer_width] * (levels - 1)]
 
 
 def _encoder(channels: int, config: ImageTokenizerConfig) -> nn.Sequential:
-    """`[batch, channels, rows, columns]` -> `[batch, code_dim, *grid]`."""
+    """Return layers that map `[batch, channels, rows, columns]` to `[batch, code_dim, *grid]`."""
     layers: list[nn.Module] = []
     maps = _channels(config)
     for before, after in pairwise([channels, *maps]):
@@ -278,7 +279,7 @@ def _encoder(channels: int, config: ImageTokenizerConfig) -> nn.Sequential:
 
 
 def _decoder(channels: int, config: ImageTokenizerConfig) -> nn.Sequential:
-    """`[batch, code_dim, *grid]` -> `[batch, channels, rows, columns]`."""
+    """Return layers that map `[batch, code_dim, *grid]` to `[batch, channels, rows, columns]`."""
     layers: list[nn.Module] = [nn.Conv2d(config.code_dim, config.tokenizer_width, 3, padding=1)]
     layers += [_MapBlock(config.tokenizer_width) for _ in range(config.tokenizer_blocks)]
     maps = [config.tokenizer_width, *reversed(_channels(config)[:-1]), channels]
@@ -288,7 +289,7 @@ def _decoder(channels: int, config: ImageTokenizerConfig) -> nn.Sequential:
 
 
 def _flops(layers: nn.Sequential, grid: Grid) -> float:
-    """Of one map; zeros beyond the edges are multiplied too."""
+    """Return the FLOPs of one map; zeros of the padding are multiplied too."""
     total = 0.0
     for layer in layers.modules():
         if isinstance(layer, nn.Conv2d):

@@ -1,27 +1,27 @@
-"""Self-attention between the places of a feature map, in residual networks.
+"""Self-attention between the positions of a feature map, in residual networks.
 
     non_local     Wang et al. 2018, "Non-local neural networks" (arXiv:1711.07971, sections 3.2 and
                   3.3, the embedded Gaussian): x + norm(W y), y_i = sum_j softmax_j(q_i . k_j) v_j,
                   with queries, keys and values half as wide as x; the norm's gain starts at 0, so
                   that the block starts as the identity.
     botnet        Srinivas et al. 2021, "Bottleneck transformers" (arXiv:2101.11605, Figure 4): each
-                  place attends to all, by scores q . (k + r_row + r_column) / sqrt(d). The tables
-                  of r have a row for each distance, apart for rows and columns and shared by heads.
-                  A stride is a mean over squares of the output.
+                  position attends to all, by scores q . (k + r_row + r_column) / sqrt(d). The
+                  tables of r have a row for each distance, are separate for rows and columns, and
+                  are shared by heads. A stride is a mean over squares of the output.
     augmented     Bello et al. 2019, "Attention augmented convolutional networks"
-                  (arXiv:1904.09925, equations 1 to 5): channels of a convolution beside channels of
-                  that same attention, which are mixed by one more map.
+                  (arXiv:1904.09925, equations 1 to 5): channels of a convolution, concatenated with
+                  channels of the same attention, which one more map mixes.
     stand_alone   Ramachandran et al. 2019, "Stand-alone self-attention in vision models"
-                  (arXiv:1906.05909, equations 2 and 3): a place attends to the square around it, by
-                  scores q . (k + r), where half of r is of the distance in rows, half of that in
-                  columns; not scaled. A stride is a mean over squares of the output.
+                  (arXiv:1906.05909, equations 2 and 3): a position attends to the square around it,
+                  by scores q . (k + r), where half of r is for the distance in rows, half for that
+                  in columns; not scaled. A stride is a mean over squares of the output.
 
-Cost: n^2 d, of the last n w c d, where a window of w x w is cut from rows of c places.
+Cost: n^2 d; for stand_alone n w c d, with a window of w x w cut from rows of c positions.
 Departures: non_local scales its scores by 1 / sqrt(d) as its authors' code does, and keys are not
-    subsampled; in augmented keys are as wide as values, and a stride is that of botnet. In
-    stand_alone places outside the map are not attended to, and heads share their tables of r.
+    subsampled; in augmented, keys are as wide as values, and a stride is that of botnet. In
+    stand_alone, positions outside the map are not attended to, and heads share their tables of r.
 Fast form: a distance looks up its row of a table, so nothing is shifted from relative to absolute
-    places. The window is cut by rows, and columns outside it are hidden.
+    positions. The window is cut by rows, and columns outside it are hidden.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ from models.vision.map_convolution import Grid, MapConvolution, pooled, strided
 
 @dataclass(frozen=True, kw_only=True)
 class MapAttentionConfig:
-    """Knobs of self-attention between places of a map.
+    """Knobs of self-attention between positions of a map.
 
     Attributes:
-        attention: `non_local` before the last block of a stage; or in place of the first 3 x 3
-            convolution of each block: `augmented`, `stand_alone` or `botnet`, or `none`. See
+        attention: `non_local` before the last block of a stage; or, instead of the first 3 x 3
+            convolution of each block, `augmented`, `stand_alone` or `botnet`; or `none`. See
             `models.vision.map_attention`.
-        attention_stages: In which stages, counted from 1 and joined by hyphens, as ``2-3-4``.
-        heads: Of all but `non_local`, which has one.
-        attention_share: Of the channels of an `augmented` convolution, those that attend; rounded
-            to a multiple of the heads.
-        attention_window: Side of the square that `stand_alone` sees.
-        has_relative_logits: Whether scores know the distance, in all but `non_local`.
+        attention_stages: Stages with attention, counted from 1 and joined by hyphens, as in
+            ``2-3-4``.
+        heads: Number of heads; `non_local` always has one.
+        attention_share: Share of the channels of an `augmented` convolution that come from
+            attention; their number is rounded to a multiple of the heads.
+        attention_window: Side of the square to which a position attends in `stand_alone`.
+        has_relative_logits: Whether scores depend on the distance, except in `non_local`.
     """
 
     attention: Literal["none", "non_local", "augmented", "stand_alone", "botnet"] = "none"
@@ -62,10 +63,10 @@ class MapAttentionConfig:
 
 
 def check_map_attention(config: MapAttentionConfig, owner: str) -> None:
-    """Refuse knobs that no attention can have.
+    """Raise for knobs that no attention can have.
 
     Raises:
-        ModelError: as ``resnet: heads=0 is not at least 1``.
+        ModelError: A value is not allowed, as in ``resnet: heads=0 is not at least 1``.
     """
     if config.heads < 1:
         raise ModelError(f"{owner}: heads={config.heads} is not at least 1")
@@ -76,7 +77,7 @@ def check_map_attention(config: MapAttentionConfig, owner: str) -> None:
 
 
 class NonLocal(nn.Module):
-    """One head over all places, added to the map `[batch, dim, rows, columns]`."""
+    """One head over all positions, added to the map `[batch, dim, rows, columns]`."""
 
     stride = 1
 
@@ -89,7 +90,7 @@ class NonLocal(nn.Module):
         nn.init.zeros_(self.norm.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Add the attention to `[batch, dim, rows, columns]`, with output of the same shape."""
         maps = self.query, self.key, self.value
         queries, keys, values = (of_heads(each(x), 1).flatten(2, 3) for each in maps)
         mixed = functional.scaled_dot_product_attention(queries, keys, values)
@@ -97,14 +98,14 @@ class NonLocal(nn.Module):
         return x + change
 
     def flops(self, grid: Grid) -> float:
-        """The maps, and two products of all places with all."""
+        """Return the FLOPs of the maps, and of two products between all positions."""
         maps = self.query, self.key, self.value, self.output
         places = grid[0] * grid[1]
         return sum(each.flops(grid) for each in maps) + 4.0 * places**2 * self.query.out_channels
 
 
 class GlobalMapAttention(nn.Module):
-    """BoTNet's: each place attends to all, by content and distance; see the module's note."""
+    """BoTNet's attention to all positions by content and distance; see the module's docstring."""
 
     def __init__(
         self, inputs: int, outputs: int, *, stride: int, grid: Grid, config: MapAttentionConfig
@@ -118,7 +119,7 @@ class GlobalMapAttention(nn.Module):
             self.row, self.column = (DistanceLogits(side, side - 1, width) for side in grid)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, inputs, rows, columns]` -> `[batch, outputs, rows / stride, ...]`."""
+        """Map `[batch, inputs, rows, columns]` to `[batch, outputs, rows / stride, ...]`."""
         maps = self.query, self.key, self.value
         queries, keys, values = (of_heads(each(x), self.heads) for each in maps)
         queries = queries * queries.shape[-1] ** -0.5
@@ -132,7 +133,7 @@ class GlobalMapAttention(nn.Module):
         return pooled(as_map(mixed, x), self.stride)
 
     def _of_distance(self, queries: Tensor) -> Tensor | None:
-        """`[batch, heads, rows, columns, width]` -> `[batch, heads, places, places]`."""
+        """Return the scores of distances, `[batch, heads, places, places]`, or None."""
         if self.row is None or self.column is None:
             return None
         across: Tensor = self.column(queries).unsqueeze(-2)
@@ -140,7 +141,7 @@ class GlobalMapAttention(nn.Module):
         return (down + across).flatten(4, 5).flatten(2, 3)
 
     def flops(self, grid: Grid) -> float:
-        """The maps, two products of all places with all, and those with the tables."""
+        """Return the FLOPs of the maps, two products between all positions, and the tables."""
         maps, places = (self.query, self.key, self.value), grid[0] * grid[1]
         reached = 2 * places + (0 if self.row is None else sum(grid))
         products = 2.0 * places * reached * self.query.out_channels
@@ -148,7 +149,7 @@ class GlobalMapAttention(nn.Module):
 
 
 class AugmentedConvolution(nn.Module):
-    """Channels of a convolution, then channels that attend; see the module's note."""
+    """Channels of a convolution, then channels of attention; see the module's docstring."""
 
     def __init__(
         self, inputs: int, outputs: int, *, stride: int, grid: Grid, config: MapAttentionConfig
@@ -169,17 +170,17 @@ class AugmentedConvolution(nn.Module):
         self.output = MapConvolution(attending, attending)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, inputs, rows, columns]` -> `[batch, outputs, rows / stride, ...]`."""
+        """Map `[batch, inputs, rows, columns]` to `[batch, outputs, rows / stride, ...]`."""
         return torch.cat([self.conv(x), self.output(self.attention(x))], dim=1)
 
     def flops(self, grid: Grid) -> float:
-        """Of both kinds of channels."""
+        """Return the FLOPs of both kinds of channels."""
         attended = self.attention.flops(grid) + self.output.flops(strided(grid, self.stride))
         return self.conv.flops(grid) + attended
 
 
 class LocalMapAttention(nn.Module):
-    """Ramachandran's: each place attends to the square around it; see the module's note."""
+    """Ramachandran's attention to the square around a position; see the module's docstring."""
 
     def __init__(
         self, inputs: int, outputs: int, *, stride: int, grid: Grid, config: MapAttentionConfig
@@ -199,7 +200,7 @@ class LocalMapAttention(nn.Module):
         self.register_buffer("hidden", self._hidden(grid), persistent=False)
 
     def _hidden(self, grid: Grid) -> Tensor:
-        """`[rows, columns, window * columns]`: -inf where a place may not be seen, else 0."""
+        """Return the mask `[rows, columns, window * columns]`: -inf if hidden, else 0."""
         down = torch.arange(grid[0])[:, None] + torch.arange(self.window) - self.reach
         across = torch.arange(grid[1])[:, None] - torch.arange(grid[1])
         is_row, is_near = (down >= 0) & (down < grid[0]), across.abs() <= self.reach
@@ -207,7 +208,7 @@ class LocalMapAttention(nn.Module):
         return torch.zeros(seen.shape).masked_fill(~seen, -torch.inf).flatten(2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, inputs, rows, columns]` -> `[batch, outputs, rows / stride, ...]`."""
+        """Map `[batch, inputs, rows, columns]` to `[batch, outputs, rows / stride, ...]`."""
         maps = self.query, self.key, self.value
         queries, keys, values = (of_heads(each(x), self.heads) for each in maps)
         mixed = functional.scaled_dot_product_attention(
@@ -220,12 +221,12 @@ class LocalMapAttention(nn.Module):
         return pooled(as_map(mixed.flatten(2, 3), x), self.stride)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """The rows around each: `[batch, heads, rows, window * columns, width]`."""
+        """Return the rows around each row: `[batch, heads, rows, window * columns, width]`."""
         padded = functional.pad(x, (0, 0, 0, 0, self.reach, self.reach))
         return padded.unfold(2, self.window, 1).movedim(-1, 3).flatten(3, 4)
 
     def _of_distance(self, queries: Tensor) -> Tensor:
-        """`[batch, heads, rows, columns, window * columns]`, or what broadcasts to it."""
+        """Return scores that broadcast to `[batch, heads, rows, columns, window * columns]`."""
         hidden: Tensor = self.get_buffer("hidden").to(queries.dtype)
         if self.row is None or self.column is None:
             return hidden
@@ -235,7 +236,7 @@ class LocalMapAttention(nn.Module):
         return (down + across).flatten(4, 5) + hidden
 
     def flops(self, grid: Grid) -> float:
-        """The maps, two products with whole rows of the window, and those with the tables."""
+        """Return the FLOPs of the maps, two products with rows of the window, and the tables."""
         maps, columns = (self.query, self.key, self.value), grid[1]
         reached = 2.0 * self.window * columns
         reached += 0 if self.row is None else (self.window + columns) / 2
@@ -244,11 +245,12 @@ class LocalMapAttention(nn.Module):
 
 
 class DistanceLogits(nn.Module):
-    """What a query adds to the score of each place of its row, or of its column.
+    """The scores of a query for the distances to all positions of its row, or of its column.
 
     Attributes:
         table: `[2 * reach + 1, width]`; the row of distance j - i, from a query at i to a key at j,
-            is reach + j - i. Farther ones, which are to be hidden, take the last row.
+            is reach + j - i. Distances beyond `reach`, which the caller must hide, are clamped to
+            the first or last row.
     """
 
     def __init__(self, places: int, reach: int, width: int) -> None:
@@ -260,16 +262,16 @@ class DistanceLogits(nn.Module):
         self.register_buffer("row_of_pair", row, persistent=False)
 
     def forward(self, queries: Tensor) -> Tensor:
-        """`[..., places, width]` -> `[..., places, places]`."""
+        """Map queries `[..., places, width]` to scores `[..., places, places]`."""
         keys = self.table[self.get_buffer("row_of_pair")]
         return torch.einsum("...iw,ijw->...ij", queries, keys)
 
 
 def width_of_head(outputs: int, config: MapAttentionConfig) -> int:
-    """Of so many channels.
+    """Return the width of a head of `outputs` channels.
 
     Raises:
-        ModelError: the heads do not divide them.
+        ModelError: The number of heads does not divide them.
     """
     if outputs % config.heads:
         raise ModelError(f"heads={config.heads} does not divide the {outputs} channels of a map")
@@ -277,12 +279,12 @@ def width_of_head(outputs: int, config: MapAttentionConfig) -> int:
 
 
 def of_heads(x: Tensor, heads: int) -> Tensor:
-    """`[batch, channels, rows, columns]` -> `[batch, heads, rows, columns, width]`."""
+    """Reshape `[batch, channels, rows, columns]` to `[batch, heads, rows, columns, width]`."""
     batch, channels, rows, columns = x.shape
     return x.reshape(batch, heads, channels // heads, rows, columns).movedim(2, -1)
 
 
 def as_map(x: Tensor, like: Tensor) -> Tensor:
-    """`[batch, heads, places, width]` -> `[batch, channels, rows, columns]`, places as `like`."""
+    """Reshape `[batch, heads, places, width]` to `[batch, channels, rows, columns]` of `like`."""
     batch, heads, _, width = x.shape
     return x.transpose(2, 3).reshape(batch, heads * width, *like.shape[2:])

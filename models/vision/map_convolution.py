@@ -9,7 +9,7 @@ Grid = tuple[int, int]  # rows and columns
 
 
 class MapConvolution(nn.Conv2d):
-    """A convolution whose output is as large as its input, or half of it at a stride of two.
+    """A convolution whose output has the size of its input, divided by the stride.
 
     Weights are drawn from normal(0, 2 / (outputs * side^2)), so that gradients of a map keep their
     variance through a ReLU (He et al. 2015, arXiv:1502.01852, equation 14); a bias is zero.
@@ -24,16 +24,16 @@ class MapConvolution(nn.Conv2d):
             nn.init.zeros_(self.bias)
 
     def flops(self, grid: Grid) -> float:
-        """Of one map of this size; zeros beyond the edges are multiplied too."""
+        """Return the FLOPs of one map of this size; zeros of the padding are multiplied too."""
         rows, columns = strided(grid, self.stride[0])
         return 2.0 * rows * columns * self.weight.numel()
 
 
 def strided(grid: Grid, stride: int) -> Grid:
-    """What a stride leaves of a map, rounded up."""
+    """Return the size of a map after a stride, rounded up."""
     return -(-grid[0] // stride), -(-grid[1] // stride)
 
 
 def pooled(x: Tensor, stride: int) -> Tensor:
-    """The means of squares of stride x stride; at the edges, of what there is of them."""
+    """Return the means over squares of stride x stride; at the edges, squares may be smaller."""
     return x if stride == 1 else functional.avg_pool2d(x, stride, ceil_mode=True)

@@ -1,4 +1,4 @@
-"""An image as the sequence of its square patches."""
+"""Conversion of an image to the sequence of its square patches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from models.model_spec import ModelSpec
 
 
 def of_patches(spec: ModelSpec, patch: int) -> ModelSpec:
-    """The spec of a model that reads patches, as vectors of their pixels on a coarser grid.
+    """Return the spec of a model that reads patches, as vectors of pixels on a coarser grid.
 
     Raises:
-        ModelError: they do not fill the image.
+        ModelError: The patches do not tile the image.
     """
     grid = spec.grid
     if grid is None or any(side % patch for side in grid):
@@ -30,9 +30,9 @@ def of_patches(spec: ModelSpec, patch: int) -> ModelSpec:
 
 
 def patches(image: Tensor, side: int) -> Tensor:
-    """`[batch, rows, columns, channels]` -> `[batch, patches, side * side * channels]`.
+    """Cut `[batch, rows, columns, channels]` into `[batch, patches, side * side * channels]`.
 
-    Row by row; within a patch likewise, channels last.
+    Patches are ordered row by row, and so are pixels within a patch, channels last.
     """
     batch, rows, columns, channels = image.shape
     down, across = rows // side, columns // side

@@ -1,4 +1,4 @@
-"""The blocks of a residual network, and its maps from the image to the last stage.
+"""The blocks of a residual network, and the trunk from the image to the last map.
 
 Paper: He et al. 2016, "Deep residual learning for image recognition" (arXiv:1512.03385), section
 3.3; see `models.architectures.resnet`.
@@ -43,10 +43,10 @@ class ResidualConfig(ChannelAttentionConfig, MapAttentionConfig):
     """Knobs of a residual network, besides those of its attention.
 
     Attributes:
-        blocks: Of each stage, joined by hyphens.
-        block: `basic`, two 3 x 3 convolutions, or `bottleneck`; see the module's note.
-        stem: `7x7`, a convolution with a stride of 2 and pooling with another; or `3x3`
-            without either, for images of few pixels.
+        blocks: Number of blocks of each stage, joined by hyphens.
+        block: `basic`, two 3 x 3 convolutions, or `bottleneck`; see `models.architectures.resnet`.
+        stem: `7x7`, a convolution with a stride of 2 and pooling with another; or `3x3`, without
+            either, for small images.
         zero_init_residual: Whether the gain of the last norm of each block starts at 0, so that
             blocks start as their shortcuts (Goyal et al. 2017, arXiv:1706.02677, section 5.1).
     """
@@ -58,10 +58,10 @@ class ResidualConfig(ChannelAttentionConfig, MapAttentionConfig):
 
 
 def check_residual(config: ResidualConfig, owner: str) -> None:
-    """Refuse knobs that no residual network can have.
+    """Raise for knobs that no residual network can have.
 
     Raises:
-        ModelError: as ``resnet: ratio=0 is not at least 1``.
+        ModelError: A value is not allowed, as in ``resnet: ratio=0 is not at least 1``.
     """
     check_channel_attention(config, owner=owner)
     check_map_attention(config, owner=owner)
@@ -79,26 +79,26 @@ def check_residual(config: ResidualConfig, owner: str) -> None:
 
 
 def why_not_in_parts(num_parts: int) -> str:
-    """Why a batch of images cannot be cut into so many; see `Architecture.why_whole`."""
+    """Return why a batch of images cannot be divided; see `Architecture.why_whole`."""
     if num_parts > 1:
         return f"its batch norms are over a whole batch, which would be cut into {num_parts}"
     return ""
 
 
 class ResidualTrunk(nn.Module):
-    """Stem and stages: an image -> the last map.
+    """Stem and stages, from an image to the last map.
 
     Args:
-        channels: Of the image.
+        channels: Channels of the image.
         width: Channels of the first stage.
         grid: Rows and columns of the image.
-        config: Knobs.
-        seeds: Of the model.
-        owner: Its name, for errors.
+        config: Knobs of the network.
+        seeds: Random streams of the model.
+        owner: Name of the model, for errors.
 
     Attributes:
         outputs: Channels of the last map.
-        grid: Its rows and columns.
+        grid: Rows and columns of the last map.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ResidualTrunk(nn.Module):
                 self.grid = strided(self.grid, place.stride)
 
     def _add(self, place: BlockPlace, seeds: PartSeeds) -> None:
-        """A block, and a non-local one before it."""
+        """Append a block, and a non-local one before it if configured."""
         attends = place.stage in whole_numbers(self.config, "attention_stages", self.owner)
         attention = self.config.attention if attends else "none"
         if attention == "non_local" and place.is_last:
@@ -143,21 +143,21 @@ class ResidualTrunk(nn.Module):
             raise ModelError(f"{self.owner}: {error} (stage {place.stage})") from None
 
     def forward(self, image: Tensor) -> Tensor:
-        """`[batch, rows, columns, channels]` -> `[batch, outputs, *grid]`."""
-        # Contiguous, since without AVX-512 oneDNN 3.12 writes beyond its memory in the backward
-        # pass of a 1 x 1 convolution with a stride, of fewer than eight channels that lie last.
+        """Map `[batch, rows, columns, channels]` to `[batch, outputs, *grid]`."""
+        # The image must be contiguous: without AVX-512, oneDNN 3.12 writes beyond its memory in the
+        # backward pass of a 1 x 1 convolution with a stride, if fewer than eight channels are last.
         x: Tensor = self.stem(image.permute(0, 3, 1, 2).contiguous())
         for layer in self.layers:
             x = layer(x)
         return x
 
     def places(self, image: Tensor) -> Tensor:
-        """The last map as `[batch, places, outputs]`, row by row."""
+        """Return the last map as `[batch, places, outputs]`, row by row."""
         found: Tensor = self(image).flatten(2).transpose(1, 2)
         return found
 
     def flops(self) -> float:
-        """Convolutions and attention, of one image."""
+        """Return the FLOPs of convolutions and attention for one image."""
         grid, total = self.image_grid, 0.0
         for each in (self.stem, *self.layers):
             layer = _any(each)
@@ -167,7 +167,7 @@ class ResidualTrunk(nn.Module):
 
 
 class Stem(nn.Module):
-    """What makes the first map of an image."""
+    """The first layers, which make the first map from an image."""
 
     def __init__(self, inputs: int, outputs: int, kind: Literal["3x3", "7x7"]) -> None:
         super().__init__()
@@ -178,25 +178,25 @@ class Stem(nn.Module):
         self.norm = nn.BatchNorm2d(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, inputs, rows, columns]` -> `[batch, outputs, rows / stride, ...]`."""
+        """Map `[batch, inputs, rows, columns]` to `[batch, outputs, rows / stride, ...]`."""
         x = self.norm(self.conv(x)).relu()
         return functional.max_pool2d(x, 3, stride=2, padding=1) if self.has_pooling else x
 
     def flops(self, grid: Grid) -> float:
-        """Of its convolution."""
+        """Return the FLOPs of the convolution."""
         return self.conv.flops(grid)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPlace:
-    """Where a block stands.
+    """The place of a block in the network.
 
     Attributes:
-        stage: Counted from 1.
-        inputs: Channels that it reads.
-        width: Of its 3 x 3 convolutions.
-        grid: Rows and columns that it reads.
-        stride: By which it makes the map smaller.
+        stage: Number of its stage, counted from 1.
+        inputs: Channels of its input.
+        width: Channels of its 3 x 3 convolutions.
+        grid: Rows and columns of its input.
+        stride: Factor by which it reduces the map.
         is_last: Whether it is the last one of its stage.
     """
 
@@ -209,7 +209,7 @@ class BlockPlace:
 
 
 class ResidualBlock(nn.Module):
-    """relu(shortcut(x) + F(x)) of `[batch, inputs, rows, columns]`; see the module's note."""
+    """relu(shortcut(x) + F(x)) of `[batch, inputs, rows, columns]`; F is the branch."""
 
     def __init__(
         self, place: BlockPlace, config: ResidualConfig, attention: Any, seeds: PartSeeds
@@ -237,7 +237,7 @@ class ResidualBlock(nn.Module):
                 self.channel_attention = build_channel_attention(gated, config)
 
     def _shortcut(self, inputs: int, seeds: PartSeeds) -> nn.Sequential:
-        """Nothing, or what changes the shape of a map."""
+        """Return an empty sequence, or a projection if the shape of the map changes."""
         if self.stride == 1 and inputs == self.outputs:
             return nn.Sequential()
         with seeds.part("shortcut"):
@@ -245,27 +245,27 @@ class ResidualBlock(nn.Module):
         return nn.Sequential(conv, nn.BatchNorm2d(self.outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, outputs, rows / stride, columns / stride]`."""
+        """Map the input to `[batch, outputs, rows / stride, columns / stride]`."""
         shortcut = self._gated("identity", self.shortcut(x))
         branch = self._gated("standard", self._branch(self._gated("pre", x)))
         return self._gated("post", (shortcut + branch).relu())
 
     def _branch(self, x: Tensor) -> Tensor:
-        """F of the module's note."""
+        """Compute the branch F."""
         for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True), start=1):
             x = norm(conv(x))
             x = x if number == len(self.convs) else x.relu()
         return x
 
     def _gated(self, place: str, x: Tensor) -> Tensor:
-        """Attention to channels, if this is its place."""
+        """Apply the attention to channels, if this is its place."""
         if self.channel_attention is None or place != self.place:
             return x
         gated: Tensor = self.channel_attention(x)
         return gated
 
     def flops(self, grid: Grid) -> float:
-        """Of a map of this size: convolutions, attention and shortcut."""
+        """Return the FLOPs for a map of this size: convolutions, attention and shortcut."""
         smaller, total, read = strided(grid, self.stride), 0.0, grid
         for conv in map(_any, self.convs):
             total += conv.flops(read)
@@ -278,7 +278,7 @@ class ResidualBlock(nn.Module):
 
 
 def has_gate(config: ChannelAttentionConfig, stage: int) -> bool:
-    """Whether blocks of this stage have attention to channels."""
+    """Return True if blocks of this stage have attention to channels."""
     if config.channel_attention == "none" or config.channel_attention_stages is None:
         return config.channel_attention != "none"
     return stage in whole_numbers(config, "channel_attention_stages", "resnet")
@@ -287,7 +287,7 @@ def has_gate(config: ChannelAttentionConfig, stage: int) -> bool:
 def _spatial(
     inputs: int, outputs: int, place: BlockPlace, config: ResidualConfig, attention: Any
 ) -> nn.Module:
-    """The first 3 x 3 convolution of a block, or what stands there instead."""
+    """Return the first 3 x 3 convolution of a block, or the attention that replaces it."""
     if attention is None:
         return MapConvolution(inputs, outputs, 3, stride=place.stride)
     found: nn.Module = attention(

@@ -1,8 +1,8 @@
-"""Windows of a grid of tokens: how they are cut, and what is added to scores in them.
+"""Windows of a grid of tokens: how they are cut, and relative biases of scores inside them.
 
 Liu et al. 2021, "Swin Transformer" (arXiv:2103.14030), section 3.2, and Liu et al. 2022, "Swin
 Transformer V2" (arXiv:2111.09883), section 3.3. The grid is padded to whole windows, then rolled
-by the shift, then cut. Padding after the roll would cut the windows of the first rows elsewhere.
+by the shift, then cut. Padding after the roll would cut the windows of the first rows differently.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch.nn import functional
 from models.mixer import Mask
 
 Sides = tuple[int, int]  # rows and columns
-_HIDDEN = 512  # of the network of relative biases
+_HIDDEN = 512  # hidden width of the network of relative biases
 
 
 class Windows(NamedTuple):
-    """How a grid is cut.
+    """A division of a grid into windows.
 
     Attributes:
         grid: Rows and columns of tokens.
@@ -36,37 +36,37 @@ class Windows(NamedTuple):
 
     @property
     def numbers(self) -> Sides:
-        """Windows in a column and in a row of them."""
+        """Number of windows down and across the grid."""
         return -(-self.grid[0] // self.sides[0]), -(-self.grid[1] // self.sides[1])
 
     @property
     def number(self) -> int:
-        """Of windows."""
+        """Total number of windows."""
         return math.prod(self.numbers)
 
     @property
     def size(self) -> int:
-        """Tokens of a window, those that fill it up included."""
+        """Number of tokens of a window, including padding."""
         return math.prod(self.sides)
 
     @property
     def are_plain(self) -> bool:
-        """Whether they are full of tokens that all see one another."""
+        """True if windows have no padding and all tokens of a window attend to each other."""
         return self.number * self.size == math.prod(self.grid) and not any(self.shifts)
 
     def window_of(self, place: int) -> Sides:
-        """Which window a token lies in, by the equation of the module's note."""
+        """Return the row and column of the window that contains the token at `place`."""
         found = zip(divmod(place, self.grid[1]), self.shifts, self.sides, strict=True)
         down, across = ((each - shift) // side for each, shift, side in found)
         return down, across
 
     def steps(self, query: int, key: int) -> Sides:
-        """Rows and columns from a key to a query."""
+        """Return the rows and columns from a key to a query."""
         (row, column), (row2, column2) = (divmod(i, self.grid[1]) for i in (query, key))
         return row - row2, column - column2
 
     def cut(self, x: Tensor) -> Tensor:
-        """`[batch, time, width]` -> `[batch, windows, size, width]`; what fills up is zero."""
+        """Cut `[batch, time, width]` into `[batch, windows, size, width]`, padded with zeros."""
         (down, across), (height, width), (batch, _, channels) = self.numbers, self.sides, x.shape
         missing = down * height - self.grid[0], across * width - self.grid[1]
         image = x.reshape(batch, *self.grid, channels)
@@ -77,7 +77,7 @@ class Windows(NamedTuple):
         return tiles.reshape(batch, self.number, self.size, channels)
 
     def joined(self, windows: Tensor, batch: int) -> Tensor:
-        """`[batch * windows, size, width]` -> `[batch, time, width]`, as `cut` has found them."""
+        """Undo `cut`: `[batch * windows, size, width]` -> `[batch, time, width]`."""
         (down, across), (height, width), channels = self.numbers, self.sides, windows.shape[-1]
         tiles = windows.reshape(batch, down, across, height, width, channels).transpose(2, 3)
         image = tiles.reshape(batch, down * height, across * width, channels)
@@ -88,10 +88,11 @@ class Windows(NamedTuple):
         )
 
     def seen(self, mask: Mask, batch: int, device: torch.device) -> Tensor | None:
-        """Who may see whom, `[batch * windows, 1, size, size]`; None where all see all.
+        """Return the attention mask `[batch * windows, 1, size, size]`, or None if not needed.
 
-        A real token has the number of its region: what the roll moves from one end to the other
-        meets others in a window. Padding and what fills up windows have number zero.
+        Each real token has the number of its region, since the roll moves tokens from one end of
+        the grid into a window with tokens of the other end; only tokens of the same region attend
+        to each other. Padding, of the sequence and of windows, has the number zero.
         """
         if mask is None and self.are_plain:
             return None
@@ -105,7 +106,7 @@ class Windows(NamedTuple):
 
 
 class RelativeBias(nn.Module, ABC):
-    """What is added to the score of two tokens of a window, by the step from one to the other."""
+    """A bias of the scores between tokens of a window, as a function of their offset."""
 
     def __init__(self, heads: int, window: int) -> None:
         super().__init__()
@@ -113,18 +114,18 @@ class RelativeBias(nn.Module, ABC):
         self.make_parameters()
 
     def make_parameters(self) -> None:
-        """Make the parameters; called once, by the constructor."""
+        """Create the parameters; the constructor calls this once."""
 
     @abstractmethod
     def steps(self, sides: Sides) -> Tensor:
-        """`[2 rows - 1, 2 columns - 1, heads]`, from the step most upwards and to the left."""
+        """Return biases `[2 rows - 1, 2 columns - 1, heads]`, from the offset up and left."""
 
     @abstractmethod
     def one(self, head: int, step: Sides) -> Tensor:
-        """By the formula, of one step: rows and columns from a key to a query."""
+        """Compute the bias of one offset, rows and columns from a key to a query, by formula."""
 
     def forward(self, sides: Sides) -> Tensor:
-        """Of each query and key of a window of that size, `[1, heads, size, size]`."""
+        """Return the bias of each query and key of a window, `[1, heads, size, size]`."""
         steps = self.steps(sides)
         rows, columns = (torch.arange(side, device=steps.device) for side in sides)
         row, column = (each.flatten() for each in torch.meshgrid(rows, columns, indexing="ij"))
@@ -133,46 +134,46 @@ class RelativeBias(nn.Module, ABC):
         return steps[down, across].permute(2, 0, 1).unsqueeze(0)
 
     def flops(self, sides: Sides) -> float:
-        """Of all steps in a window, whatever the batch."""
+        """Return the FLOPs of all offsets in a window, for any batch size."""
         return 0.0
 
     def forward_bytes(self, sides: Sides) -> float:
-        """Held in float32 until the biases are there."""
+        """Return the bytes held in float32 while the biases are computed."""
         return 0.0
 
 
 class BiasTable(RelativeBias):
-    """A number for each step and head (Swin).
+    """A learned number for each offset and head (Swin).
 
-    That of (down, across) stands in row (down + w - 1)(2 w - 1) + across + w - 1.
+    That of (down, across) is in row (down + w - 1)(2 w - 1) + across + w - 1.
     """
 
     keeps_own_draw = no_weight_decay = ("table",)
 
     def make_parameters(self) -> None:
-        """Drawn from a truncated normal of 0.02."""
+        """Create the table, drawn from a truncated normal with standard deviation 0.02."""
         self.table = nn.Parameter(torch.empty((2 * self.window - 1) ** 2, self.heads))
         nn.init.trunc_normal_(self.table, std=0.02)
 
     def steps(self, sides: Sides) -> Tensor:
-        """See `RelativeBias.steps`; the middle of the table where a grid is smaller."""
+        """Return the middle of the table, for windows smaller than `window`."""
         width = 2 * self.window - 1
         down, across = (slice(self.window - side, self.window - 1 + side) for side in sides)
         return self.table.view(width, width, self.heads)[down, across]
 
     def one(self, head: int, step: Sides) -> Tensor:
-        """See `RelativeBias.one`."""
+        """Look up the bias of one offset."""
         down, across = (each + self.window - 1 for each in step)
         return self.table[down * (2 * self.window - 1) + across, head]
 
 
 class BiasNetwork(RelativeBias):
-    """16 sigmoid(M(x)) of steps on a logarithmic scale (Swin v2, equation 4 and its code)."""
+    """A network, 16 sigmoid(M(x)) of logarithmic offsets x (Swin v2, equation 4 and its code)."""
 
     keeps_own_draw = no_weight_decay = ("expand", "contract")
 
     def make_parameters(self) -> None:
-        """As the authors draw all linear maps, so that it starts nearly even: 8 for each step."""
+        """Draw the maps as the authors draw all linear maps; biases then start near 8."""
         self.expand = nn.Linear(2, _HIDDEN)
         self.contract = nn.Linear(_HIDDEN, self.heads, bias=False)
         for linear in (self.expand, self.contract):
@@ -180,7 +181,7 @@ class BiasNetwork(RelativeBias):
         nn.init.zeros_(self.expand.bias)
 
     def steps(self, sides: Sides) -> Tensor:
-        """See `RelativeBias.steps`."""
+        """Compute biases `[2 rows - 1, 2 columns - 1, heads]` by the network."""
         weight = self.expand.weight
         wide, scaled = torch.promote_types(weight.dtype, torch.float32), []
         for side in sides:
@@ -192,22 +193,22 @@ class BiasNetwork(RelativeBias):
         return found
 
     def one(self, head: int, step: Sides) -> Tensor:
-        """See `RelativeBias.one`."""
+        """Compute the bias of one offset by formula."""
         relative = [8 * each / (self.window - 1) for each in step]
         scaled = [math.copysign(math.log(1 + abs(u)) / math.log(8), u) for u in relative]
         hidden = self.expand.weight @ self.expand.weight.new_tensor(scaled) + self.expand.bias
         return 16 * torch.sigmoid(self.contract.weight[head] @ hidden.relu())
 
     def flops(self, sides: Sides) -> float:
-        """See `RelativeBias.flops`."""
+        """Return the FLOPs of the network for all offsets in a window."""
         num_weights = self.expand.weight.numel() + self.contract.weight.numel()
         return 2.0 * _num_steps(sides) * num_weights
 
     def forward_bytes(self, sides: Sides) -> float:
-        """See `RelativeBias.forward_bytes`; before and after the ReLU."""
+        """Return the bytes of the hidden layer, before and after the ReLU."""
         return 4.0 * _num_steps(sides) * 2 * _HIDDEN
 
 
 def _num_steps(sides: Sides) -> int:
-    """Between two places of a window."""
+    """Return the number of offsets between two positions of a window."""
     return (2 * sides[0] - 1) * (2 * sides[1] - 1)
