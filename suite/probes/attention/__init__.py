@@ -1,1 +1,1 @@
-"""Probes that compare where a trained model looks with what is there."""
+"""Probes that compare the attention of a trained model with the alignment or the object."""
