@@ -84,7 +84,7 @@ def smoothed(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class ShownAnswers(Floor):
-    """A prediction of the answer that is asked for most often in the example.
+    """The most frequent answer of the example, predicted for all of its questions.
 
     It bounds a model that notices which symbols an example shows but recalls none of their
     positions; its accuracy is 1 / pairs for recall.

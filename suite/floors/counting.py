@@ -7,16 +7,16 @@ c(h) occurrences of the history h in training, followed by T(h) different symbol
     p(w | h) = (c(h w) + T(h) p(w | h')) / (c(h) + T(h))
 
 where h' is h without its first symbol; the distribution below the empty history is uniform. For an
-unseen history p(w | h) = p(w | h'). Exactly the symbols that the task scores are scored, in its own
-windows: a history has n - 1 symbols, or fewer at the start of a window, as for a model.
+unseen history p(w | h) = p(w | h'). The scored symbols and the windows are those of the task: a
+history has n - 1 symbols, or fewer at the start of a window, as for a model.
 
 **Word by word**, each symbol s of the source is translated to the symbol t with the largest Dice
 coefficient (Dice 1945, doi:10.2307/1932409), 2 n(s, t) / (n(s) + n(t)), where n counts training
 examples with s in the source, with t in the target, or with both. An unseen symbol is copied; a tie
 goes to the smaller symbol.
 
-**Question alone** measures what a data set of questions gives away without its pictures (Goyal et
-al. 2017, arXiv:1612.00837).
+**Question alone** measures how well the questions of a data set can be answered without its
+pictures (Goyal et al. 2017, arXiv:1612.00837).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FirstSymbol(Floor):
     """The most frequent class of the training examples with the same first symbol.
 
     The first symbol of a ListOps example is the outermost operator: a maximum is mostly 9, a
-    minimum mostly 0. A model that beats this floor reads what is inside.
+    minimum mostly 0. A model that beats this floor uses other symbols too.
     """
 
     name = "first_symbol"
@@ -105,7 +105,7 @@ class QuestionAlone(Floor):
 
 
 def most_frequent_answers(batches: Iterable[Batch]) -> tuple[Mapping[Question, int], int]:
-    """Return the most frequent answer to each question and over all questions; ties: the first."""
+    """Return the most frequent answer to each question and over all; the first one in a tie."""
     by_question: dict[Question, Counter[int]] = defaultdict(Counter)
     for batch in batches:
         for question, answer in zip(_questions(batch), batch.targets.tolist(), strict=True):
@@ -278,7 +278,7 @@ class NGramModel:
     """The counts of all n-grams up to length n of a text.
 
     Args:
-        text: `[symbols]`, at least n of them.
+        text: The training text, `[symbols]`, with at least n symbols.
         n: The length of the longest n-grams; ``num_symbols ** n`` must be below 2**63.
         num_symbols: The number of symbols, seen or not.
     """

@@ -285,10 +285,10 @@ class LogisticRegressionFloor(_LinearClassifier):
 class TfIdf(_LinearClassifier):
     """A linear classifier of TF-IDF weights (Salton and Buckley 1988); it ignores word order.
 
-    The weight of a word is 1 + log of its count in the text, times the logarithm of its inverse
-    frequency among the training texts; the weights of each text have norm 1. The words are those of
-    a model's input: the symbols of a task that reads words, or the words in the window of a task
-    that reads bytes.
+    The weight of a word is 1 + log of its count in the text, times its inverse document frequency
+    among the training texts; the weights of each text have norm 1. The words are those of a model's
+    input: the symbols of a task that reads words, or the words in the window of a task that reads
+    bytes.
     """
 
     name = "tf_idf"

@@ -59,7 +59,7 @@ class DataParallel(SpreadProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the trial must have several workers."""
+        """Return why a trial is skipped; it must have several workers."""
         if parallel is not None:
             return ""
         return "data_parallel measures DeepSpeed's workers; set workers or zero"
@@ -156,7 +156,7 @@ class _WorkerBench:
         times.shared.append(shared)
 
     def _seconds(self, step: Callable[[], object]) -> float | None:
-        """Return the seconds of one step on a synchronised device, or None if it has no memory."""
+        """Return the seconds of one step on an idle device, or None if it ran out of memory."""
         _synchronise(self.device)
         start = time.perf_counter()
         try:

@@ -72,7 +72,7 @@ class Decode(Probe):
     why_no_workers = "decode times one process, without DeepSpeed"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must decode causally, step by step, and eagerly."""
+        """Return why a trial is skipped; the model must decode step by step and eagerly."""
         if reason := architecture_class(model.architecture).why_silent(model):
             return reason
         if model.runtime != "eager":

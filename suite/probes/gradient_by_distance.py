@@ -63,7 +63,7 @@ class GradientByDistance(TrainedModelProbe):
         )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must predict the next token at each position."""
+        """Return why a trial is skipped; the model must predict the next token at each position."""
         kind = architecture_class(model.architecture)
         if not kind.can_write() or "next_symbols" not in kind.answers:
             return f"it looks back from the next token, which a {model.architecture} does not write"

@@ -56,7 +56,7 @@ class MixerMemory(Probe):
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; memory is only measured for eager execution."""
+        """Return why a trial is skipped; memory is measured for eager execution only."""
         if model.runtime != "eager":
             return f"memory of a mixer alone is measured eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)

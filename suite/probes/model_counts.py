@@ -50,10 +50,10 @@ class ForwardFlops(Probe):
 
 
 class StateBytes(Probe):
-    """The bytes that a model keeps of one sequence between tokens, after as many as its length.
+    """The bytes of the state that a model keeps between tokens, after a sequence of its length.
 
-    They are keys and values that grow with the tokens read, or a state of a fixed size; over all
-    layers, and including the source if there is one.
+    The state consists of keys and values that grow with the tokens read, or has a fixed size. It
+    covers all layers, and the source if there is one.
     """
 
     name = "state_bytes"
@@ -63,7 +63,7 @@ class StateBytes(Probe):
     specs: ClassVar[tuple[MetricSpec, ...]] = (metric_spec("state_bytes"),)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must decode token by token and have a formula for its state."""
+        """Return why a trial is skipped; the model must decode and have a state formula."""
         kind = architecture_class(model.architecture)
         if reason := kind.why_silent(model):
             return reason

@@ -187,7 +187,7 @@ def _stack(spec: ModelSpec) -> Iterator[Mixer]:
 
 
 def _rows(mixer: Mixer, length: int, outputs: list[int] | range, at_once: int) -> Tensor:
-    """Return the rows of these outputs, `[outputs, time]`; each has its own row in the batch."""
+    """Return the dependence of these outputs, `[outputs, time]`, with one sequence for each."""
     x = torch.randn(length, mixer.dim, dtype=torch.float64)
     direction = torch.randn(mixer.dim, dtype=torch.float64)
     found = []

@@ -29,7 +29,7 @@ class PeakMemory(Probe):
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; torch does not count the peak of a CUDA graph's memory."""
+        """Return why a trial is skipped; torch does not count the peak of a CUDA graph's memory."""
         if model.runtime == "cuda_graph":
             return "a CUDA graph holds memory of its own, of which torch counts no peak"
         return super().why_not(model, parallel)

@@ -145,7 +145,7 @@ class Probe(ABC):
 
 
 def task_metric(task: type[Task], at: str = "") -> MetricSpec:
-    """Return the task's own metric at a coordinate; it has no direction at a target of the task."""
+    """Return the task's own metric at a coordinate; at `Task.aimed_at` it has no direction."""
     metric = task.metric
     is_aimed_at = bool(task.aimed_at) and at.startswith(f"{task.aimed_at}=")
     better = "none" if is_aimed_at else metric.better
@@ -188,7 +188,7 @@ def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
 
 
 def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
-    """Return the percentage of a peak rate at which `amount` takes the measured time."""
+    """Return `amount` per measured second as a percentage of a peak rate."""
     return rate_of(spec, 100.0 * amount / peak, timed)
 
 
@@ -213,7 +213,7 @@ class TrainedModelProbe(Probe):
     depends_on: ClassVar[frozenset[str]] = frozenset({"batch", "trained", "num_training_examples"})
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Measure without a folder of checkpoints, which fails since it holds the trained model."""
+        """Raise an error, because the trained model is in the folder of checkpoints."""
         return self.measure_resuming(trial, device, None)
 
     @abstractmethod
@@ -267,7 +267,7 @@ def started_model(
 def teacher_model(
     trial: Trial, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, Architecture | None]:
-    """Return the teacher, or None; call this before other models are built, as it draws numbers.
+    """Return the teacher or None. Call this first, because building it draws random numbers.
 
     Raises:
         CheckpointError: if its weights are not available on this host.

@@ -51,11 +51,11 @@ class ScoreByPosition(TrainedModelProbe):
         return tuple(f"{AXIS}={first}" for first in bands(_longest(trial)))
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Return why not; freely generated sequences have no positions of the target."""
+        """Return why a trial is skipped; generated sequences have no target positions."""
         return f"{task.metric.name} is not of single positions" if writes(task.metric) else ""
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must have an answer at each position."""
+        """Return why a trial is skipped; the model must have an answer at each position."""
         if not {"symbols", "next_symbols"} & set(architecture_class(model.architecture).answers):
             return f"it looks at each position, and a {model.architecture} gives one answer for all"
         return super().why_not(model, parallel)

@@ -112,7 +112,7 @@ class Softmax(TrainedModelProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; all mixers must have attention weights, in one process."""
+        """Return why a trial is skipped; all mixers must have attention weights."""
         if not model.mixer:
             return f"{model.architecture} has no mixer whose weights could be read"
         for mixer in mixer_pattern(model.mixer):
@@ -212,7 +212,7 @@ class _Looking(TorchFunctionMode):
         self._is_inside = False
 
     def set_inside(self, is_inside: bool) -> Callable[..., None]:
-        """Return a hook for the begin or the end of a mixer's forward pass."""
+        """Return a hook for the start or the end of a mixer's forward pass."""
 
         def hook(*_: object) -> None:
             self._is_inside = is_inside

@@ -58,7 +58,7 @@ def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
 
 
 def growth_bytes(step: Callable[[], object], device: str) -> int:
-    """Return the peak bytes of a step above those live before it, of which it must free none."""
+    """Return the peak bytes of a step above those live before, none of which it may free."""
     if device != "cpu":
         torch.cuda.synchronize()
         torch.cuda.empty_cache()

@@ -45,7 +45,7 @@ class TrainingScore(TrainedModelProbe):
         return (replace(metric, name=f"training_{metric.name}"),)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Return why not; the training examples must be scored by the same metric as the test."""
+        """Return why a trial is skipped; the metric must not need played episodes."""
         if not isinstance(task.metric, PlayedMetric):
             return ""
         return f"{task.metric.name} is of episodes to be played, and {task.name} has none to learn"

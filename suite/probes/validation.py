@@ -38,7 +38,7 @@ class Validation(Probe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """Train from the newest checkpoint on."""
+        """Train a model from the newest checkpoint on, and score it after the last step."""
         _, engine, todo = yield from started(trial, device, checkpointer)
         last: Point | None = None
         for said in train_resuming(engine, todo, checkpointer):

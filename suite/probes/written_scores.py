@@ -95,7 +95,8 @@ class Sentence(NamedTuple):
         forced: The most likely symbols under teacher forcing.
         has_ended: False if the search was cut.
         parts: The coordinates of the task's parts to which any of its targets belongs.
-        references: All right answers, by which generated text is scored; empty if only `asked` is.
+        references: All right answers, by which generated text is scored; empty if it is `asked`
+            alone.
     """
 
     asked: Symbols
@@ -112,7 +113,7 @@ class Sentence(NamedTuple):
 
 
 class WrittenScores(TrainedModelProbe):
-    """BLEU, chrF and exact match of one search over the test split, and of one pass over it."""
+    """Scores of generated sentences on the test split, compared with teacher forcing."""
 
     name = WRITTEN_SCORES
     version = 1
@@ -127,12 +128,12 @@ class WrittenScores(TrainedModelProbe):
         return (*in_parts, _CHRF, _EXACT, _RATIO, _UNFINISHED, _BITS, _FORCED, _GAP, *of_task)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must generate sequences."""
+        """Return why a trial is skipped; the model must generate sequences."""
         silent = architecture_class(model.architecture).why_silent(model)
         return silent or super().why_not(model, parallel)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Return why not; the metric must score generated text."""
+        """Return why a trial is skipped; the metric must score generated text."""
         if isinstance(task.metric, SacrebleuMetric) and writes(task.metric):
             return ""
         return f"{self.name} is for written text, and the metric of {task.name} is of none"

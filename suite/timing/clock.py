@@ -152,7 +152,7 @@ class CpuClock(Clock):
 
 
 class CudaClock(Clock):
-    """Events on the current stream of a GPU."""
+    """A clock that records events on the current stream of a GPU."""
 
     suffers_from_load = False
 

@@ -129,7 +129,7 @@ class TimingComparison:
         return ", ".join(f"{k}={each!r}" for k, each in asked.items() if each not in usual[k])
 
     def or_missing(self, build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
-        """Build for a subject; return `Missing` if memory is short or it cannot run as declared."""
+        """Call `build`; return `Missing` if memory is short or it cannot run as declared."""
         try:
             with self._guard.around(spec):
                 return build(spec)

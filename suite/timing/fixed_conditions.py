@@ -1,6 +1,6 @@
-"""Fix what disturbs a measurement in this process, and restore it afterwards.
+"""Control sources of disturbance in this process, and restore them afterwards.
 
-It fixes the garbage collector, which would run during an arbitrary pass, the CPUs, and the handling
+They are the garbage collector, which would run during an arbitrary pass, the CPUs, and the handling
 of freed memory. A thread inherits the CPUs of the one that starts it, so in a fresh process torch's
 threads stay on them too; threads that torch has started earlier keep their CPUs.
 """

@@ -44,7 +44,7 @@ class Pass:
         clear: Function that is called after a sample and not timed; it releases what the pass has
             left.
         declared: The setting that not every model supports, such as ``precision='bf16'``. An error
-            of the pass is then reported as a reason. If it is empty, an error is a mistake.
+            of the pass is then reported as a reason. If it is empty, an error is raised.
     """
 
     run: Call

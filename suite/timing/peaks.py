@@ -49,7 +49,7 @@ class Peaks(NamedTuple):
 
 
 def are_wanted(device: str) -> bool:
-    """Return True if shares of the peaks are reported for whole models, which is so on a GPU."""
+    """Return True if shares of the peaks are reported for whole models, that is, on a GPU."""
     return device != "cpu"
 
 

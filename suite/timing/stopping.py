@@ -88,7 +88,7 @@ class Limits:
     def is_worth_more(
         self, elapsed: float, num_quiet: int, num_disturbed: int, num_candidates: int = 1
     ) -> bool:
-        """Return True if rounds continue for a noisy candidate, but False on a busy machine."""
+        """Return True if rounds continue for a noisy candidate; never on a busy machine."""
         limit = max(self.most_seconds, self.seconds_each * num_candidates)
         return elapsed < limit and num_quiet > num_disturbed
 
@@ -181,7 +181,7 @@ def median_of(samples: Sequence[float]) -> Median:
 
 @cache
 def _rank(num_samples: int) -> int:
-    """Return the largest k for which the k-th smallest and largest samples enclose the median."""
+    """Return the largest rank k of an interval with confidence `CONFIDENCE`; 0 if there is none."""
     below, rank = 0.0, 0
     for k in range(num_samples // 2 + 1):
         below += math.comb(num_samples, k) / 2**num_samples

@@ -56,8 +56,7 @@ def adversarial_losses(
     from the gradient of the image.
 
     Args:
-        loss_of: Function that returns the loss of a batch, a scalar, and its logits `[batch,
-            classes]`.
+        loss_of: Function from a batch to its scalar loss and its logits, `[batch, classes]`.
         batch: A batch of images, on the device of the model.
         task: The task, which defines how the images were normalised.
         num: The number of passes.

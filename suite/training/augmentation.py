@@ -50,7 +50,7 @@ AUGMENTATIONS = (  # fields of `Training`; the order seeds the draws, so only ap
     "cutmix",
 )
 _OF_IMAGES = (*AUGMENTATIONS, "adversarial_steps")  # all fields that need images
-_AUGMENTING = 1 << 62  # the seeds of streams that no task uses have this bit
+_AUGMENTING = 1 << 62  # set in the seeds of the streams used here; no task uses it
 _STEPS = 1 << 48  # more than any training has
 _AREAS, _RATIO, _ATTEMPTS = (0.02, 1 / 3), 0.3, 10  # for erasing
 

@@ -113,7 +113,7 @@ class Checkpointer:
         may_resume: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare to read and write checkpoints; exactly one of several workers `is_first`.
+        """Prepare to use checkpoints; set `is_first` on exactly one of several workers.
 
         Args:
             folder: The folder of this trial, named by its id; created with the first checkpoint.

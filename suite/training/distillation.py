@@ -23,7 +23,7 @@ from suite.tasks.task import UNSCORED, Batch, Task
 
 
 class TeacherMisfit(ValueError):
-    """Raised if the teacher's logits do not have the student's shape; one sentence."""
+    """Raised if the teacher's logits do not have the student's shape."""
 
 
 def without_teacher(

@@ -260,7 +260,8 @@ def _load(engine: Engine, folder: Path | None) -> TrainingProgress:
     """Load this worker's progress, and set the engine and the random states.
 
     Raises:
-        CheckpointError: on all workers alike; nothing was changed.
+        CheckpointError: if a worker cannot read its part; it is raised on all workers, and nothing
+            was changed.
     """
     why, own = _ON_ANOTHER_WORKER, None
     if folder is not None:

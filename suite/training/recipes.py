@@ -67,7 +67,7 @@ def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, objec
 
 
 def why_other_state(optimizer: str, state: Mapping[str, Tensor], parameter: Tensor) -> str:
-    """Return why the state does not belong to the parameter; empty if it can."""
+    """Return why the state does not fit the parameter; empty if it fits."""
     wanted = {key: _shape(key, tuple(parameter.shape)) for key in STATE_OF[optimizer]}
     found = {key: tuple(tensor.shape) for key, tensor in state.items()}
     if found == {key: shape for key, shape in wanted.items() if shape is not None}:
@@ -172,7 +172,7 @@ class WeightAverage:
 
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """Multiply float32 exactly on a GPU in the block, or, at ``tf32``, with 10 bits of mantissa.
+    """Use exact float32 products on a GPU in the block, or at ``tf32`` 10 bits of mantissa.
 
     By default torch computes convolutions and recurrent layers in TF32 without a warning.
     """

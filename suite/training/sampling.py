@@ -22,7 +22,7 @@ from suite.schema import Training
 from suite.tasks.data_order import RandomStream
 from suite.tasks.task import Batch, Task
 
-_OTHER_SEEDS = 1 << 63  # the seeds of streams that no task uses
+_OTHER_SEEDS = 1 << 63  # set in the seeds of the streams used here; no task uses it
 
 
 def why_no_sampling(task: type[Task]) -> str:

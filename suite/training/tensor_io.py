@@ -1,8 +1,9 @@
-"""Write files atomically; write, read and hash tensors.
+"""Write files durably; write, read and hash tensors.
 
-A new file first gets a temporary name. It is flushed to the disk and renamed, and the folder that
-holds the name is flushed too. Every effect is a call of `os`, so that tests can make each fail. The
-format of tensors is safetensors, which holds names, types, shapes and bytes, but no code.
+After a crash a file is complete or absent: callers write it under a temporary name, or into a
+folder with one, and rename that once its content and names are on the disk. Every effect is a call
+of `os`, so that tests can make each fail. The format of tensors is safetensors, which holds names,
+types, shapes and bytes, but no code.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Probes that compare the attention of a trained model with the alignment or the object."""
+"""Probes of the attention of trained models: word alignment and localisation of objects."""

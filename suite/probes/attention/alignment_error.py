@@ -14,9 +14,9 @@ at a position of the target are those with which it predicts the token there, be
 They are summed over the tokens of a source word and averaged over those of a target word. A target
 word is linked to the source word with the largest weight; if all its weights are zero, to none.
 
-Two further numbers need no aligner or no model. `diagonal_alignment_error` links each target word
-to the source word at the same relative position in the sentence: an alignment must be better than
-this. `attention_entropy` is the entropy of the weights, the mean over tokens of target words.
+Two further metrics are reported. `diagonal_alignment_error` links each target word to the source
+word at the same relative position in the sentence: an alignment must be better than this.
+`attention_entropy` is the entropy of the weights, the mean over tokens of target words.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class AlignmentError(TrainedModelProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must have attention weights over its source."""
+        """Return why a trial is skipped; the model must have attention weights over its source."""
         blind = architecture_class(model.architecture).why_blind(model)
         return blind or super().why_not(model, parallel)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Return why not; the source and the target must consist of words."""
+        """Return why a trial is skipped; the source and the target must consist of words."""
         source = task.interface(task.lengths[1]).inputs.get(CONTEXT)
         if source is None or source.kind != "tokens" or end_of(task) is None:
             return f"it links words of a target to those of a source, and {task.name} has not both"

@@ -1,4 +1,4 @@
-"""Compare where a captioner attends to when it names an object with where the object is.
+"""Compare the attention of a captioner to an object that it names with the object's box.
 
 The model reads the reference, and its weights at a position of the caption are those with which it
 predicts the word there, as in `alignment_error`. The metrics are means over all words that name an
@@ -52,12 +52,12 @@ class Localisation(TrainedModelProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why not; the model must have attention weights over the picture."""
+        """Return why a trial is skipped; the model must have attention weights over the picture."""
         blind = architecture_class(model.architecture).why_blind(model)
         return blind or super().why_not(model, parallel)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Return why not; the task must have boxes of its objects."""
+        """Return why a trial is skipped; the task must have boxes of its objects."""
         if task.has_boxes:
             return ""
         return f"it needs boxes of what words name, and {task.name} has none"

@@ -1,4 +1,4 @@
-"""Collect samples of a trained model for people: attention, positions, texts, images.
+"""Collect samples of a trained model for readers: attention, positions, texts, images.
 
 Samples are taken for the first seed, once the last number is known, and change no number: the model
 is in evaluation mode, and torch's random state is restored. A sample that fails is left out, since
@@ -274,7 +274,7 @@ def _by_steps(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
-    """Yield the same for a model without a step form, from the largest window that it can read."""
+    """Yield the same as `_by_steps` without a step form, from the largest window."""
     device = device_of(model)
     while True:
         window = torch.tensor([seen[-model.spec.length :]], device=device)

@@ -38,7 +38,7 @@ _READING = (Tensor.__getitem__, Tensor.__setitem__)
 
 
 class NotCapturable(RuntimeError):
-    """Raised if a step does something that no CUDA graph can hold; one sentence."""
+    """Raised if a step does something that no CUDA graph can hold."""
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def _why_refused(func: Any, args: Any, named: dict[str, Any], kind: str) -> str:
         return "returns a shape that depends on data"
     if packet in _COPIES and len(kinds | made_on) > 1:
         return "copies between the CPU and the device"
-    is_seeded = "attention" in packet.__name__  # by the CPU, unless it is captured
+    is_seeded = "attention" in packet.__name__  # seeded by the CPU unless captured
     if not is_seeded and any(each.device.type != kind and each.dim() for each in tensors):
         return "reads a tensor of the CPU"
     generator = named.get("generator")

@@ -170,7 +170,7 @@ class RecordedSteps:
             recording = _Recording(own, on_gpu(lambda: self._step(own, task)))
             before.restore()
             replayed = _two_losses(lambda: recording(batch))
-        except RuntimeError as error:  # a warm-up lacks memory
+        except RuntimeError as error:  # not enough memory for a warm-up
             self._give_up(str(error).partition("\n")[0])
         else:
             self._recordings[key] = recording
