@@ -1,1 +1,1 @@
-"""Predictors without an architecture: one simple method a file, scored as models are."""
+"""Predictors without an architecture, scored in the same way as models."""

@@ -1,8 +1,8 @@
 """Floors that predict the same for all inputs: chance, the most frequent answer, a mean.
 
-Where bits count, `Majority` charges -log2 of a symbol's frequency in the training text. Symbols
-that the training text lacks share the probability that Witten and Bell (1991) leave them; see
-`suite.floors.counting` with n = 1.
+If the metric is in bits, `Majority` charges -log2 of a symbol's frequency in the training text.
+Symbols that the training text lacks share the probability that Witten and Bell (1991) leave them;
+see `suite.floors.counting` with n = 1.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from suite.tasks.task import UNSCORED, Task
 class Uniform(Floor):
     """The exact expectation of uniformly drawn answers; it reads no data.
 
-    It is 1 / classes to the power of the number of answers that must all be right, or the
-    logarithm of the number of symbols where bits count.
+    It is 1 / classes to the power of the number of answers that must all be right, or the logarithm
+    of the number of symbols for a metric in bits.
     """
 
     name = "uniform"
     label = "uniform"
 
     def suits(self, task: type[Task]) -> bool:
-        """Return True if the number of right answers that count as one is known."""
+        """Return True if the metric defines how many symbols must be right together."""
         return task.asks_for != "number" and task.metric.num_symbols is not None
 
     def score(self, task: Any) -> float:
@@ -52,7 +52,7 @@ class Uniform(Floor):
 
 
 class Majority(Floor):
-    """The most frequent class of the training data, or the frequencies of symbols ("unigram")."""
+    """The most frequent class of the training data, or the symbol frequencies ("unigram")."""
 
     name = "majority"
     label = "majority"
@@ -84,10 +84,10 @@ def smoothed(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class ShownAnswers(Floor):
-    """The answer that is asked for most often in an example, always.
+    """The most frequent answer of the example, predicted for all of its questions.
 
-    It bounds a model that notices which symbols an example shows and recalls none of their places:
-    1 / pairs for recall.
+    It bounds a model that notices which symbols an example shows but recalls none of their
+    positions; its accuracy is 1 / pairs for recall.
     """
 
     name = "shown_answers"
@@ -110,7 +110,7 @@ class ShownAnswers(Floor):
 
 
 class LikeliestSequence(Floor):
-    """The most frequent target of training for every source; the first if several are."""
+    """The most frequent training target, predicted for every source; the first one in a tie."""
 
     name = "likeliest_sequence"
     label = "likeliest sequence"
@@ -118,7 +118,7 @@ class LikeliestSequence(Floor):
     metric = SequenceMetric
 
     def score(self, task: Any) -> float:
-        """Return the metric of that sequence."""
+        """Return the task's metric for that sequence."""
         counts = Counter(
             tuple(target.tolist())
             for batch in training_batches(task)

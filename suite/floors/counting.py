@@ -7,16 +7,16 @@ c(h) occurrences of the history h in training, followed by T(h) different symbol
     p(w | h) = (c(h w) + T(h) p(w | h')) / (c(h) + T(h))
 
 where h' is h without its first symbol; the distribution below the empty history is uniform. For an
-unseen history p(w | h) = p(w | h'). Exactly the symbols that the task scores are scored, in its own
-windows: a history has n - 1 symbols, or fewer at the start of a window, as for a model.
+unseen history p(w | h) = p(w | h'). The scored symbols and the windows are those of the task: a
+history has n - 1 symbols, or fewer at the start of a window, as for a model.
 
 **Word by word**, each symbol s of the source is translated to the symbol t with the largest Dice
 coefficient (Dice 1945, doi:10.2307/1932409), 2 n(s, t) / (n(s) + n(t)), where n counts training
 examples with s in the source, with t in the target, or with both. An unseen symbol is copied; a tie
 goes to the smaller symbol.
 
-**Question alone** measures what a data set of questions gives away without its pictures (Goyal et
-al. 2017, arXiv:1612.00837).
+**Question alone** measures how well the questions of a data set can be answered without its
+pictures (Goyal et al. 2017, arXiv:1612.00837).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from suite.tasks.metrics import Accuracy
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 
-WIDTHS = (3, 4, 5, 6)  # of shared substrings
-_SYMBOLS_AT_ONCE = 2**22  # whose n-grams are sorted together
+WIDTHS = (3, 4, 5, 6)  # widths of shared substrings
+_SYMBOLS_AT_ONCE = 2**22  # the number of n-grams that are sorted together
 
 IntArray = NDArray[np.int64]
 Question = tuple[int, ...]
@@ -59,7 +59,7 @@ class FirstSymbol(Floor):
     """The most frequent class of the training examples with the same first symbol.
 
     The first symbol of a ListOps example is the outermost operator: a maximum is mostly 9, a
-    minimum mostly 0. A model that beats this floor reads what is inside.
+    minimum mostly 0. A model that beats this floor uses other symbols too.
     """
 
     name = "first_symbol"
@@ -105,7 +105,7 @@ class QuestionAlone(Floor):
 
 
 def most_frequent_answers(batches: Iterable[Batch]) -> tuple[Mapping[Question, int], int]:
-    """Return the most frequent answer to each question, and to all; the first of equals."""
+    """Return the most frequent answer to each question and over all; the first one in a tie."""
     by_question: dict[Question, Counter[int]] = defaultdict(Counter)
     for batch in batches:
         for question, answer in zip(_questions(batch), batch.targets.tolist(), strict=True):
@@ -120,7 +120,7 @@ def _questions(batch: Batch) -> Iterator[Question]:
 
 
 class CopiedSource(Floor):
-    """The symbols of the source, without padding, as the output."""
+    """The symbols of the source, without padding, taken as the output."""
 
     name = "copied_source"
     label = "copied source"
@@ -169,16 +169,16 @@ def dictionary(task: Task, end: int | None) -> IntArray:
             in_source[own] += 1
             in_target[others] += 1
             both[np.ix_(own, others)] += 1
-    dice = both / np.maximum(1, in_source[:, None] + in_target)  # up to the factor of 2
+    dice = both / np.maximum(1, in_source[:, None] + in_target)  # without the factor of 2
     return np.where(in_source > 0, dice.argmax(axis=1), np.arange(num_symbols))
 
 
 class SharedSubstrings(Floor):
     """A threshold on the number of distinct substrings that both sequences of a pair have.
 
-    The threshold is the smallest of those with the most right training pairs. The width of the
-    substrings is the first of `WIDTHS` with the best score on the validation split. In passages of
-    two languages such substrings are mostly names.
+    The threshold is the smallest of those that classify the most training pairs correctly. The
+    width of the substrings is the first of `WIDTHS` with the best score on the validation split. In
+    passages of two languages, such substrings are mostly names.
     """
 
     name = "shared_substrings"
@@ -204,7 +204,7 @@ class SharedSubstrings(Floor):
 
 
 def least_shared(batches: Iterable[Batch], width: int) -> int:
-    """Return the number of shared substrings from which on the answer is yes."""
+    """Return the smallest number of shared substrings for which the answer is yes."""
     shared, answers = _shared_counts(batches, width)
     right = [((shared >= least) == answers).sum() for least in range(shared.max() + 2)]
     return int(np.argmax(right))
@@ -269,7 +269,7 @@ class _Counts:
     counts: IntArray
 
     def of(self, codes: IntArray) -> IntArray:
-        """Return the count of each; 0 for unseen ones."""
+        """Return the count of each n-gram; 0 for unseen ones."""
         places = np.searchsorted(self.codes, codes).clip(max=len(self.codes) - 1)
         return np.where(self.codes[places] == codes, self.counts[places], 0)
 
@@ -278,7 +278,7 @@ class NGramModel:
     """The counts of all n-grams up to length n of a text.
 
     Args:
-        text: `[symbols]`, at least n of them.
+        text: The training text, `[symbols]`, with at least n symbols.
         n: The length of the longest n-grams; ``num_symbols ** n`` must be below 2**63.
         num_symbols: The number of symbols, seen or not.
     """
@@ -293,9 +293,9 @@ class NGramModel:
     def probabilities(self, inputs: IntArray, targets: IntArray) -> NDArray[np.float64]:
         """Return p(target | inputs of its row up to its position), `[rows, time]`."""
         found = np.full(targets.shape, 1.0 / self.num_symbols)
-        history = np.zeros_like(targets)  # of each position, as one integer
+        history = np.zeros_like(targets)  # the history of each position, as one integer
         for order in range(1, len(self._ngrams) + 1):
-            if order > 1:  # one symbol more: `order - 2` positions before the last input
+            if order > 1:  # add one symbol: `order - 2` positions before the last input
                 back = inputs[:, : inputs.shape[1] - (order - 2)]
                 history[:, order - 2 :] += back * self.num_symbols ** (order - 2)
             has_history = np.arange(targets.shape[1]) >= order - 2
@@ -314,7 +314,7 @@ class NGramModel:
 
 
 def _count_ngrams(text: NDArray[np.uint8], order: int, num_symbols: int) -> _Counts:
-    """Count the runs of `order` symbols, the digits of a number; in pieces, to save memory."""
+    """Count the runs of `order` symbols, encoded as integers; work in pieces to save memory."""
     num_ngrams = len(text) - order + 1
     assert num_ngrams > 0, "a text is longer than its n-grams"
     codes, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -331,7 +331,7 @@ def _count_ngrams(text: NDArray[np.uint8], order: int, num_symbols: int) -> _Cou
 
 
 def _histories(ngrams: _Counts, num_symbols: int) -> tuple[_Counts, _Counts]:
-    """Return how often each history was continued, and in how many ways."""
+    """Return how often each history was continued, and by how many different symbols."""
     codes, starts = np.unique(ngrams.codes // num_symbols, return_index=True)
     totals = np.add.reduceat(ngrams.counts, starts)
     kinds = np.diff(np.append(starts, len(ngrams.codes)))

@@ -1,7 +1,7 @@
-"""Defines the contract of a floor, a predictor without an architecture, and reads tasks for it.
+"""Define the contract of a floor, a predictor without an architecture, and read tasks for it.
 
-A floor is fitted to what models are trained on, chooses its settings on the validation split, and
-reads the test split once, for its score. It opens no file: the task provides all data.
+A floor is fitted to the training data of the models, chooses its settings on the validation split,
+and reads the test split once, for its score. It opens no file: the task provides all data.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from models.interface import CONTEXT, INPUTS, Input, Outputs
 from suite.tasks.metrics import Metric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 
-NUM_DRAWN = 4_096  # examples that are read of a task that draws its examples
+NUM_DRAWN = 4_096  # the number of examples that are read of a task that draws its examples
 _SEED = 0
 _TOKENS_AT_ONCE = 16_384
 
 
 class Floor(ABC):
-    """A predictor. The attributes from `task` on say which tasks it suits; empty means any.
+    """A predictor. The attributes from `task` on restrict the tasks that it suits; empty means any.
 
     Attributes:
         name: The name in `Task.floors`, a key of `suite.floors.registry.FLOORS`.
         label: The name in tables.
-        version: Goes up whenever a change moves a number.
+        version: A number that increases whenever a change of the code changes a score.
         task: The class that the task must have.
         metric: The class that the metric must have.
-        asks_for: The answers that the task may ask for.
+        asks_for: The kinds of answer that the task may ask for.
         input_kinds: The kinds that the first input may have.
         context: The kind that the context must have.
     """
@@ -47,7 +47,7 @@ class Floor(ABC):
     context: ClassVar[str] = ""
 
     def label_on(self, task: type[Task]) -> str:
-        """Return the label in the tables of that task."""
+        """Return the label in the tables of the given task."""
         return self.label
 
     def suits(self, task: type[Task]) -> bool:
@@ -73,22 +73,22 @@ class Floor(ABC):
 
 
 def over_batches(task: Task, sums: Callable[[Batch], Tensor], split: Split = "test") -> float:
-    """Return the task's metric over a split, from its sums on each batch."""
+    """Return the task's metric over a split, accumulated from the metric's sums on each batch."""
     return task.metric.over(sums(batch) for batch in held_out_batches(task, split))
 
 
 def score_of_logits(task: Task, logits: Callable[[Batch], Tensor]) -> float:
-    """Return the task's metric on the test split, for logits of each batch."""
+    """Return the task's metric on the test split, given a function from a batch to its logits."""
     return over_batches(task, lambda batch: task.metric.sums(Outputs(logits(batch)), batch))
 
 
 def score_of_written(task: Any, written: Callable[[Batch], Iterable[Any]]) -> float:
-    """Return the task's metric on the test split, for sequences of symbols for each batch."""
+    """Return the task's metric on the test split, given a function from a batch to sequences."""
     return over_batches(task, lambda batch: task.metric.sums_of_written(written(batch), batch))
 
 
 def training_batches(task: Task) -> Iterator[Batch]:
-    """Yield an epoch of training examples, or `NUM_DRAWN` of a task that draws them."""
+    """Yield an epoch of training examples, or `NUM_DRAWN` examples of a task that draws them."""
     left = task.num_training_examples() or NUM_DRAWN
     size = min(_rows(task), left)
     for step in range(-(-left // size)):
@@ -107,7 +107,7 @@ def _rows(task: Task) -> int:
 
 
 def vectors_of(batches: Iterable[Batch], name: str = INPUTS) -> NDArray[np.float32]:
-    """Return one input of each example as a flat vector, `[examples, numbers]`."""
+    """Return one input of each example as a flat vector, `[examples, features]`."""
     rows: NDArray[np.float32] = np.concatenate(
         [batch.inputs[name].flatten(1).numpy() for batch in batches]
     )
@@ -124,12 +124,12 @@ def answer_counts(task: Task, batches: Iterable[Batch]) -> NDArray[np.int64]:
 
 
 def context_of(task: type[Task]) -> Input | None:
-    """Return the second input of the task; None if there is none."""
+    """Return the second input of the task, or None if it has only one."""
     return task.other_inputs(task.fixed_length or task.lengths[1]).get(CONTEXT)
 
 
 def texts(batch: Batch, name: str = INPUTS) -> Iterator[NDArray[np.int64]]:
-    """Yield the symbols of that input of each example, without padding."""
+    """Yield the symbols of the named input of each example, without padding."""
     symbols = batch.inputs[name]
     mask = batch.inputs.get("mask" if name == INPUTS else f"{name}_mask")
     is_real = symbols == symbols if mask is None else mask
@@ -138,6 +138,6 @@ def texts(batch: Batch, name: str = INPUTS) -> Iterator[NDArray[np.int64]]:
 
 
 def asked_sequences(batch: Batch, end: int | None) -> Iterator[NDArray[np.int64]]:
-    """Yield the symbols of each target, without the symbol that ends it."""
+    """Yield the symbols of each target, without the end symbol."""
     for row in batch.targets.numpy():
         yield row[(row != UNSCORED) & (row != end)]

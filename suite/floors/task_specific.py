@@ -1,10 +1,10 @@
 """Floors for one kind of task: environments to act in, and kernel regression.
 
 **Environments.** The random policy starts from the states of the test split, with their noise. The
-mean of the data is the mean return of all recorded episodes: the return of copying the policies
-that made them, each as often as it acted. It is the same where a task trains on the best tenth of
-the episodes: these were chosen by their return, so their mean includes luck that a copy of their
-policies has not.
+mean of the data is the mean return of all recorded episodes, which is the return of imitating the
+policies that made them, each as often as it acted. It is the same for a task that trains on the
+best tenth of the episodes: these were selected by their return, so their mean is higher than the
+expected return of the policies that made them.
 
 **Kernel regression** (Nadaraya 1964, "On estimating regression", Theory of Probability and its
 Applications 9(1); Watson 1964, "Smooth regression analysis", Sankhya A 26(4)). With points (x_i,
@@ -33,7 +33,7 @@ from suite.tasks.worlds.episodes import play_out
 from suite.tasks.worlds.world import RANDOM
 from suite.tasks.worlds.world_task import WorldTask
 
-BANDWIDTHS: tuple[float, ...] = tuple(0.01 * 2.0 ** (i / 4) for i in range(29))  # to 1.28
+BANDWIDTHS: tuple[float, ...] = tuple(0.01 * 2.0 ** (i / 4) for i in range(29))  # up to 1.28
 
 
 class RandomPlayer(Floor):
@@ -44,7 +44,7 @@ class RandomPlayer(Floor):
     task = WorldTask
 
     def score(self, task: Any) -> float:
-        """Return the metric of its returns."""
+        """Return the task's metric for the returns of the random policy."""
 
         def sums(batch: Batch) -> Tensor:
             assert batch.chances is not None, "held-out examples are episodes"
@@ -57,7 +57,7 @@ class RandomPlayer(Floor):
 
 
 class MeanOfData(Floor):
-    """The mean return of the episodes that the training data were chosen from."""
+    """The mean return of the recorded episodes from which the training data were chosen."""
 
     name = "mean_of_data"
     label = "mean of all episodes"
@@ -65,7 +65,7 @@ class MeanOfData(Floor):
     task = WorldTask
 
     def score(self, task: Any) -> float:
-        """Return the metric of that return in each episode."""
+        """Return the task's metric when every episode has that return."""
         mean = float(task.recorded().returns.mean())
         return over_batches(
             task,
@@ -76,7 +76,7 @@ class MeanOfData(Floor):
 
 
 class Mean(Floor):
-    """The mean of the y of the same points."""
+    """The mean of the y values of the given points."""
 
     name = "mean"
     label = "mean"
@@ -88,13 +88,13 @@ class Mean(Floor):
 
 
 class NadarayaWatson(Mean):
-    """The mean of the y, weighted by a kernel."""
+    """The mean of the y values, weighted by a Gaussian kernel."""
 
     name = "nadaraya_watson"
     label = "Nadaraya-Watson"
 
     def score(self, task: Any) -> float:
-        """Return the error at the best bandwidth."""
+        """Return the error at the bandwidth chosen on the validation split."""
         return _error(task, "test", chosen_bandwidth(task))
 
 

@@ -2,17 +2,17 @@
 
 **Nearest centroid** predicts the class with the nearest mean (Rocchio 1971; Tibshirani et al. 2002,
 doi:10.1073/pnas.082099299, without their shrinkage). **k nearest neighbours** (Cover and Hart 1967,
-doi:10.1109/TIT.1967.1053964) predicts the class of most of the k nearest training examples, in a
+doi:10.1109/TIT.1967.1053964) predicts the majority class of the k nearest training examples, in a
 tie the one whose examples are nearer; k is the one of `NUMBERS` with the best score on the
-validation split. Distances are squared distances over all numbers of an input, so a picture that is
-moved by a pixel is far away.
+validation split. Distances are squared Euclidean distances over all features of an input, so an
+image that is shifted by one pixel is far away.
 
-**The nearest caption** is that of the nearest training picture: the baseline of captioning (Devlin
-et al. 2015, arXiv:1505.04467), on pixels where they compare features of a network, and with one
-neighbour where they choose among many.
+**The nearest caption** is the caption of the nearest training image: the baseline of captioning
+(Devlin et al. 2015, arXiv:1505.04467), on pixels instead of the features of a network, and with one
+neighbour instead of a choice among many.
 
 **Linear classifiers** have an L2 penalty. Its strength C is the one of `strengths` with the best
-score on the validation split, the first of equals.
+score on the validation split, in a tie the first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from suite.tasks.metrics import PictureMetric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import Batch, Split, Task
 
-NUMBERS = (1, 3, 5, 9, 17)  # of neighbours
+NUMBERS = (1, 3, 5, 9, 17)  # numbers of neighbours
 _ROWS_AT_ONCE = 512
 _MOST_ITERATIONS = 2_000
 
@@ -58,24 +58,24 @@ class NearestCentroid(Floor):
     input_kinds = ("vectors", "image")
 
     def score(self, task: Any) -> float:
-        """Return the task's metric of the negative distances."""
+        """Return the task's metric with the negative distances as logits."""
         rows, training = _joined(training_batches(task))
         sums = torch.zeros(task.output_size, rows.shape[1]).index_add_(0, training.targets, rows)
         counts = torch.bincount(training.targets, minlength=task.output_size)
         asked, test = _joined(held_out_batches(task, "test"))
         logits = -_distances(asked, sums / counts[:, None])
-        logits = logits.nan_to_num(nan=-torch.inf)  # a class without training examples
+        logits = logits.nan_to_num(nan=-torch.inf)  # for classes without training examples
         return float(task.metric.value(task.metric.sums(Outputs(logits), test)))
 
 
 class NearestNeighbours(NearestCentroid):
-    """The class of most of the k nearest training examples."""
+    """The majority class of the k nearest training examples."""
 
     name = "nearest_neighbours"
     label = "nearest neighbours"
 
     def score(self, task: Any) -> float:
-        """Return the task's metric of the votes; the smallest of equally good k is taken."""
+        """Return the task's metric with the votes as logits; in a tie the smallest k is chosen."""
         rows, training = _joined(training_batches(task))
 
         def scores(split: Split, *numbers: int) -> dict[int, float]:
@@ -90,12 +90,12 @@ class NearestNeighbours(NearestCentroid):
 
 
 def nearest(rows: Tensor, asked: Tensor, count: int) -> Tensor:
-    """Return the indices of the rows nearest to each query, nearest first, `[asked, count]`.
+    """Return the indices of the rows nearest to each query, nearest first, `[queries, count]`.
 
     Args:
-        rows: `[examples, numbers]`.
-        asked: `[asked, numbers]`.
-        count: At most the number of examples.
+        rows: The examples, `[examples, features]`.
+        asked: The queries, `[queries, features]`.
+        count: The number of neighbours, at most the number of examples.
     """
     firsts = range(0, len(asked), _ROWS_AT_ONCE)
     parts = (_distances(asked[first : first + _ROWS_AT_ONCE], rows) for first in firsts)
@@ -106,31 +106,31 @@ def votes(classes: Tensor, num_classes: int) -> Tensor:
     """Return the number of neighbours of each class, with a small bonus for the nearer ones.
 
     Args:
-        classes: `[asked, k]`, the classes of the neighbours, nearest first.
+        classes: The classes of the neighbours, nearest first, `[queries, k]`.
         num_classes: The number of classes.
 
     Returns:
-        `[asked, num_classes]`.
+        The votes, `[queries, num_classes]`.
     """
     k = classes.shape[1]
-    weights = 1 + 0.5 / (k * torch.arange(1, k + 1))  # all bonuses together are below one vote
+    weights = 1 + 0.5 / (k * torch.arange(1, k + 1))  # all bonuses together are less than one vote
     counted = torch.zeros(len(classes), num_classes)
     return counted.scatter_add_(1, classes, weights.expand(*classes.shape))
 
 
 def _distances(asked: Tensor, rows: Tensor) -> Tensor:
-    """Return squared distances up to a constant per query, `[asked, rows]`."""
+    """Return squared distances up to a constant per query, `[queries, rows]`."""
     return rows.square().sum(dim=1) - 2 * asked @ rows.T
 
 
 def _joined(batches: Iterable[Batch]) -> tuple[Tensor, Batch]:
-    """Return the inputs as vectors, `[examples, numbers]`, and all examples as one batch."""
+    """Return the inputs as vectors, `[examples, features]`, and all examples as one batch."""
     found = list(batches)
     return torch.from_numpy(vectors_of(found)), joined(found)
 
 
 def _nearest_pictures(batches: Sequence[Batch]) -> Callable[[Batch], Tensor]:
-    """Return a function from a batch to the training examples with the nearest pictures."""
+    """Return a function from a batch to the training indices with the nearest pictures."""
     rows = torch.from_numpy(vectors_of(batches, CONTEXT))
     return lambda batch: nearest(rows, torch.from_numpy(vectors_of([batch], CONTEXT)), 1).flatten()
 
@@ -163,7 +163,7 @@ class NearestChoice(Floor):
     context = "image"
 
     def score(self, task: Any) -> float:
-        """Return the metric of the shares of common words."""
+        """Return the metric with the shares of common words (Jaccard index) as logits."""
         found = list(training_batches(task))
         closest = _nearest_pictures(found)
         known = torch.cat([_has_words(batch, task.input_size)[:, 0] for batch in found])
@@ -177,7 +177,7 @@ class NearestChoice(Floor):
 
 
 def _has_words(batch: Batch, num_symbols: int) -> Tensor:
-    """Return which symbols each text has, without padding, `[batch, candidates, symbols]`."""
+    """Return which symbols each text contains, without padding, `[batch, candidates, symbols]`."""
     symbols, mask = batch.inputs[INPUTS], batch.inputs["mask"]
     counts = torch.zeros(*symbols.shape[:2], num_symbols).scatter_add_(2, symbols, mask.float())
     return counts > 0
@@ -186,8 +186,8 @@ def _has_words(batch: Batch, num_symbols: int) -> Tensor:
 class NearestDrawing(Floor):
     """The picture of the training example with the nearest caption.
 
-    The nearest caption has the largest share of words and of pairs of neighbouring words in common
-    with the one that is asked for.
+    The nearest caption has the largest share of words and of pairs of adjacent words in common with
+    the caption of the example (Jaccard index).
     """
 
     name = "nearest_drawing"
@@ -232,7 +232,7 @@ class _LinearClassifier(Floor):
         """Return a function from examples to rows of features, an array or a sparse matrix."""
 
     def score(self, task: Any) -> float:
-        """Return the task's metric of the log-probabilities, at the best strength."""
+        """Return the task's metric with the log-probabilities as logits, at the best strength."""
         training = list(training_batches(task))
         features = self.features(task, training)
         rows, labels = features(training), joined(training).targets.numpy()
@@ -255,11 +255,11 @@ class _LinearClassifier(Floor):
 
 
 def fitted(rows: Any, labels: NDArray[np.int64], strength: float) -> Any:
-    """Fit a classifier on the threads of this process; scikit-learn would take every core.
+    """Fit a classifier with the number of threads of this process, not on every core.
 
     Args:
-        rows: `[examples, features]`, an array or a sparse matrix.
-        labels: `[examples]`.
+        rows: The features, `[examples, features]`, an array or a sparse matrix.
+        labels: The classes, `[examples]`.
         strength: The inverse of the penalty, scikit-learn's C.
     """
     from sklearn.linear_model import LogisticRegression
@@ -270,7 +270,7 @@ def fitted(rows: Any, labels: NDArray[np.int64], strength: float) -> Any:
 
 
 class LogisticRegressionFloor(_LinearClassifier):
-    """A linear classifier of all numbers of an input; each number votes by itself."""
+    """A linear classifier of the features of an input, as they are."""
 
     name = "logistic_regression"
     label = "logistic regression"
@@ -278,16 +278,17 @@ class LogisticRegressionFloor(_LinearClassifier):
     strengths = (0.001, 0.01, 0.1)
 
     def features(self, task: Task, training: list[Batch]) -> Callable[[list[Batch]], Any]:
-        """Return the numbers themselves."""
+        """Return the function that flattens each input to a vector."""
         return vectors_of
 
 
 class TfIdf(_LinearClassifier):
-    """A linear classifier of TF-IDF weights (Salton and Buckley 1988); it ignores the order.
+    """A linear classifier of TF-IDF weights (Salton and Buckley 1988); it ignores word order.
 
-    A word weighs 1 + log of its count in the text, times the logarithm of its rarity among the
-    training texts; each text has length 1. The words are those that a model is shown: the symbols
-    of a task that reads words, or the words in the window of a task that reads bytes.
+    The weight of a word is 1 + log of its count in the text, times its inverse document frequency
+    among the training texts; the weights of each text have norm 1. The words are those of a model's
+    input: the symbols of a task that reads words, or the words in the window of a task that reads
+    bytes.
     """
 
     name = "tf_idf"
@@ -296,7 +297,7 @@ class TfIdf(_LinearClassifier):
     strengths = (1.0, 3.0, 10.0, 30.0)
 
     def features(self, task: Task, training: list[Batch]) -> Callable[[list[Batch]], Any]:
-        """Fit the rarity of words to the training texts."""
+        """Fit the document frequencies of words to the training texts."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         vectorizer = TfidfVectorizer(
@@ -311,7 +312,7 @@ class TfIdf(_LinearClassifier):
 
 
 def words_in(task: Task, tokens: list[int]) -> list[str]:
-    """Return the words of a text; the tokens themselves if they are not text."""
+    """Return the words of a text, or the tokens themselves if they are not text."""
     text = task.text(tokens)
     return words_of(text) if text else list(map(str, tokens))
 

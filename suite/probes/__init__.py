@@ -1,1 +1,1 @@
-"""One kind of measurement a file."""
+"""Probes, one kind of measurement per file."""

@@ -1,7 +1,7 @@
 """Evaluate the complexity formulas of `models.mixer.Cost` at a length.
 
-A formula is read as a tree and worked out node by node, in floating point: nothing that stands in
-it is ever run, since a mixer may be anybody's.
+A formula is parsed to a tree and evaluated node by node in floating point. It is never executed as
+code, because mixers may come from third parties.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from models.errors import ModelError
 if TYPE_CHECKING:
     from models.mixer import Mixer
 
-_LONGEST = 200  # characters; keeps the tree shallow too
+_LONGEST = 200  # characters; this also limits the depth of the tree
 _OPERATIONS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: math.pow,  # of floats alone, and never complex
+    ast.Pow: math.pow,  # for floats only, so the result is never complex
 }
 _ALLOWED = "numbers, + - * / **, brackets and log2(...)"
 
 
 def evaluate(mixer: Mixer, formula: str, length: int) -> float | None:
-    """A formula of the mixer's `Cost`, at so many tokens.
+    """Evaluate a formula of the mixer's `Cost` at a length.
 
     Args:
-        mixer: Gives d, and by `Mixer.cost_symbols` the values of k and r.
-        formula: As `Cost` has it; empty where the theory says nothing.
-        length: n.
+        mixer: The mixer, which defines d and, by `Mixer.cost_symbols`, the values of k and r.
+        formula: The formula in the syntax of `Cost`; empty if the theory has none.
+        length: The number of tokens, n.
 
     Returns:
-        The number, without the constant factors that the theory leaves out; None for an empty
+        The value, without the constant factors that the theory leaves out, or None for an empty
         formula.
 
     Raises:
-        ModelError: a malformed formula, or one that names what the mixer does not say.
+        ModelError: if the formula is malformed, or has a name that the mixer does not define.
     """
     if not formula:
         return None
@@ -50,10 +50,11 @@ def evaluate(mixer: Mixer, formula: str, length: int) -> float | None:
 
 
 def value_of(formula: str, symbols: Mapping[str, float]) -> float:
-    """A formula's value, with a number for each name.
+    """Return the value of a formula, with a number for each name.
 
     Raises:
-        ModelError: anything but arithmetic with these names and log2; a value that is not finite.
+        ModelError: if the formula has anything but arithmetic with these names and log2, or if its
+            value is not finite.
     """
     if len(formula) > _LONGEST:
         raise ModelError(f"a formula of {len(formula)} characters is too long ({_LONGEST} at most)")
@@ -67,11 +68,11 @@ def value_of(formula: str, symbols: Mapping[str, float]) -> float:
 
 
 def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
-    """Of a node and all below it.
+    """Evaluate a node and all nodes below it.
 
     Raises:
         ValueError: with the end of a sentence that begins with the formula.
-        ArithmeticError: division by zero, a logarithm of nothing, a number beyond all bounds.
+        ArithmeticError: for a division by zero, the logarithm of zero or less, or an overflow.
     """
     match node:
         case ast.Constant(value=number) if type(number) in (int, float):
@@ -93,7 +94,7 @@ def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
 def _worked_out(operation: Callable[..., float], *sides: float) -> float:
     try:
         return _finite(operation(*sides))
-    except ValueError as error:  # of `math`, where no real number is the answer
+    except ValueError as error:  # raised by `math` if there is no real result
         raise ArithmeticError(str(error)) from None
 
 

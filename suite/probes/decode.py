@@ -1,24 +1,25 @@
-"""Time the next token of a model that writes, and count the bytes of what it keeps for it.
+"""Time the next token of autoregressive decoding, and count the bytes of the state.
 
-That is how it is used: it writes its own next input, so tokens come one by one, and what a token
-costs depends on how the model remembers the ones before. At ``length=L`` the model has read L - 1
-tokens of each sequence, and reads the last that it has a place for, from one and the same state
-again and again. A source that it writes about is as long as the task's may be, and was read before.
+In use, a model reads its own last output as the next input, so tokens are decoded one by one, and
+the cost of a token depends on how the model stores the previous ones. At ``length=L`` the model has
+read L - 1 tokens of each sequence, and reads the last token for which it has a position, again and
+again from the same state. If there is a source, it has the task's maximum length and was read
+before.
 
-``batch=B`` decodes B sequences at once, ``beam=K`` keeps K hypotheses of each; left out, both are
-1. With a beam a step reads a token of each hypothesis, looks for the best continuations and puts
-the states in their order; without one it ends with the logits. A rate counts the tokens that
-sequences become longer by: one of each in a step. The state is what there is after L tokens, of all
-hypotheses of all sequences, each tensor counted once. At bf16 each step runs under autocast, as a
-training does: parameters stay in float32, and are cast in every step.
+``batch=B`` decodes B sequences at once, ``beam=K`` keeps K hypotheses of each; the default of both
+is 1. A step with a beam reads a token of each hypothesis, searches the best continuations and
+reorders the states; without a beam it ends with the logits. A rate counts the tokens by which
+sequences grow: one per sequence and step. The state is measured after L tokens, over all hypotheses
+of all sequences, with each tensor counted once. At bf16 each step runs under autocast, as in
+training: parameters stay in float32 and are cast in every step.
 
-All variants take turns in one process; see `suite.timing`.
+All variants are interleaved in one process; see `suite.timing`.
 
-On a GPU the peak of copies is measured first, and its share that a step uses is given: the bytes
-that a step must read at least, of all parameters and of the state, over its seconds and over the
-bytes a second of a copy, which counts what it reads and what it writes. What a step writes is
-little and not counted. There is none where a source was read before: a step reads a part of the
-parameters then.
+On a GPU the peak rate of copies is measured first, and the share of it that a step uses is
+reported: the minimum number of bytes that a step must read, which are all parameters and the state,
+divided by its seconds and by the bytes per second of a copy, which counts reads and writes. The
+bytes that a step writes are few and not counted. The share is not reported for models with a
+source, since their steps read only a part of the parameters.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Decode(Probe):
     why_no_workers = "decode times one process, without DeepSpeed"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """It decodes with what reads from left to right, step by step, as Python reaches it."""
+        """Return why a trial is skipped; the model must decode step by step and eagerly."""
         if reason := architecture_class(model.architecture).why_silent(model):
             return reason
         if model.runtime != "eager":
@@ -79,7 +80,7 @@ class Decode(Probe):
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """All subjects, with the controls beside the first; once for each batch and beam."""
+        """Time all subjects and controls, once for each batch and beam."""
         inputs = task_class(trial.task).interface(trial.length).inputs
         clock = clock_of(device)
         copies = 0.0
@@ -99,14 +100,14 @@ class Decode(Probe):
 
 
 class Decoding(NamedTuple):
-    """What is decoded.
+    """The settings of decoding.
 
     Attributes:
-        inputs: By name; as many tokens of the first are read as it says.
-        batch: Sequences at once.
-        beam: Hypotheses of each.
-        seed: Draws tokens and sources.
-        precision: Of a recipe.
+        inputs: The inputs by name; the length of the first one is the number of tokens to read.
+        batch: The number of sequences that are decoded at once.
+        beam: The number of hypotheses of each sequence.
+        seed: The seed of tokens, sources and parameters.
+        precision: The precision of a recipe.
     """
 
     inputs: Mapping[str, Input]
@@ -117,17 +118,17 @@ class Decoding(NamedTuple):
 
     @property
     def at(self) -> str:
-        """The coordinate."""
+        """The coordinate of the measurements."""
         return at_length(self.inputs[INPUTS].length, batch=self.batch, beam=self.beam)
 
     def tokens(self, device: str) -> Tensor:
-        """`[time, batch]`, random."""
+        """Return random tokens, `[time, batch]`."""
         first = self.inputs[INPUTS]
         drawn = torch.Generator().manual_seed(self.seed)
         return torch.randint(first.size, (first.length, self.batch), generator=drawn).to(device)
 
     def sources(self, device: str) -> dict[str, Tensor]:
-        """Batch first, random and without padding; none where the model reads tokens alone."""
+        """Return random sources without padding, batch first; empty without a source."""
         drawn = torch.Generator().manual_seed(self.seed)
         found = {name: each for name, each in self.inputs.items() if name != INPUTS}
         return {
@@ -138,10 +139,10 @@ class Decoding(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenStep(Pass):
-    """A step from a state that stays.
+    """A decoding step that always starts from the same state.
 
     Attributes:
-        state_bytes: Of the state after it.
+        state_bytes: The bytes of the state after the step.
     """
 
     state_bytes: int = 0
@@ -150,7 +151,7 @@ class TokenStep(Pass):
 def _measured(
     trial: Trial, device: str, clock: Clock, copies: float, decoding: Decoding
 ) -> Iterator[Said]:
-    """Of all subjects at one coordinate; with their share of the copies, where these are known."""
+    """Yield the measurements of all subjects at one coordinate, with the share of copies."""
     sizes: dict[str, int] = {}
 
     def step(spec: ModelSpec) -> Pass | Missing:
@@ -183,21 +184,21 @@ def _measured(
 def _rate_and_state(
     timed: Measurement, batch: int, state_bytes: int | None
 ) -> Iterator[Measurement]:
-    """What follows from the seconds of a step, and what was counted beside them."""
+    """Return the measurements that follow from the time of a step, and the bytes of the state."""
     yield rate_of(_RATE, batch, timed)
     why = {"status": timed.status, "reason": timed.reason} if state_bytes is None else {}
     yield measurement(_STATE, state_bytes, subject=timed.subject, at=timed.at, **why)
 
 
 def next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep | Missing:
-    """The step that reads the last token for which there is a place."""
+    """Return the step that reads the last token for which there is a position."""
     return _at_precision(decoding.precision, device, lambda: _next_token(spec, device, decoding))
 
 
 def _at_precision(
     precision: str, device: str, made: Callable[[], TokenStep | Missing]
 ) -> TokenStep | Missing:
-    """The step, made and run at that precision."""
+    """Return the step, built and run at the given precision."""
     with autocast_of(precision, device):
         found = made()
     if isinstance(found, Missing) or precision != "bf16":
@@ -225,14 +226,14 @@ def _next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep |
 
 
 def _beam_step(model: Any, last: Tensor, state: Any, beam: int) -> TokenStep:
-    """From the last token, read by all hypotheses of a sequence, to their states in order."""
+    """Return the step from the last token of each hypothesis to their reordered states."""
     limits = last.new_full((len(last),), torch.iinfo(torch.int32).max)
     last = last.repeat_interleave(beam)
     state = map_state(state, lambda part: part.repeat_interleave(beam, dim=0))
     alike = tensors_of(state)
     logits, after = model.step(last, state)
     begun = Beams(Decoder(beam=beam), logits[::beam], end=None, limits=limits)
-    begun.advance(logits)  # all slots begin alike, and now differ
+    begun.advance(logits)  # all slots begin with the same hypothesis, and differ from here on
 
     def run() -> None:
         with torch.no_grad():
@@ -244,7 +245,7 @@ def _beam_step(model: Any, last: Tensor, state: Any, beam: int) -> TokenStep:
 
 
 def bytes_of(state: Any) -> int:
-    """Of the numbers in a state, each tensor counted once."""
+    """Return the bytes of the tensors in a state, each tensor counted once."""
     found: dict[tuple[object, ...], int] = {}
 
     def note(part: Tensor) -> Tensor:
@@ -258,9 +259,9 @@ def bytes_of(state: Any) -> int:
 def decode_step(
     spec: ModelSpec, device: str, seed: int, batch: int = 1, precision: str = "float32"
 ) -> Pass | Missing:
-    """The step of a mixer alone, after `spec.length` tokens of each of so many sequences.
+    """Return the step of a mixer alone, after `spec.length` tokens of each of `batch` sequences.
 
-    It is built again, causal, with room for one token more.
+    The mixer is built again in its causal form, with room for one more token.
     """
     reason = _why_not(spec, mixer_class(spec.mixer))
     if reason:
@@ -287,7 +288,7 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 
 @torch.no_grad()
 def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> TokenStep | Missing:
-    """Of `[time, batch, dim]`."""
+    """Return the last step of a mixer over `tokens` `[time, batch, dim]`."""
     last, state = _all_but_last(mixer, tokens, mixer.initial_state(tokens.shape[1]))
     before = [part.clone() for part in state]
     mixer.step(last, state)
@@ -297,7 +298,7 @@ def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> TokenStep | Missing:
 
 
 def _all_but_last(stepper: Any, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """The last token, and the state after the others; `stepper` is a mixer or a whole model."""
+    """Return the last token, and the state after the others; `stepper` is a mixer or a model."""
     for token in tokens[:-1]:
         _, state = stepper.step(token, state)
     return tokens[-1], state

@@ -1,15 +1,15 @@
 """Count the longest chain of dependent operations of a computation.
 
-Table 1 of "Attention Is All You Need" calls it sequential operations. Every operation that torch
-dispatches and that writes numbers is one step, copies too; views and metadata are none. The depth
-inside one operation does not count, as `models.mixer.Cost` says: a sum, a matrix product, a
-softmax, a fused attention, a Fourier transform (whose log n rounds stay inside) are one step each.
-So the number holds a constant that means little; how it grows with the length is what is asked.
+Table 1 of "Attention Is All You Need" calls this sequential operations. Every operation that torch
+dispatches and that writes numbers is one step, including copies; views and metadata do not count.
+The depth inside one operation does not count, as in `models.mixer.Cost`: a sum, a matrix product, a
+softmax, a fused attention, a Fourier transform (with its log n rounds) are one step each. So the
+number contains a constant of little meaning; the result is how it grows with the length.
 
-Kernels that hide a loop over tokens are taken apart: with oneDNN off a recurrence of torch's runs
-as single steps. What runs outside torch (a kernel of a user's own, numbers taken out to Python) is
-not seen. An operation is taken to need all of what it reads; a slice of a buffer needs only what
-was written there.
+Kernels that hide a loop over tokens are decomposed: with oneDNN off, a recurrence of torch runs as
+single steps. Computations outside torch (a user's own kernel, numbers converted to Python) are not
+observed. An operation is assumed to need all of its inputs; a slice of a buffer needs only what was
+written there.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# What they write over is not read.
+# The operations that overwrite their target without reading it.
 _OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 
 
 def longest_chain(function: Callable[[], Tensor]) -> int:
-    """Operations on the longest chain that leads to what the function returns; no gradients."""
+    """Return the number of operations on the longest chain that leads to the function's result.
+
+    Gradients are disabled.
+    """
     counter = _Counter()
     # oneDNN's kernels for recurrences are a loop over tokens in one operation. Its context manager
-    # `flags` warns of other settings, so the switch is set here.
+    # `flags` warns about other settings, so the switch is set here.
     onednn: Any = torch.backends.mkldnn
     was_enabled, onednn.enabled = onednn.enabled, False
     try:
@@ -41,25 +44,25 @@ def longest_chain(function: Callable[[], Tensor]) -> int:
 
 
 class _Depths:
-    """For every number in memory, how many operations one after the other led to it.
+    """The depth of every element in memory: the length of the chain of operations that led to it.
 
-    Kept by storage, since views share theirs; number by number where only a part was written.
+    It is kept per storage, because views share storage, and per element if only a part was written.
     """
 
     def __init__(self) -> None:
         self._whole: dict[int, int] = {}
         self._parts: dict[int, Tensor] = {}
-        self._held: list[object] = []  # so that no address is used twice
+        self._held: list[object] = []  # keeps storages alive, so that no address is used twice
 
     def of(self, tensor: Tensor) -> int:
-        """The deepest of the tensor's numbers; 0 for what was there before."""
+        """Return the largest depth of the tensor's elements; 0 for tensors from outside."""
         address = _address(tensor)
         if address in self._parts:
             return int(self._region(tensor).max()) if tensor.numel() else 0
         return self._whole.get(address, 0)
 
     def write(self, tensor: Tensor, depth: int) -> None:
-        """Say so of all numbers of the tensor."""
+        """Record `depth` for every element of the tensor."""
         address = _address(tensor)
         is_part = tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
         if is_part and address not in self._parts:
@@ -73,22 +76,22 @@ class _Depths:
         self._whole[address] = depth
 
     def _region(self, tensor: Tensor) -> Tensor:
-        """The tensor's part of the depths of its storage; all of them where sizes differ."""
+        """Return the depths of the tensor's elements, or of its storage if element sizes differ."""
         depths = self._parts[_address(tensor)]
-        if len(depths) != _num_cells(tensor):  # complex numbers seen as real ones
+        if len(depths) != _num_cells(tensor):  # complex numbers viewed as real ones
             return depths
         return depths.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows every operation that runs inside it."""
+    """A mode that tracks every operation that runs inside it."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.depths = _Depths()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run it; what it writes is one step deeper than what it reads."""
+        """Run the operation; its outputs are one step deeper than its inputs."""
         kwargs = kwargs or {}
         given, written = _tensors((args, kwargs)), _written(func, args, kwargs)
         overwrites = func._schema.name in _OVERWRITING or "out" in kwargs
@@ -103,7 +106,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _tensors(given: object) -> list[Tensor]:
-    """Those in arguments or results, lists of them included."""
+    """Return the tensors in arguments or results, including nested ones."""
     if isinstance(given, Tensor):
         return [given]
     if isinstance(given, tuple | list):
@@ -112,7 +115,7 @@ def _tensors(given: object) -> list[Tensor]:
 
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    """The arguments that the operation changes in place."""
+    """Return the arguments that the operation changes in place."""
     changed = [
         args[place] if place < len(args) else kwargs.get(argument.name)
         for place, argument in enumerate(func._schema.arguments)

@@ -1,6 +1,6 @@
-"""Scores every floor of a task as its models are scored.
+"""Score every floor of a task in the same way as its models.
 
-There is one trial a task: floors have no variant and no seed. A floor that does not suit the task
+There is one trial per task: floors have no variant and no seed. A floor that does not suit the task
 is skipped, with the reason in its row.
 """
 
@@ -36,7 +36,7 @@ class Floors(Probe):
         return {f"floor {name}": ALL_FLOORS[name].version for name in task.floors}
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Score one floor after the other, on the CPU."""
+        """Score the floors one after the other, on the CPU."""
         task = task_of(trial)
         metric = task_metric(type(task))
         for subject, name in enumerate(task.floors):

@@ -1,12 +1,13 @@
 """Search for the learning rate of a variant, on the validation split.
 
-A comparison at one rate favours the variants that the rate suits, so each gets its own. Rates are
-1, 2 or 5 times a power of ten. Three neighbours are tried first; while the best of all tried is the
-lowest or the highest of them, the next one beyond is tried. So every variant has an optimum between
-worse neighbours, found by the same rule, and what the search cost is in its result. A rate is
-judged by the mean score of several seeds; one at which a seed diverges counts as the worst.
+A comparison at one rate favours the variants that the rate suits, so each variant gets its own.
+Rates are 1, 2 or 5 times a power of ten. Three neighbouring rates are tried first; while the best
+rate tried is the lowest or the highest, the next one beyond is tried. So the optimum of every
+variant lies between worse neighbours and is found by the same rule, and the cost of the search is
+part of its result. A rate is judged by the mean score of several seeds; a rate at which a seed
+diverges counts as the worst.
 
-Trainings of the search may be shorter than those that take its rate; `Recipe.search_steps` says so.
+The trainings of the search may be shorter than those that use its rate; see `Recipe.search_steps`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _STEPS = (1, 2, 5)
 
 
 class LearningRate(Probe):
-    """The best rate by the task's metric on the validation split, and the score at each tried."""
+    """The best rate by the task's metric on the validation split, and the score at each rate."""
 
     name = LEARNING_RATE
     version = 1
@@ -52,11 +53,11 @@ class LearningRate(Probe):
     depends_on = TRAINING
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """The rate; the scores stand beside it at the coordinates that were tried."""
+        """Return the metric of the rate; scores are added at the coordinates that were tried."""
         return (metric_spec(LEARNING_RATE),)
 
     def why_not(self, model: object, parallel: Parallel | None) -> str:
-        """It trains in one process what several workers train after it."""
+        """Return "": the search runs in one process, even for trainings on several workers."""
         return ""
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
@@ -66,7 +67,7 @@ class LearningRate(Probe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """The same, without the trainings that ended before the trial was interrupted."""
+        """Train at each rate, reusing the scores from before the trial was interrupted."""
         assert trial.training is not None, "a search is planned with training settings"
         task = task_class(trial.task)
         score = replace(task_metric(task), name=f"{VALIDATION}{task.metric.name}")
@@ -93,11 +94,13 @@ def _at(rate: float, mean: float, score: MetricSpec) -> Measurement:
 
 
 def next_rate(tried: Mapping[float, float], first: float) -> float | None:
-    """The rate to try next; None where the best one lies between two that are worse, or no better.
+    """Return the rate to try next, or None if the best one lies between two others.
+
+    It is also None if the next rate would be outside `LOWEST` to `HIGHEST`.
 
     Args:
-        tried: Goodness by rate, higher being better, -inf where the training diverged.
-        first: The one to begin with.
+        tried: Goodness by rate; higher is better, and -inf means that the training diverged.
+        first: The rate to begin with.
     """
     wanted = [neighbour(first, -1), first, neighbour(first, 1)]
     if left := [rate for rate in wanted if rate not in tried]:
@@ -113,19 +116,19 @@ def next_rate(tried: Mapping[float, float], first: float) -> float | None:
 
 
 def goodness(mean: float, better: str) -> float:
-    """Higher is better; of a diverged training -inf."""
+    """Convert a score to goodness: higher is better, and -inf means that the training diverged."""
     if not math.isfinite(mean):
         return _DIVERGED
     return -mean if better == "lower" else mean
 
 
 def best_rate(tried: Mapping[float, float]) -> float:
-    """Of equally good rates the lowest."""
+    """Return the best rate, the lowest one in a tie."""
     return min(tried, key=lambda rate: (-tried[rate], rate))
 
 
 def neighbour(rate: float, step: int) -> float:
-    """The next rate of 1, 2, 5, 10, ... above `rate` (`step` 1) or below it (`step` -1)."""
+    """Return the next rate of 1, 2, 5, 10, ... above `rate` (`step` 1) or below it (`step` -1)."""
     power = math.floor(math.log10(rate) + 1e-9)
     grid = [float(f"{factor}e{power + shift}") for shift in (-1, 0, 1) for factor in _STEPS]
     beyond = [each for each in grid if (each - rate) * step > 1e-9 * rate]
@@ -135,7 +138,7 @@ def neighbour(rate: float, step: int) -> float:
 def _score(
     trial: Trial, rate: float, seed: int, device: str, checkpointer: Checkpointer | None
 ) -> float:
-    """On the validation split after training; NaN where that diverges."""
+    """Return the score on the validation split after training; NaN if the training diverges."""
     assert trial.training is not None
     training = replace(trial.training, learning_rate=rate, num_evaluations=1)
     alike = replace(trial, seed=seed, training=training)
@@ -158,14 +161,14 @@ def _trained(trial: Trial, device: str, checkpointer: Checkpointer | None) -> It
 def _kept(
     trial: Trial, rate: float, seed: int, device: str, checkpointer: Checkpointer | None
 ) -> float:
-    """As `_score`; what ended before an interruption is read from a file beside the checkpoints."""
+    """Return `_score`, read from a file next to the checkpoints if it was computed before."""
     if checkpointer is None:
         return _score(trial, rate, seed, device, None)
     file = checkpointer.folder / checkpointer.trial_id / f"score-{rate:g}-{seed}.json"
     with suppress(CheckpointError):
         return float(read_json(file))
     found = _score(trial, rate, seed, device, checkpointer)
-    with suppress(OSError):  # then it is trained again
+    with suppress(OSError):  # the score is then computed again after an interruption
         make_folder(file.parent)
         draft = file.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
         write_json(draft, found)

@@ -1,9 +1,8 @@
 """Count the floating-point operations of a mixer, by its formula and by torch's counter.
 
-Two counts that know nothing of each other must agree within 1 %: the formula counts what the
-mixer means to do, the counter what torch is asked to do. A user's own mixer may have no formula;
-its count then stands in both places. Beside them is what the theory says, without its constant
-factors.
+Two independent counts must agree within 1 %: the formula counts the operations of the mixer's
+definition, the counter those that torch runs. A user's own mixer may have no formula; its count is
+then reported as both. The theoretical complexity is reported too, without its constant factors.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _THEORY = metric_spec("theory_operations")
 
 
 class DisagreeingFlopsError(Exception):
-    """A formula that the counter contradicts; the message holds both numbers."""
+    """Raised if formula and counter disagree; the message contains both numbers."""
 
 
 class MixerFlops(ForwardFlops):
-    """Forward FLOPs of a mixer alone, one sequence."""
+    """Forward FLOPs of a mixer alone, for one sequence."""
 
     name = "mixer_flops"
     version = 1
@@ -40,10 +39,10 @@ class MixerFlops(ForwardFlops):
     specs = (_FORMULA, _COUNTED, _THEORY)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Counted as on a CPU, wherever the trial runs.
+        """Count the operations on the CPU, on whichever device the trial runs.
 
         Raises:
-            DisagreeingFlopsError: the counts are more than 1 % apart.
+            DisagreeingFlopsError: if the counts are more than 1 % apart.
         """
         spec, length = trial.subjects[0], trial.length
         model = cast("MixerAlone", build_model(spec).eval())

@@ -1,16 +1,16 @@
 """Measure the peak memory of a mixer, forward and backward, and compare it with its formula.
 
-Measured apart from time, since the profiler slows things down. Of a forward pass without gradients
-it is the peak beyond parameters, tables and the input; of forward and backward in training, with a
-gradient to the input and to every parameter, the peak beyond parameters and the input. Those
-gradients are in it, and so is the one that comes from above.
+Memory is measured separately from time, since the profiler slows the computation. For a forward
+pass without gradients it is the peak beyond parameters, tables and the input. For forward and
+backward in training, with a gradient of the input and of every parameter, it is the peak beyond
+parameters and the input; it includes those gradients and the gradient of the output.
 
-At bf16 the mixer runs under autocast, as in a training: what it casts parameters to is in the peak.
+At bf16 the mixer runs under autocast, as in training: the peak includes the casts of parameters.
 
-A run that could not fit is not tried. By the formula a forward pass is known beforehand, and
-forward and backward fit where six times as much does. Where that is not enough to say, or there is
-no formula, half the length is measured first (and before that a quarter, ...): nothing here grows
-faster than the square of the length. Formulas are of float32, and say nothing at bf16.
+A run that would not fit is not tried. The formula gives the memory of a forward pass in advance;
+forward and backward fit if six times as much does. If that does not decide, or if there is no
+formula, half the length is measured first (and before that a quarter, ...): memory grows at most
+with the square of the length. Formulas are for float32, and are not used at bf16.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from suite.probes.tensor_bytes import growth_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
 from suite.training.recipes import at_precision
 
-_SHORT = 256  # tokens; so many are tried at once, whatever the mixer
-_SHARE = 0.8  # of what is free
-_BACKWARD = 6  # times the formula: the most that was seen is 4.6, of the LSTM
+_SHORT = 256  # tokens; this length is tried directly for every mixer
+_SHARE = 0.8  # of the free memory
+_BACKWARD = 6  # times the formula; the largest factor observed is 4.6, for the LSTM
 _GIB = 2**30
 
 _FORWARD = metric_spec("forward_peak_bytes")
@@ -42,11 +42,11 @@ _FORMULA = metric_spec("forward_formula_bytes")
 
 
 class TooLargeError(Exception):
-    """A run that would not fit; the message holds what it would take, and what there is."""
+    """Raised for a run that would not fit; the message has the required and the free memory."""
 
 
 class MixerMemory(Probe):
-    """Peak bytes of a mixer alone, one sequence."""
+    """Peak bytes of a mixer alone, for one sequence."""
 
     name = "mixer_memory"
     version = 1
@@ -56,13 +56,13 @@ class MixerMemory(Probe):
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Bytes are those of what torch is told step by step."""
+        """Return why a trial is skipped; memory is measured for eager execution only."""
         if model.runtime != "eager":
             return f"memory of a mixer alone is measured eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
+        """Measure both peaks; report the formula, which holds for a CPU, if there is one."""
         bench = _MemoryBench(trial, device)
         yield _peak(_FORWARD, bench.forward, trial.length)
         yield _peak(_FORWARD_BACKWARD, bench.forward_backward, trial.length)
@@ -76,7 +76,7 @@ def _peak(spec: MetricSpec, measured: Callable[[int], int], length: int) -> Meas
         return measurement(spec, measured(length))
     except TooLargeError as error:
         reason = str(error)
-    except RuntimeError as error:  # more was free a moment ago, or the device is fragmented
+    except RuntimeError as error:  # memory was taken since the check, or is fragmented
         status, reason = classified(error)
         if status is not Status.OUT_OF_MEMORY:
             raise
@@ -84,7 +84,7 @@ def _peak(spec: MetricSpec, measured: Callable[[int], int], length: int) -> Meas
 
 
 class _MemoryBench:
-    """The mixer, on its device and warm: libraries take what they keep at the first call."""
+    """The mixer on its device, after a first step in which libraries allocate what they keep."""
 
     def __init__(self, trial: Trial, device: str) -> None:
         self.model, self.device = cast("MixerAlone", initial_model(trial).to(device)), device
@@ -93,9 +93,9 @@ class _MemoryBench:
         self._training_step(min(trial.length, _SHORT) // 4 or 1)()
 
     def formula(self, length: int) -> float | None:
-        """Bytes of a forward pass; None where the mixer has no formula of this form or precision.
+        """Return the bytes of a forward pass, or None without a formula for this form or precision.
 
-        Layers come one after the other: what one leaves is the input of the next.
+        It is the maximum over layers, since layers run one after the other.
         """
         if not self._has_formula:
             return None
@@ -105,10 +105,10 @@ class _MemoryBench:
             return None
 
     def forward(self, length: int) -> int:
-        """Peak of a pass without gradients.
+        """Return the peak bytes of a pass without gradients.
 
         Raises:
-            TooLargeError: it would not fit.
+            TooLargeError: if it would not fit.
         """
         formula = self.formula(length)
         if formula is None:
@@ -120,10 +120,10 @@ class _MemoryBench:
         return growth_bytes(torch.no_grad()(lambda: self._called(x)), self.device)
 
     def forward_backward(self, length: int) -> int:
-        """Peak of a pass and its gradients.
+        """Return the peak bytes of a forward and backward pass.
 
         Raises:
-            TooLargeError: it would not fit.
+            TooLargeError: if it would not fit.
         """
         formula = self.formula(length)
         if formula is not None:
@@ -171,10 +171,10 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def free_bytes(device: str, proc: Path = _PROC, groups: Path = _GROUPS) -> int:
-    """Bytes that can still be had on `device`, what the allocator keeps unused included.
+    """Return the bytes that can still be allocated on `device`, including the allocator's cache.
 
-    On a CPU the least of what the kernel thinks it could give (`MemAvailable`) and of what is left
-    of the limit of each control group that the process is in, as containers have them.
+    On a CPU this is the minimum of the kernel's estimate (`MemAvailable`) and of the rest of the
+    limit of each control group of the process, as containers have them.
     """
     if device != "cpu":
         torch.cuda.empty_cache()
@@ -185,12 +185,12 @@ def free_bytes(device: str, proc: Path = _PROC, groups: Path = _GROUPS) -> int:
 def _of_the_machine(proc: Path) -> int:
     found = _fields(proc / "meminfo").get("MemAvailable:")
     if found is not None:
-        return found * 1024  # the file says kB, and means KiB
+        return found * 1024  # the file writes kB for KiB
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _of_groups(proc: Path, groups: Path) -> Iterator[int]:
-    """What is left of each limit; file pages that can be dropped count as left."""
+    """Yield the rest of each limit; file pages that can be dropped count as free."""
     for folder in _folders(proc, groups):
         for limit, usage, droppable in (
             ("memory.max", "memory.current", "inactive_file"),
@@ -202,7 +202,7 @@ def _of_groups(proc: Path, groups: Path) -> Iterator[int]:
 
 
 def _folders(proc: Path, groups: Path) -> Iterator[Path]:
-    """Of the groups that the process is in, from its own upwards, of both versions."""
+    """Yield the folders of the process's control groups, from its own upwards, of both versions."""
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", maxsplit=2)
         if controllers and "memory" not in controllers.split(","):
@@ -213,13 +213,13 @@ def _folders(proc: Path, groups: Path) -> Iterator[Path]:
 
 
 def _number(file: Path) -> int | None:
-    """None where there is no such file, or it says ``max``."""
+    """Return the number in a file, or None if there is no such file or it has ``max``."""
     lines = _lines(file)
     return int(lines[0]) if lines and lines[0].isdigit() else None
 
 
 def _fields(file: Path) -> dict[str, int]:
-    """The first two words of each line."""
+    """Return the first two words of each line, as a dictionary."""
     pairs = [line.split() for line in _lines(file)]
     return {words[0]: int(words[1]) for words in pairs if len(words) > 1 and words[1].isdigit()}
 

@@ -1,9 +1,9 @@
 """Time a mixer alone: forward, forward and backward, one more token.
 
-One layer over one sequence, with nothing around it; at ``batch=8`` over eight, and at ``threads=2``
-with two threads on two CPUs, in place of as many as the worker has. Controls are timed beside the
-first subject: itself built again and slowed, kernels of known growth, and what the device can do at
-best (`suite.timing.peaks`).
+The mixer is a single layer over one sequence; over eight at ``batch=8``, and at ``threads=2`` with
+two threads on two CPUs instead of all those of the worker. Controls are timed together with the
+first subject: the subject built again and slowed, kernels of known growth, and the peak rates of
+the device (`suite.timing.peaks`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MixerTime(Probe):
     """Medians of interleaved rounds in one process, with their intervals.
 
     Args:
-        limits: Of a timing run; those of trials are the default, the same for all.
+        limits: The limits of a timing run; trials use the default, the same for all.
     """
 
     name = "mixer_time"
@@ -43,15 +43,16 @@ class MixerTime(Probe):
     grain = "comparison"
     is_swept = True
     depends_on = frozenset({"batch", "precision", "threads"})
-    specs = tuple(map(metric_spec, (FORWARD, MAIN, DECODE)))  # controls are not of the variants
+    specs = tuple(map(metric_spec, (FORWARD, MAIN, DECODE)))  # without controls
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """The peaks first, which wake the device; then everything in rounds.
+        """Measure the peaks, which raise the device's clock, then time everything in rounds.
 
-        With fewer CPUs than threads nothing is timed: it would be how the system divides them.
+        With fewer CPUs than threads nothing is timed, because the result would depend on the
+        scheduler.
         """
         if (trial.threads or 1) > num_cpus():
             yield from self._skipped(trial)
@@ -80,7 +81,7 @@ class MixerTime(Probe):
 
         def operations(spec: ModelSpec) -> Operations:
             forward, forward_backward = subject(spec)
-            # What cannot decode, or has no memory for it, may still read.
+            # A subject that cannot decode, or lacks the memory for it, is still timed otherwise.
             return {
                 MAIN: forward_backward,
                 FORWARD: forward,
@@ -105,7 +106,7 @@ class MixerTime(Probe):
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
-    """Torch computes with so many; None leaves them as they are."""
+    """Set torch's number of threads inside the block, or leave it unchanged if it is None."""
     before = torch.get_num_threads()
     torch.set_num_threads(number or before)
     try:

@@ -1,9 +1,9 @@
 """Count the parameters, the floating-point operations and the state of a whole model.
 
 Parameters are counted on the built model, shared weights once and complex numbers as two. FLOPs
-come from the formulas of the models; where a user's own model has none, they are counted. The bytes
-of the state come from formulas too, which the tests of every mixer compare with the tensors of its
-steps: they cost nothing to evaluate, at lengths that would take minutes to decode.
+come from the formulas of the models; if a user's own model has none, they are counted. The bytes of
+the state come from formulas too, which the tests of every mixer compare with the tensors of its
+steps: they are cheap to evaluate at lengths that would take minutes to decode.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Parameters(Probe):
     specs = (metric_spec("num_parameters"),)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Build the model and count."""
+        """Build the model and count its trained parameters."""
         yield measurement(self.specs[0], num_trained(build_model(trial.subjects[0])))
 
 
 class ForwardFlops(Probe):
-    """Forward FLOPs of one sequence: 2 per multiply-add, elementwise work 0."""
+    """Forward FLOPs of one sequence: 2 per multiply-add, 0 for elementwise operations."""
 
     name = "flops"
     version = 1
@@ -41,19 +41,19 @@ class ForwardFlops(Probe):
     specs: ClassVar[tuple[MetricSpec, ...]] = (metric_spec("forward_flops"),)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Evaluate the formula of the whole model, or count where there is none."""
+        """Evaluate the formula of the whole model, or count if there is none."""
         metric = self.metrics(None, trial.length)[0]
         try:
             yield measurement(metric, forward_flops(trial.subjects[0], 1, lengths_of(trial)))
-        except UncountedOperationError as error:  # of a user's own model
+        except UncountedOperationError as error:  # an operation in a user's own model
             yield measurement(metric, None, status=Status.SKIPPED, reason=str(error))
 
 
 class StateBytes(Probe):
-    """What a model keeps of one sequence between tokens, once it has read as many as its length.
+    """The bytes of the state that a model keeps between tokens, after a sequence of its length.
 
-    Keys and values that grow with what was read, or a state of a fixed size; of all layers, and of
-    the source where there is one.
+    The state consists of keys and values that grow with the tokens read, or has a fixed size. It
+    covers all layers, and the source if there is one.
     """
 
     name = "state_bytes"
@@ -63,7 +63,7 @@ class StateBytes(Probe):
     specs: ClassVar[tuple[MetricSpec, ...]] = (metric_spec("state_bytes"),)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Only what reads token by token has a state; a user's own may come without a formula."""
+        """Return why a trial is skipped; the model must decode and have a state formula."""
         kind = architecture_class(model.architecture)
         if reason := kind.why_silent(model):
             return reason

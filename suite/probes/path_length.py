@@ -1,20 +1,21 @@
 """Measure two columns of Table 1: sequential operations and maximum path length.
 
 `sequential_operations` is the longest chain of dependent operations of one forward pass of the
-mixer alone; see `suite.probes.dependency_chain` for what counts as one. It holds a constant: 3 for
-fused attention, 7 a token for an LSTM; how it grows with the length is the finding.
+mixer alone; see `suite.probes.dependency_chain` for what counts as one. It contains a constant: 3
+for fused attention, 7 per token for an LSTM; the result is how it grows with the length.
 
-`maximum_path_length` is Table 1's, between the two farthest tokens: layers until every output
-depends on every input that it ever may (`layers_until_all_is_seen`), times the steps that a layer
-walks inside itself. A layer walks if its chain of operations grows with the length. One step is
-then the least that the chain grows by when tokens are added, and the walk is as many steps as the
-chain has grown by since the first token, and that one: n for a recurrence, 1 for attention.
+`maximum_path_length` is that of Table 1, between the two most distant tokens: the number of layers
+until every output depends on every input that it ever can (`layers_until_all_is_seen`), times the
+steps inside a layer. A layer has several steps if its chain of operations grows with the length.
+One step is then the smallest growth of the chain when tokens are added, and the number of steps is
+the growth of the chain since the first token, in steps, plus one: n for a recurrence, 1 for
+attention.
 
 Both are properties of the computation, not of the machine: they are counted on the CPU, in
 float64, whatever the device, at up to `LONGEST` tokens. Dependence is measured by gradients, not
-read from what a mixer declares: the derivative of each output token by each input token, at random
-weights and a random input. What no derivative sees (a sort, a hash, a maximum that goes to another
-token) counts as no dependence.
+read from a mixer's declarations: the derivative of each output token by each input token, at random
+weights and a random input. A dependence without a derivative (a sort, a hash, a maximum at another
+token) does not count.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from suite.probes.dependency_chain import longest_chain
 from suite.probes.probe import Probe, initial_model, measurement
 from suite.schema import Measurement, Point, Status, Trial, metric_spec
 
-LONGEST = 512  # tokens: growth shows long before
+LONGEST = 512  # tokens; growth shows at much shorter lengths
 _WIDTHS = (8, 16, 32, 64)
-_MOVED_BY = 0.1  # every parameter, at random: what starts as zero would hide what it multiplies
+_MOVED_BY = 0.1  # applied to every parameter at random, since a zero would hide what it multiplies
 _SAMPLED_ROWS, _FEW, _MANY = 32, 16, 64
 
 
 class PathLength(Probe):
-    """Sequential operations and maximum path length of a mixer, beside what theory says."""
+    """Sequential operations and maximum path length of a mixer, next to the theoretical values."""
 
     name = "path_length"
     version = 1
@@ -57,18 +58,18 @@ class PathLength(Probe):
     )
 
     def measures_at(self, length: int, *, is_along_lengths: bool) -> bool:
-        """Widths change neither, and long sequences show nothing new."""
+        """Return True along lengths up to `LONGEST`; widths change neither metric."""
         return is_along_lengths and length <= LONGEST
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Count, then ask the theory."""
+        """Count both metrics, then evaluate the theoretical formulas."""
         for spec, (value, reason) in zip(self.specs, _numbers(trial), strict=True):
             status = Status.SKIPPED if value is None else Status.OK
             yield measurement(spec, value, reason=reason, status=status)
 
 
 def _numbers(trial: Trial) -> Iterator[tuple[float | None, str]]:
-    """Each number, or None and the reason."""
+    """Yield each number and "", or None and the reason."""
     mixer, length = cast("MixerAlone", initial_model(trial)).mixers[0], trial.length
     chain = chain_of(mixer)
     yield float(chain(length)), ""
@@ -83,7 +84,7 @@ def _numbers(trial: Trial) -> Iterator[tuple[float | None, str]]:
 
 
 def chain_of(mixer: Mixer) -> Callable[[int], int]:
-    """Number of tokens -> the longest chain of operations of a forward pass over them."""
+    """Return a function from a number of tokens to the longest chain of a forward pass."""
     mixer = mixer.double().eval()
 
     @cache
@@ -95,7 +96,7 @@ def chain_of(mixer: Mixer) -> Callable[[int], int]:
 
 
 def walk(chain: Callable[[int], int], length: int) -> int:
-    """Steps from one end to the other inside one layer; 1 where its chain does not grow."""
+    """Return the steps from one end to the other inside one layer; 1 if its chain does not grow."""
     if length == 1 or chain(length) <= chain(length // 2):
         return 1
     half = max(2, length // 2)
@@ -104,7 +105,7 @@ def walk(chain: Callable[[int], int], length: int) -> int:
     added = (2**power for power in range(half.bit_length()))
     grown = (chain(min(half + tokens, length)) - chain(half) for tokens in added)
     step = next(growth for growth in (*grown, chain(length) - chain(half)) if growth > 0)
-    # One token alone may need less preparing than several, which is no step.
+    # A single token may need fewer preparing operations than several, which is not a step.
     return 2 + (chain(length) - chain(2)) // step
 
 
@@ -117,34 +118,35 @@ def _by_theory(mixer: Mixer, formula: str, length: int) -> tuple[float | None, s
 
 
 def layers_until_all_is_seen(spec: ModelSpec, length: int) -> int | None:
-    """Layers of a stack until every output depends on every input that it ever may.
+    """Return the number of stacked layers until every output depends on every input that it can.
 
-    What it ever may depend on are those that some number of such layers leads to. The stack is
-    made as a model makes it, each layer given its place. Draws from torch's global generator.
+    An output can depend on the inputs that some number of such layers connects it to. The stack is
+    built as in a model, with each layer given its index. The parameters come from torch's global
+    generator.
 
     Returns:
-        None if `most_layers` are not enough.
+        The number of layers, or None if `most_layers` are not enough.
     """
     reached, maps = torch.eye(length, dtype=torch.bool), _Maps()
     layers = islice(_stack(narrowed(spec)), most_layers(length) + 1)
     for num_layers, (mixer, above) in enumerate(pairwise(layers), start=1):
         reached = maps.through(mixer, reached)
-        maps.meet(above, length)  # windows may end elsewhere there
+        maps.meet(above, length)  # windows may end elsewhere in that layer
         if torch.equal(reached, maps.ever):
             return num_layers
     return None
 
 
 def most_layers(length: int) -> int:
-    """Of a stack: enough for one more token a layer, even if only every other layer mixes."""
+    """Return the maximum depth: enough for one token per layer if every other layer mixes."""
     return 2 * length
 
 
 def dependence(mixer: Mixer, length: int) -> Tensor:
-    """`[time, time2]`, True where an output depends on an input.
+    """Return a mask `[time, time2]`, True where an output depends on an input.
 
-    A few outputs first, the ends and others at random: if these depend on everything, the rest
-    are taken to, since at 512 tokens it would take seconds to ask each.
+    A few outputs are tested first, the ends and a random sample: if these depend on all inputs, the
+    rest are assumed to do so too, since testing all outputs would take seconds at 512 tokens.
     """
     drawn = torch.randperm(length)[: _SAMPLED_ROWS - 2].tolist()
     sample = sorted({0, *drawn, length - 1})
@@ -154,9 +156,9 @@ def dependence(mixer: Mixer, length: int) -> Tensor:
 
 
 def narrowed(spec: ModelSpec) -> ModelSpec:
-    """The model as narrow as its mixer can be: the width has no part in who sees whom.
+    """Return the model at the smallest width of its mixer, since dependence does not depend on it.
 
-    A user's own mixer keeps its width, since it may do anything.
+    A user's own mixer keeps its width, since nothing is known about it.
     """
     if ":" in spec.mixer:
         return spec
@@ -171,7 +173,7 @@ def narrowed(spec: ModelSpec) -> ModelSpec:
 
 
 def _stack(spec: ModelSpec) -> Iterator[Mixer]:
-    """Layers from the bottom upwards, without end."""
+    """Yield the layers from the bottom upwards, without end."""
     first: Mixer | None = None
     for layer in count():
         mixer = build_mixer_of(spec, spec.mixer, is_causal=False)
@@ -185,7 +187,7 @@ def _stack(spec: ModelSpec) -> Iterator[Mixer]:
 
 
 def _rows(mixer: Mixer, length: int, outputs: list[int] | range, at_once: int) -> Tensor:
-    """The rows of these outputs. Each has a sequence of the batch to itself."""
+    """Return the dependence of these outputs, `[outputs, time]`, with one sequence for each."""
     x = torch.randn(length, mixer.dim, dtype=torch.float64)
     direction = torch.randn(mixer.dim, dtype=torch.float64)
     found = []
@@ -199,22 +201,22 @@ def _rows(mixer: Mixer, length: int, outputs: list[int] | range, at_once: int) -
 
 
 class _Maps:
-    """Who sees whom in each layer, `[time, time2]`.
+    """The dependence of outputs on inputs in each layer, `[time, time2]`.
 
-    Most layers of a stack are alike, and are computed for a few rows only.
+    Most layers of a stack are alike; a few rows are computed to recognise them.
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[Tensor, Tensor]] = []  # the second one sparse
+        self._known: list[tuple[Tensor, Tensor]] = []  # pairs of a dense and a sparse matrix
         self.ever = torch.zeros(0)
 
     def through(self, mixer: Mixer, reached: Tensor) -> Tensor:
-        """What the mixer's outputs depend on whose inputs depend on `reached`."""
+        """Return the dependence of the mixer's outputs, given that of its inputs, `reached`."""
         num_ways: Tensor = torch.sparse.mm(self.meet(mixer, len(reached)), reached.float())
         return num_ways > 0
 
     def meet(self, mixer: Mixer, length: int) -> Tensor:
-        """The mixer's map, sparse; a known one if it has the same rows at the ends and inside."""
+        """Return the mixer's map, sparse; reuse a known one with the same rows at some places."""
         places = [0, length // 3, length // 2, length - 1]
         rows = _rows(mixer, length, places, _FEW) if self._known else None
         for sees, sparse in self._known:
@@ -226,7 +228,7 @@ class _Maps:
         return self._known[-1][1]
 
     def _closure(self, length: int) -> Tensor:
-        """What any number of layers, of the kinds known, leads to."""
+        """Return the dependence after any number of layers of the known kinds."""
         reached = torch.stack([sees for sees, _ in self._known]).any(dim=0)
         for _ in range(length.bit_length()):
             reached = reached | ((reached.float() @ reached.float()) > 0)

@@ -1,8 +1,8 @@
 """Measure the peak memory of a training step of a whole model.
 
-Parameters, their gradients, the optimiser's states and tables, and what the step itself holds:
-activations, and what kernels and the optimiser take from torch's allocator for a moment. The batch
-is not in it. The first step makes the optimiser's states; a later one is watched.
+It includes parameters, their gradients, the optimiser's states and tables, and the temporary memory
+of the step: activations, and buffers that kernels and the optimiser take from torch's allocator.
+The batch is not included. The first step creates the optimiser's states; a later one is measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from suite.training.engines.local import LocalEngine
 
 
 class PeakMemory(Probe):
-    """Peak bytes of a training step, all that the model takes included."""
+    """Peak bytes of a training step, including the model's own tensors."""
 
     name = "peak_memory"
     version = 1
@@ -29,21 +29,21 @@ class PeakMemory(Probe):
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Of a CUDA graph the allocator does not say what a replay takes."""
+        """Return why a trial is skipped; torch does not count the peak of a CUDA graph's memory."""
         if model.runtime == "cuda_graph":
             return "a CUDA graph holds memory of its own, of which torch counts no peak"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """A step to make what stays, and a step that is watched."""
+        """Run one step to create the lasting tensors, and measure a second one."""
         task = build_task(trial.task, trial.length)
         batches = [task.training_batch(step, trial.batch, trial.seed) for step in range(2)]
-        if device != "cpu":  # where libraries take what they keep at the first call
+        if device != "cpu":  # libraries allocate what they keep at the first call
             _engine(trial, device).step(batches[0], task)
         new = NewTensors()
         engine = _engine(trial, device)
         engine.step(batches[0], task)
-        engine.optimizer.zero_grad(set_to_none=True)  # the profiler warns of what it never saw made
+        engine.optimizer.zero_grad(set_to_none=True)  # the profiler warns of older tensors
         peak = peak_bytes(lambda: engine.step(batches[1], task), device, new)
         yield measurement(self.metrics(None, trial.length)[0], peak)
 

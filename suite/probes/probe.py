@@ -1,6 +1,6 @@
-"""The contract of a probe, the table of probes, and what a trial's training begins with.
+"""Define the contract of a probe, the table of probes, and the start of a trial's training.
 
-Initialisation depends on the seed and the model alone. Training FLOPs count the backward pass as
+Initialisation depends on the seed and the model only. Training FLOPs count the backward pass as
 twice the forward one.
 """
 
@@ -48,7 +48,7 @@ from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
 from suite.training.weights import restore, take_over
 
-# Values of `Probe.depends_on`: of a probe that trains, and of one that looks at a trained model
+# Values of `Probe.depends_on`: of a probe that trains, and of one that examines a trained model
 # whose start and teacher are part of its trials' ids.
 ORIGIN = frozenset({"start", "teacher"})
 TRAINING = ORIGIN | {"batch", "training", "search", "num_training_examples"}
@@ -58,7 +58,7 @@ Grain = Literal["seed", "variant", "comparison", "task"]
 
 
 def at_length(length: int, **others: int) -> str:
-    """Return a coordinate, as ``length=64, beam=4``; others that are 1 are left out."""
+    """Return a coordinate such as ``length=64, beam=4``; other values of 1 are left out."""
     named = {"length": length} | {name: value for name, value in others.items() if value != 1}
     return ", ".join(f"{name}={value}" for name, value in named.items())
 
@@ -67,17 +67,18 @@ class Probe(ABC):
     """One kind of measurement. A file holds one subclass.
 
     Attributes:
-        grain: What one trial covers: a variant and a seed; a variant, whatever the seed; all
-            variants of a task together, once per process, so that they can be interleaved; or a
-            task alone, which has no subject: its rows are shown beside the variants.
-        depends_on: The fields of `Trial` that the number depends on. A trial leaves out all others;
-            those that every trial has (task, length, model, seed) need no name here. ``threads``
-            stands for the scale's `batches` and `thread_counts`, along which a sweep goes.
-        is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
-            meets no task, and the coordinate stands in the cells, not in its metrics.
-        specs: What it measures, where that depends on no task; see `metrics`.
+        grain: The scope of a trial: a variant and a seed; a variant for all seeds; all variants of
+            a task together, once per process, so that they can be interleaved; or a task alone,
+            which has no subject: its rows are shown next to the variants.
+        depends_on: The fields of `Trial` on which the number depends. A trial leaves out all
+            others; those that every trial has (task, length, model, seed) are not listed here.
+            ``threads`` stands for the scale's `batches` and `thread_counts`, along which a sweep
+            runs.
+        is_swept: Whether it measures the mixer alone, along the scale's lengths and widths. It then
+            has no task, and the coordinate is in the cells, not in its metrics.
+        specs: The metrics, if they do not depend on the task; see `metrics`.
         is_at_length: Whether the coordinate of these is the length of the trial.
-        why_no_workers: Why it measures no trial of several workers; empty where it may.
+        why_no_workers: Why it cannot measure a trial of several workers; empty if it can.
     """
 
     name: ClassVar[str]
@@ -91,11 +92,11 @@ class Probe(ABC):
 
     @property
     def is_timing(self) -> bool:
-        """Return True if the number depends on the machine: then trials run alone, and later."""
+        """True if the number depends on the machine; its trials then run alone, and later."""
         return self.name in TIMING_PROBES
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Return the metrics, known before anything runs; `task` is None in a sweep."""
+        """Return the metrics, which are known before a trial runs; `task` is None in a sweep."""
         at = at_length(length) if self.is_at_length else ""
         return tuple(replace(spec, at=at) for spec in self.specs)
 
@@ -113,15 +114,15 @@ class Probe(ABC):
         return ()
 
     def definitions(self, task: type[Task]) -> dict[str, int]:
-        """Return further definitions that the number depends on, with their versions."""
+        """Return further definitions on which the number depends, with their versions."""
         return {}
 
     def measures_at(self, length: int, *, is_along_lengths: bool) -> bool:
-        """Return True if a sweep has a cell there, along lengths or along widths."""
+        """Return True if a sweep has a cell at this length, along lengths or along widths."""
         return True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why the probe cannot measure this, known before it runs; empty if it can."""
+        """Return why the probe cannot measure this model, known before it runs; empty if it can."""
         return self.why_no_workers if parallel else ""
 
     def why_not_on(self, task: type[Task]) -> str:
@@ -130,21 +131,21 @@ class Probe(ABC):
 
     @abstractmethod
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Run the trial; points as they come, measurements as they are known, samples last.
+        """Run the trial; yield points and measurements as they are known, and samples last.
 
         Raises:
-            Diverged: where the training loss is not finite.
+            Diverged: if the training loss is not finite.
         """
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """Run the trial from the newest checkpoint on; a probe that keeps none begins anew."""
+        """Run the trial from the newest checkpoint on; a probe without checkpoints begins anew."""
         return self.measure(trial, device)
 
 
 def task_metric(task: type[Task], at: str = "") -> MetricSpec:
-    """Return the task's own metric at a coordinate; one that is aimed at has no direction."""
+    """Return the task's own metric at a coordinate; at `Task.aimed_at` it has no direction."""
     metric = task.metric
     is_aimed_at = bool(task.aimed_at) and at.startswith(f"{task.aimed_at}=")
     better = "none" if is_aimed_at else metric.better
@@ -155,9 +156,9 @@ def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measure
     """Return a measurement of the metric, with or without a number.
 
     Args:
-        spec: Gives the name, the unit and the coordinate.
-        value: None where `fields` hold a status that says why.
-        fields: Further ones of `Measurement`.
+        spec: The metric, with its name, unit and coordinate.
+        value: The number, or None if `fields` contain a status with the reason.
+        fields: Further fields of `Measurement`.
     """
     return Measurement(
         metric=spec.name,
@@ -187,12 +188,12 @@ def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
 
 
 def share_of(peak: float, spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
-    """Return the percentage of a peak that is used if `amount` takes as long as was timed."""
+    """Return `amount` per measured second as a percentage of a peak rate."""
     return rate_of(spec, 100.0 * amount / peak, timed)
 
 
 class SpreadProbe(Probe):
-    """A probe whose trials may run on several workers; those of one process take `measure`."""
+    """A probe whose trials may run on several workers; those of one process use `measure`."""
 
     @abstractmethod
     def measure_on_workers(
@@ -201,28 +202,28 @@ class SpreadProbe(Probe):
         """Run the trial on every worker at once; all of them return the same.
 
         Raises:
-            suite.training.loop.Diverged: where the training loss is not finite, on all alike.
+            suite.training.loop.Diverged: if the training loss is not finite, on all workers alike.
         """
 
 
 class TrainedModelProbe(Probe):
-    """A probe that looks at the model that `quality` has trained; a subclass measures it."""
+    """A probe of the model that `quality` has trained; a subclass measures it."""
 
     grain: ClassVar[Grain] = "seed"
     depends_on: ClassVar[frozenset[str]] = frozenset({"batch", "trained", "num_training_examples"})
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Refused without the folder of checkpoints, which has the trained model."""
+        """Raise an error, because the trained model is in the folder of checkpoints."""
         return self.measure_resuming(trial, device, None)
 
     @abstractmethod
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """See `Probe.measure`.
+        """Measure the trained model; see `Probe.measure`.
 
         Raises:
-            CheckpointError: the weights cannot be had here.
+            CheckpointError: if the weights are not available on this host.
         """
 
 
@@ -230,7 +231,7 @@ TRAINING_OVER_FORWARD = 3.0
 
 
 def endless(precision: Precision) -> Training:
-    """Return the training of steps that are timed: so long that the rate never falls to zero."""
+    """Return training settings for steps that are timed, so long that the rate stays positive."""
     return Training(
         steps=1_000_000,
         learning_rate=1e-3,
@@ -242,7 +243,7 @@ def endless(precision: Precision) -> Training:
 
 
 def initial_model(trial: Trial) -> Architecture:
-    """Return the trial's one model, untrained, on the CPU; it is the same at each call."""
+    """Return the trial's only model, untrained, on the CPU; it is the same at each call."""
     torch.manual_seed(trial.seed)
     return build_model(trial.subjects[0])
 
@@ -250,10 +251,10 @@ def initial_model(trial: Trial) -> Architecture:
 def started_model(
     trial: Trial, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, Architecture]:
-    """Return the trial's one model as its training begins, with the weights of its start.
+    """Return the trial's only model as its training begins, with the weights of its start.
 
     Raises:
-        CheckpointError: the weights cannot be had here.
+        CheckpointError: if the weights are not available on this host.
     """
     model = initial_model(trial)
     if trial.start is not None:
@@ -266,10 +267,10 @@ def started_model(
 def teacher_model(
     trial: Trial, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, Architecture | None]:
-    """Return the model that the trial learns from; make it first, since it draws random numbers.
+    """Return the teacher or None. Call this first, because building it draws random numbers.
 
     Raises:
-        CheckpointError: its weights cannot be had here.
+        CheckpointError: if its weights are not available on this host.
     """
     if trial.teacher is None:
         return None
@@ -283,7 +284,7 @@ def trained_model(trial: Trial, checkpointer: Checkpointer | None, device: str) 
     """Return the model that `quality` has trained with the trial's seed.
 
     Raises:
-        CheckpointError: its weights cannot be had here.
+        CheckpointError: if its weights are not available on this host.
     """
     assert trial.trained is not None, "a probe that looks at a trained model is planned with one"
     model = initial_model(trial)
@@ -295,10 +296,11 @@ def trained_model(trial: Trial, checkpointer: Checkpointer | None, device: str) 
 def started(
     trial: Trial, device: str, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, tuple[Architecture, LocalEngine, Exercise]]:
-    """Begin a training of one process; return the model, its engine, and what to train it on.
+    """Begin a training of one process; return the model, its engine, and the exercise.
 
     Raises:
-        CheckpointError: the weights of its start or of its teacher cannot be had here.
+        CheckpointError: if the weights of its start or of its teacher are not available on this
+            host.
     """
     teacher = yield from teacher_model(trial, checkpointer)
     model = yield from started_model(trial, checkpointer)
@@ -320,7 +322,7 @@ def task_of(trial: Trial) -> Task:
 
 
 def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = None) -> Exercise:
-    """Return what the trial trains on; the trial must have training settings."""
+    """Return the exercise of the trial, which must have training settings."""
     return Exercise(
         task=task_of(trial),
         training=trial.settled_training,
@@ -340,10 +342,10 @@ def lengths_of(trial: Trial) -> dict[str, int]:
 
 
 def forward_flops(spec: ModelSpec, batch: int, lengths: Mapping[str, int]) -> float:
-    """Return the FLOPs of a forward pass, by formula; counted where a user's own model has none.
+    """Return the FLOPs of a forward pass by formula, or by counting if the model has none.
 
     Raises:
-        UncountedOperationError: a user's own model runs an operation of unknown cost.
+        UncountedOperationError: if a user's own model runs an operation of unknown cost.
     """
     if has_formula(spec):
         return float(build_shapes(spec).flops(batch=batch, **lengths))
@@ -362,7 +364,7 @@ def _flops_per_step(
 ) -> float | None:
     """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
-    None where a user's own model runs an operation of unknown cost.
+    It is None if a user's own model runs an operation of unknown cost.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
     per_step = passes_per_step(trial.training)
@@ -394,7 +396,7 @@ PROBES: dict[str, str] = {
     "softmax": "suite.probes.softmax:Softmax",
     "data_parallel": "suite.probes.data_parallel:DataParallel",
     "gradient_by_distance": "suite.probes.gradient_by_distance:GradientByDistance",
-    # of the mixer alone, along lengths and widths
+    # Probes of the mixer alone, along lengths and widths.
     "mixer_time": "suite.probes.mixer_time:MixerTime",
     "mixer_memory": "suite.probes.mixer_memory:MixerMemory",
     "mixer_flops": "suite.probes.mixer_flops:MixerFlops",

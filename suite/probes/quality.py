@@ -1,7 +1,8 @@
 """Train a model, then score the test split, once, at the end.
 
-A model whose knobs differ in reading alone (`models.model_spec.reading_knob`) is not trained again:
-the trial takes the weights of the one that was, and scores them.
+A model that differs from another one only in knobs of inference
+(`models.model_spec.reading_knob`) is not trained again: its trial loads the weights of the trained
+one and scores them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Quality(SpreadProbe):
     depends_on = TRAINING | {"parallel", "test_lengths"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """The task's own metric, on the test split, in each of the task's parts; then others."""
+        """Return the task's metric on the test split and on its parts, then other metrics."""
         assert task is not None, "quality is no sweep"
         in_parts = (task_metric(task, at) for at in ("", *task(length).parts()))
         return (*in_parts, *map(_spec_of, _others(task)))
@@ -50,14 +51,14 @@ class Quality(SpreadProbe):
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Train and score.
 
-        Samples come last, when nothing is left that they could disturb.
+        Samples come last, when there is nothing left that they could disturb.
         """
         return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """The same, from the newest checkpoint on."""
+        """Train and score, from the newest checkpoint on."""
         assert trial.parallel is None, "a trial of several workers runs on them"
         if trial.trained is None:
             model, engine, todo = yield from started(trial, device, checkpointer)
@@ -71,7 +72,7 @@ class Quality(SpreadProbe):
             yield _of(others[at], value) if at in others else _scored(task, value, at)
         for length in trial.test_lengths:
             longer = build_task(trial.task, length)
-            # No more tokens at once than the trial's batch has: memory is what it was.
+            # Use at most the tokens of the trial's batch at once, to keep memory the same.
             num_rows = max(1, trial.batch * trial.length // length)
             value = evaluate(model, longer, "test", num_rows, device)
             yield _scored(task, value, f"length={length}")
@@ -80,14 +81,14 @@ class Quality(SpreadProbe):
     def measure_on_workers(
         self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Said]:
-        """The same, from the same weights, on the same batches; without samples.
+        """Train and score from the same weights on the same batches, without samples.
 
-        No worker need hold the whole model.
+        The whole model need not fit on any worker.
         """
         assert trial.parallel is not None, "a trial of one process runs in it"
         teacher = yield from teacher_model(trial, checkpointer)
         model = yield from started_model(trial, checkpointer)
-        todo = exercise(trial, model, teacher)  # before parameters are divided
+        todo = exercise(trial, model, teacher)  # counted before parameters are divided
         engine = ShardedEngine(
             model, todo.training, trial.parallel, device, seed=trial.seed, teacher=teacher
         )
@@ -99,7 +100,7 @@ class Quality(SpreadProbe):
 
 
 def _others(task: type[Task]) -> list[Metric]:
-    """What the task is also scored by, without the metrics of what a model writes."""
+    """Return the task's further metrics, without those of generated sequences."""
     return [each for each in task.also_scored if not isinstance(each, SequenceMetric)]
 
 

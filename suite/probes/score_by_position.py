@@ -1,11 +1,11 @@
-"""Score a trained model by the position in the window, at the longest length that it is tested at.
+"""Score a trained model by the position in the window, at the longest length of its tests.
 
-A language model knows nothing but what stands before a symbol: late in a window it should need
-fewer bits than early in it, unless it cannot use positions beyond those that it was trained at.
-Press et al. 2022 (arXiv:2108.12409, section 4) look at lengths; this looks inside the longest.
+A language model only knows the preceding symbols: late in a window it should need fewer bits than
+early in it, unless it cannot use positions beyond those of its training. Press et al. 2022
+(arXiv:2108.12409, section 4) compare lengths; this probe compares positions within the longest.
 
-Positions are counted from 1 and taken in bands, each twice as wide as the one before: the score at
-``position=64`` is that of the 64th to the 127th symbol. The test split is read.
+Positions are counted from 1 and grouped in bands, each twice as wide as the one before: the score
+at ``position=64`` is that of the 64th to the 127th symbol. The test split is used.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class ScoreByPosition(TrainedModelProbe):
     depends_on = TrainedModelProbe.depends_on | ORIGIN | {"test_lengths"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Over the whole window; at its bands as well."""
+        """Return the task's metric over the whole window; its bands are further coordinates."""
         assert task is not None, "score_by_position is no sweep"
         metric = task_metric(task)
         return (replace(metric, name=f"{metric.name}_by_position"),)
 
     def further_coordinates(self, trial: Trial) -> tuple[str, ...]:
-        """The bands of the longest window."""
+        """Return the bands of the longest window."""
         return tuple(f"{AXIS}={first}" for first in bands(_longest(trial)))
 
     def why_not_on(self, task: type[Task]) -> str:
-        """What is written freely stands at no position of the target."""
+        """Return why a trial is skipped; generated sequences have no target positions."""
         return f"{task.metric.name} is not of single positions" if writes(task.metric) else ""
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """There must be an answer at each position."""
+        """Return why a trial is skipped; the model must have an answer at each position."""
         if not {"symbols", "next_symbols"} & set(architecture_class(model.architecture).answers):
             return f"it looks at each position, and a {model.architecture} gives one answer for all"
         return super().why_not(model, parallel)
@@ -63,7 +63,7 @@ class ScoreByPosition(TrainedModelProbe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """One pass over the test split."""
+        """Run one pass over the test split."""
         model = trained_model(trial, checkpointer, device)
         length = _longest(trial)
         task = build_task(trial.task, length)
@@ -85,12 +85,12 @@ def _longest(trial: Trial) -> int:
 
 
 def bands(length: int) -> list[int]:
-    """The first position of each band: 1, 2, 4, ... up to the length."""
+    """Return the first position of each band: 1, 2, 4, ... up to the length."""
     return [2**power for power in range(length.bit_length())]
 
 
 def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """The whole batch, then each band of its targets `[batch, time]` in which there are any."""
+    """Yield the whole batch, then each band of its targets `[batch, time]` that has any."""
     yield "", batch
     time = batch.targets.shape[1]
     position = torch.arange(1, time + 1, device=batch.targets.device)

@@ -2,25 +2,25 @@
 
 Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.1: for large d_k products "grow large in
 magnitude, pushing the softmax function into regions where it has extremely small gradients". For
-one query, with scaled scores s over the n keys that it may see, weights p = softmax(s), and
-g = dL/dp, the gradient of the loss with respect to the weights, the scores receive
+one query, with scaled scores s over the n visible keys, weights p = softmax(s), and g = dL/dp, the
+gradient of the loss with respect to the weights, the scores receive
 
     dL/ds_j = p_j (g_j - sum_k p_k g_k).
 
-`score_gradient` is the size of that, sum_j |dL/ds_j|, relative to what equal scores (p_j = 1/n)
-would make of the same g: sum_j |g_j - mean g| / n. It is 1 at equal scores, still near 1 where
-they differ by about one, and 0 where one key takes all; a little above 1 where the weights stand
-on keys that the loss tells apart. Magnitudes are summed and not squared: at equal scores n keys
-share the gradient, and squares would call that small too. Both sums run over the queries of a
-softmax before they are divided, so that a query weighs as much as the gradient that reaches it; of
-softmaxes, one a layer, the mean is taken.
+`score_gradient` is the size of this gradient, sum_j |dL/ds_j|, relative to its size at equal scores
+(p_j = 1/n) for the same g: sum_j |g_j - mean g| / n. It is 1 at equal scores, still near 1 if they
+differ by about one, and 0 if one key has all the weight; it is slightly above 1 if the weights are
+on keys for which g differs. Magnitudes are summed and not squared: at equal scores n keys share the
+gradient, and squares would call that small too. Both sums run over the queries of a softmax before
+they are divided, so that the weight of a query is the gradient that reaches it; the result is the
+mean over softmaxes, one per layer.
 
 `attention_entropy` is the mean over queries of -sum_j p_j log p_j / log n: 1 for equal weights, 0
-for one key that takes all.
+for one key with all the weight.
 
-Both leave out queries that see a single key, and those that the loss does not depend on, as of
-padding. They are taken before and after training, on the first sequences of the validation split,
-never of test data, with the model in evaluation mode.
+Both leave out queries with a single visible key, and those on which the loss does not depend, such
+as padding. They are measured before and after training, on the first sequences of the validation
+split, never on test data, with the model in evaluation mode.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ from suite.tasks.task import Batch, Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode
 
-_ROWS = 8  # sequences at once: the weights of all layers stand in memory
+_ROWS = 8  # sequences at once; the weights of all layers are kept in memory
 _NUM_BATCHES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attended:
-    """One softmax over keys, and what the loss wants of it.
+    """One softmax over keys, and the gradient of the loss with respect to it.
 
     Attributes:
-        weights: `[..., queries, keys]`, p.
-        gradient: The same shape, dL/dp.
-        visible: The same shape, True where a key may be seen.
+        weights: The weights p, `[..., queries, keys]`.
+        gradient: dL/dp, of the same shape.
+        visible: A mask of the same shape, True for visible keys.
     """
 
     weights: Tensor
@@ -68,39 +68,39 @@ class Attended:
     visible: Tensor
 
     def num_keys(self) -> Tensor:
-        """`[..., queries]`, n: how many keys each query sees."""
+        """Return the number of visible keys n of each query, `[..., queries]`."""
         return self.visible.sum(dim=-1)
 
     def through_equal_scores(self) -> Tensor:
-        """`[..., queries]`, sum_j |g_j - mean g| / n."""
+        """Return sum_j |g_j - mean g| / n of each query, `[..., queries]`."""
         num_keys = self.num_keys().clamp(min=1)
         mean = self.gradient.masked_fill(~self.visible, 0.0).sum(dim=-1) / num_keys
         apart = (self.gradient - mean.unsqueeze(-1)).abs().masked_fill(~self.visible, 0.0)
         return apart.sum(dim=-1) / num_keys
 
     def through(self) -> Tensor:
-        """`[..., queries]`, sum_j |dL/ds_j| at the scores as they are."""
+        """Return sum_j |dL/ds_j| at the actual scores, `[..., queries]`."""
         wanted = (self.weights * self.gradient).sum(dim=-1, keepdim=True)
         return (self.weights * (self.gradient - wanted)).abs().sum(dim=-1)
 
     def counts(self) -> Tensor:
-        """`[..., queries]`, True where there are keys to choose from, and the choice matters."""
+        """Return a mask `[..., queries]`, True if there are several keys and the choice matters."""
         return (self.num_keys() > 1) & (self.through_equal_scores() > 0)
 
     def entropy(self) -> float:
-        """See the module's note."""
+        """Return the attention entropy of the module's docstring."""
         counts = self.counts()
         of_queries: Tensor = torch.special.entr(self.weights).sum(dim=-1)[counts]
         return (of_queries / self.num_keys()[counts].log()).mean().item()
 
     def score_gradient(self) -> float:
-        """See the module's note."""
+        """Return the score gradient of the module's docstring."""
         counts = self.counts()
         return (self.through()[counts].sum() / self.through_equal_scores()[counts].sum()).item()
 
 
 class Softmax(TrainedModelProbe):
-    """Entropy of attention's weights and relative gradient of its scores, untrained and trained."""
+    """Entropy of attention's weights and gradient of its scores, before and after training."""
 
     name = "softmax"
     version = 2
@@ -112,7 +112,7 @@ class Softmax(TrainedModelProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """It needs weights of keys for queries, and trains in one process."""
+        """Return why a trial is skipped; all mixers must have attention weights."""
         if not model.mixer:
             return f"{model.architecture} has no mixer whose weights could be read"
         for mixer in mixer_pattern(model.mixer):
@@ -123,7 +123,7 @@ class Softmax(TrainedModelProbe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """The model as it starts; then the one that `quality` has made of it."""
+        """Measure the initial model, then the one that `quality` has trained."""
         task = build_task(trial.task, trial.length)
         yield from _means(self.specs[:2], initial_model(trial).to(device), task)
         model = trained_model(trial, checkpointer, device)
@@ -131,10 +131,10 @@ class Softmax(TrainedModelProbe):
 
 
 def attended(model: Architecture, task: Task, batch: Batch) -> list[Attended]:
-    """The softmaxes of the model's mixers over the batch, from the bottom upwards.
+    """Return the softmaxes of the model's mixers over the batch, from the bottom upwards.
 
     Raises:
-        ModelError: a mixer takes none that could be seen.
+        ModelError: if the mixers call no softmax of torch that can be recorded.
     """
     mixers = mixers_of(model)
     with activations_kept(), softmaxes_written(mixers) as written:
@@ -149,7 +149,7 @@ def attended(model: Architecture, task: Task, batch: Batch) -> list[Attended]:
 
 
 def _means(specs: Iterable[MetricSpec], model: Architecture, task: Task) -> Iterator[Measurement]:
-    """Entropy and gradient, over all softmaxes in which a query counts."""
+    """Yield entropy and gradient, the means over all softmaxes in which a query counts."""
     found: list[Attended] = []
     device = str(next(model.parameters()).device)
     with in_evaluation_mode(model):
@@ -166,25 +166,25 @@ _SOFTMAXES = (torch.softmax, Tensor.softmax, functional.softmax)
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """One softmax over keys.
+    """The input and output of one softmax over keys.
 
     Attributes:
-        scores: `[..., queries, keys]`, what went in, scaled and biased; -inf, or the lowest number
-            of its kind, where a key is hidden.
-        weights: The same shape, what came out.
+        scores: The scaled and biased scores, `[..., queries, keys]`; -inf, or the lowest number of
+            the dtype, for a hidden key.
+        weights: The softmax of the scores, of the same shape.
     """
 
     scores: Tensor
     weights: Tensor
 
     def visible(self) -> Tensor:
-        """True where a key may be seen; the same shape."""
+        """Return a mask of the same shape, True for visible keys."""
         return self.scores > torch.finfo(self.scores.dtype).min
 
 
 @contextmanager
 def softmaxes_written(mixers: Iterable[nn.Module]) -> Iterator[list[Written]]:
-    """Those that the mixers take inside the block, in the order of the calls."""
+    """Record the softmaxes that the mixers call inside the block, in the order of the calls."""
     looking = _Looking()
     hooks = []
     for mixer in mixers:
@@ -199,11 +199,11 @@ def softmaxes_written(mixers: Iterable[nn.Module]) -> Iterator[list[Written]]:
 
 
 class _Looking(TorchFunctionMode):
-    """Sees every call of torch; notes those that are made inside a mixer.
+    """A mode that records the softmaxes called inside a mixer.
 
     A fused kernel never writes scores and weights to memory, so calls of
     `scaled_dot_product_attention` are replaced by its definition while this is active. Models need
-    no hook for it, and pay nothing for it otherwise.
+    no hook for it and have no cost otherwise.
     """
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class _Looking(TorchFunctionMode):
         self._is_inside = False
 
     def set_inside(self, is_inside: bool) -> Callable[..., None]:
-        """A hook of a mixer that is called, or has returned."""
+        """Return a hook for the start or the end of a mixer's forward pass."""
 
         def hook(*_: object) -> None:
             self._is_inside = is_inside
@@ -220,7 +220,7 @@ class _Looking(TorchFunctionMode):
         return hook
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """See `TorchFunctionMode`."""
+        """Run the function, and record the softmaxes of a mixer."""
         named = dict(kwargs or {})
         if self._is_inside and func is functional.scaled_dot_product_attention:
             if named.pop("enable_gqa", False):
@@ -242,7 +242,7 @@ class _Looking(TorchFunctionMode):
         is_causal: bool = False,
         scale: float | None = None,
     ) -> Tensor:
-        """`scaled_dot_product_attention` by its documentation, without dropout."""
+        """Compute `scaled_dot_product_attention` by its documentation, without dropout."""
         factor = query.shape[-1] ** -0.5 if scale is None else scale
         scores = query @ key.transpose(-1, -2) * factor
         if is_causal:
@@ -257,6 +257,6 @@ class _Looking(TorchFunctionMode):
 
 
 def _each_with_own_keys(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-    """Queries, keys and values, those that heads share repeated for each."""
+    """Return queries, keys and values; keys and values shared by heads are repeated."""
     shared = query.shape[-3] // key.shape[-3]
     return query, *(each.repeat_interleave(shared, dim=-3) for each in (key, value))

@@ -1,14 +1,15 @@
 """Time a step of a whole model: forward, forward and backward, a training step.
 
-All variants take turns in one process, on batches of the task; see `suite.timing`. Beside the times
-stand the tokens a second that follow from them: of training, and of the forward pass without
-gradients, by which a model reads a prompt at once (prefill; what fills a cache meanwhile is not in
-it). A batch has its sequences times the length of the trial in tokens.
+All variants are interleaved in one process, on batches of the task; see `suite.timing`. The tokens
+per second that follow from the times are reported too: of training, and of the forward pass without
+gradients, which processes a whole prompt at once (prefill, without filling a cache). The number of
+tokens of a batch is its sequences times the length of the trial.
 
-On a GPU the matrix peak is measured first, and its share that a training step uses is given: FLOPs
-by formula, three times those of a forward pass, over the seconds of the step and over the peak at
-the same precision. Chowdhery et al. 2022 (PaLM, arXiv:2204.02311, section 4.1) call it MFU, there
-of the peak that the maker states. And there the forward pass is timed of one sequence too.
+On a GPU the peak rate of matrix products is measured first, and the share of it that a training
+step uses is reported: FLOPs by formula, three times those of a forward pass, divided by the seconds
+of the step and by the peak at the same precision. Chowdhery et al. 2022 (PaLM, arXiv:2204.02311,
+section 4.1) call it MFU, but relative to the peak that the manufacturer states. On a GPU the
+forward pass is also timed for a single sequence.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ class StepTime(Probe):
     grain = "comparison"
     depends_on = frozenset({"batch", "precision"})
     is_at_length = True
-    # Controls are not of the variants.
+    # Controls are not metrics of the variants.
     specs = (*map(metric_spec, (_FORWARD, _FORWARD_BACKWARD, METRIC)), *_RATES.values())
     why_no_workers = "step_time times one process; data_parallel measures workers"
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """All subjects, with the controls of the training step beside the first."""
+        """Time all subjects, with the controls of the training step next to the first."""
         task = build_task(trial.task, trial.length)
         batches = [
             task.training_batch(step, trial.batch, trial.seed).to(device)
@@ -99,7 +100,7 @@ class StepTime(Probe):
 
 
 def _of_one_sequence(trial: Trial, device: str, clock: Clock, bench: _StepBench) -> Iterator[Said]:
-    """How fast a prompt is read where nobody else's is there."""
+    """Time the forward pass over a single sequence."""
     one = replace(bench, batches=[batch.rows(slice(1)) for batch in bench.batches])
     timed = TimingComparison(
         trial=trial,
@@ -118,10 +119,10 @@ def _of_one_sequence(trial: Trial, device: str, clock: Clock, bench: _StepBench)
 
 
 def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:
-    """Of the matrix peak that a training step uses."""
+    """Return the share of the matrix peak that a training step uses."""
     try:
         flops = forward_flops(trial.subjects[step.subject], trial.batch, lengths_of(trial))
-    except UncountedOperationError as error:  # of a user's own model
+    except UncountedOperationError as error:  # an operation in a user's own model
         why = {"status": Status.SKIPPED, "reason": str(error)}
         return measurement(_SHARE, None, subject=step.subject, at=step.at, **why)
     return share_of(found_peaks.matrix, _SHARE, TRAINING_OVER_FORWARD * flops, step)
@@ -129,10 +130,10 @@ def _share(trial: Trial, found_peaks: Peaks, step: Measurement) -> Measurement:
 
 @dataclass(frozen=True)
 class _StepBench:
-    """Where subjects are made ready.
+    """The batches and settings with which subjects are built.
 
     Attributes:
-        batches: On the device; every operation goes through them in this order, again and again.
+        batches: The batches on the device; every operation cycles through them in this order.
     """
 
     task: Task
@@ -142,7 +143,7 @@ class _StepBench:
     precision: Precision
 
     def operations(self, spec: ModelSpec) -> Operations:
-        """Three of one model, whose parameters move while it is timed."""
+        """Return three operations of one model, whose parameters change while it is timed."""
         engine = self._engine(spec)
         model, graded = engine.model, self._again()
 
@@ -157,7 +158,7 @@ class _StepBench:
         }
 
     def reading(self, spec: ModelSpec) -> Pass:
-        """The forward pass of a model of its own."""
+        """Return the forward pass of a newly built model."""
         return self._reading(self._engine(spec).model)
 
     def _reading(self, model: nn.Module) -> Pass:
@@ -165,7 +166,7 @@ class _StepBench:
         return forward(model, lambda: next(inputs).through(model))
 
     def training_step(self, spec: ModelSpec) -> Pass:
-        """Of a model of its own."""
+        """Return the training step of a newly built model."""
         return self._step(self._engine(spec))
 
     def _engine(self, spec: ModelSpec) -> LocalEngine:

@@ -1,8 +1,8 @@
-"""Count the bytes of this process's tensors, without asking the operating system.
+"""Count the bytes of this process's tensors, without using the size of the process.
 
-On a CPU the allocator keeps what was freed, so that the process's size says little. Exact are the
-storages of the tensors that live, each once, and the profiler's events of allocation and release
-during a step, whose running sum has a largest value.
+On a CPU the allocator keeps freed memory, so the size of the process says little. Exact values are
+the storages of live tensors, each counted once, and the maximum of the running sum of the
+profiler's allocation and release events during a step.
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ _WATCHED = "bakeoff: the step that is watched"
 
 
 class NewTensors:
-    """The tensors that came into being since this was made.
+    """The tensors that were created since this object was made.
 
     Attributes:
-        bytes_on_gpu_before: Held there when this was made.
+        bytes_on_gpu_before: The bytes that were allocated on the GPU when this was made.
     """
 
     def __init__(self) -> None:
-        gc.collect()  # garbage that goes later would be missed from what is on the GPU
-        self._before = list(_tensors())  # held, so that their storages' addresses are not reused
+        gc.collect()  # garbage that is freed later would distort the GPU's count
+        self._before = list(_tensors())  # keeps their storages, so that addresses are not reused
         self._known = {_address(tensor) for tensor in self._before}
         is_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         self.bytes_on_gpu_before = torch.cuda.memory_allocated() if is_in_use else 0
 
     def bytes(self) -> int:
-        """Of their storages, each counted once; those of gradients too, and of no garbage."""
+        """Return the bytes of their storages, each counted once, including gradients."""
         gc.collect()
         found = {_address(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors()}
         return sum(size for address, size in found.items() if address not in self._known)
 
 
 def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
-    """The most that lives at any time of one step, new tensors from before it included.
+    """Return the peak bytes of live tensors in one step, including new tensors from before it.
 
-    On a CPU the step runs twice: the profiler sees a block given back only if it saw it taken, and
-    what a step gives back (old gradients) the step before has taken.
+    On a CPU the step runs twice: the profiler only records the release of a block if it recorded
+    the allocation, and the blocks that a step releases (old gradients) are allocated by the step
+    before.
     """
     if device != "cpu":
         return _peak_on_cuda(step) - new.bytes_on_gpu_before
@@ -57,7 +58,7 @@ def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
 
 
 def growth_bytes(step: Callable[[], object], device: str) -> int:
-    """The most that one step ever takes, beyond what lived before it, of which it frees nothing."""
+    """Return the peak bytes of a step above those live before, none of which it may free."""
     if device != "cpu":
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
@@ -77,7 +78,7 @@ def _peak_on_cuda(step: Callable[[], object]) -> int:
 
 
 def _tensors() -> Iterator[Tensor]:
-    """Without those of other classes: what torch's compiler leaves behind has no numbers."""
+    """Yield tensors and gradients, but no subclasses; those of torch's compiler have no data."""
     for thing in gc.get_objects():
         if type(thing) in (Tensor, nn.Parameter):
             yield thing
@@ -90,7 +91,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def _largest_growth(seen: profile, since: str = "") -> int:
-    """The largest sum of bytes taken (above 0) and given back (below 0) since that range began."""
+    """Return the largest running sum of allocated minus released bytes since that range began."""
     profiler: Any = seen.profiler
     events = profiler.kineto_results.events()
     begin = min((event.start_ns() for event in events if event.name() == since), default=0)

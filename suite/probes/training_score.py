@@ -1,8 +1,8 @@
-"""Score a trained model on what it was trained on: it overfits by the distance to the test score.
+"""Score a trained model on its training data; the difference to the test score is overfitting.
 
-The batches are those of the first steps of its own training, the model in evaluation mode, without
-dropout. Where the training data are few, they are met many times, and a model that learns them by
-heart scores far better here than on held-out data.
+The batches are those of the first steps of its own training, with the model in evaluation mode,
+without dropout. If the training data are few, they are repeated many times, and a model that
+memorises them scores far better on them than on held-out data.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class TrainingScore(TrainedModelProbe):
     depends_on = TrainedModelProbe.depends_on | ORIGIN
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """The task's own metric, as ``training_accuracy``."""
+        """Return the task's own metric, named for example ``training_accuracy``."""
         assert task is not None, "training_score is no sweep"
         metric = task_metric(task)
         return (replace(metric, name=f"training_{metric.name}"),)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """What is learned from must be what is scored."""
+        """Return why a trial is skipped; the metric must not need played episodes."""
         if not isinstance(task.metric, PlayedMetric):
             return ""
         return f"{task.metric.name} is of episodes to be played, and {task.name} has none to learn"
@@ -53,7 +53,7 @@ class TrainingScore(TrainedModelProbe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """One pass over the batches."""
+        """Run one pass over the batches."""
         model = trained_model(trial, checkpointer, device)
         task = task_of(trial)
         sums = []

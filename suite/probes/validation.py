@@ -1,7 +1,8 @@
-"""Train a model and score the validation split, the data that one may choose by.
+"""Train a model and score the validation split, on which choices may be based.
 
-Whoever chooses by what `quality` says has chosen on test data. This trains in the same way, on the
-same batches, and never asks for the test split. It leaves no curve: that is quality's.
+Choices based on the result of `quality` would be made on test data. This probe trains in the same
+way, on the same batches, and never reads the test split. It records no learning curve; `quality`
+does.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ class Validation(Probe):
     why_no_workers = "validation trains in one process; quality trains on workers"
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """The task's own metric, as ``validation_accuracy``."""
+        """Return the task's own metric, named for example ``validation_accuracy``."""
         assert task is not None, "validation is no sweep"
         return (replace(task_metric(task), name=f"{VALIDATION}{task.metric.name}"),)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Train; the last point of the curve is the score after the last step."""
+        """Train a model and score it after the last step."""
         return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """The same, from the newest checkpoint on."""
+        """Train a model from the newest checkpoint on, and score it after the last step."""
         _, engine, todo = yield from started(trial, device, checkpointer)
         last: Point | None = None
         for said in train_resuming(engine, todo, checkpointer):

@@ -1,28 +1,28 @@
-"""Score what a trained model writes by itself, sentence by sentence, on the test split.
+"""Score the sentences that a trained model generates on the test split.
 
-It reads its own words, as in use, and a search looks for the likeliest sentence: with the beam and
-the length penalty of the scale (`models.decoding`), which may be axes. `quality` trains the model
-once for all of them, and its own score stays that of its task's search, mostly a greedy one. No
-sentence becomes longer than the targets of its task may be; `unfinished` is the share of those
-that are cut there.
+The model reads its own output, as in use, and a beam search looks for the most likely sentence,
+with the beam and the length penalty of the scale (`models.decoding`), which may be axes. `quality`
+trains the model once for all of them, and its own score remains that of the task's search, mostly a
+greedy one. No sentence becomes longer than the targets of its task may be; `unfinished` is the
+share of those that are cut there.
 
     written_bleu         with the 95 % interval of a bootstrap over sentences; see `interval_of`
-    written_chrf         chrF2, and
-    written_exact_match  the share of sentences that are the reference, symbol by symbol; where a
+    written_chrf         chrF2
+    written_exact_match  the share of sentences that equal the reference, symbol by symbol; if a
                          task has several references, any of them counts as right in all scores
     written_NAME         each metric of the task's `also_scored`, with such an interval too
-    length_ratio         words written over words of the references, as sacrebleu counts them
-    bits_per_word        of all symbols that are asked for, having read the right ones before, over
-                         the words of the references, which stand between spaces: models are
-                         compared whatever their symbols are
-    teacher_forced_bleu  of the likeliest symbol at each place, having read the right ones before
-    exposure_gap         the same less `written_bleu`
+    length_ratio         words generated over words of the references, as sacrebleu counts them
+    bits_per_word        of all target symbols under teacher forcing, over the words of the
+                         references, which are separated by spaces: models can be compared whatever
+                         their symbols are
+    teacher_forced_bleu  of the most likely symbol at each position under teacher forcing
+    exposure_gap         the same minus `written_bleu`
 
 In training a model reads the right symbols only, and in use its own, with their errors. The gap
-shows what that costs (Bengio et al. 2015, arXiv:1506.03099; Ranzato et al. 2016, arXiv:1511.06732).
-It is an upper bound, and a loose one: the right symbols also tell the length of the sentence, put
-the model back into place after each error, and may be the half of a word that gives the other half
-away. A better search, which knows nothing of errors, makes it smaller too.
+shows the cost of that (Bengio et al. 2015, arXiv:1506.03099; Ranzato et al. 2016,
+arXiv:1511.06732). It is an upper bound, and a loose one: the right symbols also reveal the length
+of the sentence, correct the prefix after each error, and may be the half of a word that determines
+the other half. A better search makes the gap smaller too, although it does not correct errors.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ from suite.training.engines.engine import in_evaluation_mode, writes, written
 
 NUM_RESAMPLES = 1_000
 _SEED = 20_040_725
-_OUTSIDE = (2.5, 97.5)  # percentiles
-_MAX_ORDER = 4  # of the n-grams of BLEU
+_OUTSIDE = (2.5, 97.5)  # percentiles outside the interval
+_MAX_ORDER = 4  # the largest n of BLEU's n-grams
 
 _BLEU = metric_spec("written_bleu")
 _SENTENCES = metric_spec(NUM_SENTENCES)
@@ -83,19 +83,20 @@ _BITS = metric_spec("bits_per_word")
 _FORCED = metric_spec("teacher_forced_bleu")
 _GAP = metric_spec("exposure_gap")
 
-Statistics = NDArray[np.float64]  # in which whole numbers up to 2**53 stay whole
+Statistics = NDArray[np.float64]  # float64 represents whole numbers up to 2**53 exactly
 
 
 class Sentence(NamedTuple):
-    """What there is of one example.
+    """The data of one example.
 
     Attributes:
         asked: The symbols of the reference.
-        written: Those that the model writes by itself.
-        forced: The likeliest ones, having read those of the reference.
-        has_ended: False where the search was cut.
-        parts: The coordinates of the task's parts that it belongs to, with any of its targets.
-        references: All that would be right, by which writing is scored; none where it is `asked`.
+        written: The symbols that the model generates.
+        forced: The most likely symbols under teacher forcing.
+        has_ended: False if the search was cut.
+        parts: The coordinates of the task's parts to which any of its targets belongs.
+        references: All right answers, by which generated text is scored; empty if it is `asked`
+            alone.
     """
 
     asked: Symbols
@@ -107,19 +108,19 @@ class Sentence(NamedTuple):
 
     @property
     def right(self) -> tuple[Symbols, ...]:
-        """One reference or more."""
+        """The references, at least one."""
         return self.references or (self.asked,)
 
 
 class WrittenScores(TrainedModelProbe):
-    """BLEU, chrF and exact match of one search over the test split, and of one pass over it."""
+    """Scores of generated sentences on the test split, compared with teacher forcing."""
 
     name = WRITTEN_SCORES
     version = 1
     depends_on = TrainedModelProbe.depends_on | ORIGIN | {"beam", "length_penalty"}
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """BLEU and the number of sentences also of each part of the task; last the task's own."""
+        """Return BLEU and the number of sentences, also for the task's parts, then others."""
         assert task is not None, f"{self.name} is no sweep"
         places = ("", *task(length).parts())
         in_parts = (replace(spec, at=at) for at in places for spec in (_BLEU, _SENTENCES))
@@ -127,12 +128,12 @@ class WrittenScores(TrainedModelProbe):
         return (*in_parts, _CHRF, _EXACT, _RATIO, _UNFINISHED, _BITS, _FORCED, _GAP, *of_task)
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """It must write."""
+        """Return why a trial is skipped; the model must generate sequences."""
         silent = architecture_class(model.architecture).why_silent(model)
         return silent or super().why_not(model, parallel)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """Its metric must be of text, and of what is written."""
+        """Return why a trial is skipped; the metric must score generated text."""
         if isinstance(task.metric, SacrebleuMetric) and writes(task.metric):
             return ""
         return f"{self.name} is for written text, and the metric of {task.name} is of none"
@@ -140,13 +141,13 @@ class WrittenScores(TrainedModelProbe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """The search, beside the pass over the right symbols, batch by batch.
+        """Run the search and the teacher-forced pass, batch by batch.
 
         The search holds `beam` hypotheses of each sequence of the trial's batch at once.
 
         Raises:
-            Diverged: a probability is no number.
-            CheckpointError: the weights cannot be had here.
+            Diverged: if a probability is not a number.
+            CheckpointError: if the weights are not available on this host.
         """
         model = trained_model(trial, checkpointer, device)
         task = build_task(trial.task, trial.length)
@@ -170,23 +171,23 @@ class WrittenScores(TrainedModelProbe):
 
 
 def _of_writing(task: type[Task]) -> list[SequenceMetric]:
-    """What the task is also scored by, of what a model writes."""
+    """Return the task's further metrics of generated sequences."""
     return [each for each in task.also_scored if isinstance(each, SequenceMetric)]
 
 
 def _spec_of(metric: SequenceMetric) -> MetricSpec:
-    """As one of what is written."""
+    """Return the specification of a metric of generated sequences."""
     return MetricSpec(name=f"written_{metric.name}", unit=metric.unit, better=metric.better)
 
 
 def _search_of(metric: SacrebleuMetric, trial: Trial) -> Decoder:
-    """The task's, with what the trial says."""
+    """Return the task's search with the settings of the trial."""
     assert metric.decoder is not None, "tasks that judge no writing are refused while planning"
     return replace(metric.decoder, beam=trial.beam, length_penalty=trial.length_penalty)
 
 
 def _bits(outputs: Outputs, batch: Batch) -> float:
-    """Of all symbols that are asked for."""
+    """Return the bits of all target symbols."""
     bits = float(Bits(name=_BITS.name, unit=_BITS.unit).sums(outputs, batch)[0])
     if not math.isfinite(bits):
         raise Diverged(f"the bits of the test split are {bits}")
@@ -196,7 +197,7 @@ def _bits(outputs: Outputs, batch: Batch) -> float:
 def _sentences(
     task: Task, metric: SacrebleuMetric, batch: Batch, forced: Sequence[Symbols], found: Decoded
 ) -> Iterator[Sentence]:
-    """Of the rows of which anything is asked."""
+    """Yield the sentences of the rows that have targets."""
     is_scored = batch.targets != UNSCORED
     inside = {at: (part & is_scored).any(dim=1) for at, part in task.in_parts(batch).items()}
     ended, right = found.has_ended.tolist(), metric.right(batch)
@@ -210,12 +211,12 @@ def _sentences(
 def scores(
     metric: SacrebleuMetric, sentences: Sequence[Sentence], bits: float, parts: Sequence[str]
 ) -> Iterator[Measurement]:
-    """All that is measured; a part without sentences is left out.
+    """Yield all measurements; a part without sentences is left out.
 
     Args:
-        metric: Makes text of symbols.
-        sentences: One or more.
-        bits: Of all their symbols together, the ends counted.
+        metric: The metric, which converts symbols to text.
+        sentences: The sentences, at least one.
+        bits: The bits of all their symbols together, including the end symbols.
         parts: The coordinates of the task's parts.
     """
     bleu = Bleu(end=metric.end, text=metric.text)
@@ -239,11 +240,11 @@ def scores(
 
 
 def with_interval(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Measurement:
-    """A further metric of what is written, with its interval over sentences.
+    """Return a further metric of the generated sentences, with its interval over sentences.
 
     Args:
-        metric: Of a task's `also_scored`.
-        sentences: One or more.
+        metric: A metric of the task's `also_scored`.
+        sentences: The sentences, at least one.
     """
     statistics = _statistics(metric, sentences)
 
@@ -256,18 +257,18 @@ def with_interval(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Meas
 
 
 def _statistics(metric: SequenceMetric, sentences: Sequence[Sentence]) -> Statistics:
-    """`[sentences, k]`, which add up."""
+    """Return additive statistics of each sentence, `[sentences, k]`."""
     counts = [metric.counts(each.written, *each.right) for each in sentences]
     return np.array(counts, dtype=np.float64)
 
 
 def _score(metric: SequenceMetric, statistics: Statistics) -> float:
-    """Of a corpus of these sentences."""
+    """Return the score of the corpus of these sentences."""
     return metric.value(torch.from_numpy(statistics.sum(axis=0)))
 
 
 def _with_interval(bleu: Bleu, statistics: Statistics, at: str) -> Iterator[Measurement]:
-    """BLEU of some sentences, and how many they are."""
+    """Yield BLEU of some sentences, and their number."""
     low, high = interval_of(statistics, bleu_of)
     value = _score(bleu, statistics)
     yield measurement(_BLEU, value, at=at, spread_low=low, spread_high=high)
@@ -277,16 +278,16 @@ def _with_interval(bleu: Bleu, statistics: Statistics, at: str) -> Iterator[Meas
 def interval_of(
     statistics: Statistics, value: Callable[[Statistics], NDArray[np.float64]]
 ) -> tuple[float, float]:
-    """The 95 % interval of a corpus score, by a percentile bootstrap over sentences.
+    """Return the 95 % interval of a corpus score, by a percentile bootstrap over sentences.
 
     Koehn 2004, "Statistical significance tests for machine translation evaluation"
-    (https://aclanthology.org/W04-3250), section 3. It says how much the score would vary over test
-    sets as large, for this one trained model; nothing of how it varies over seeds. As many
-    sentences are always drawn alike, so that intervals of models can be compared.
+    (https://aclanthology.org/W04-3250), section 3. The interval shows how much the score would vary
+    over test sets of the same size for this one trained model, not how it varies over seeds. The
+    resamples depend on the number of sentences only, so that intervals of models can be compared.
 
     Args:
-        statistics: `[sentences, k]`, which add up.
-        value: Of sums `[resamples, k]` the scores `[resamples]`.
+        statistics: Additive statistics, `[sentences, k]`.
+        value: Function from sums `[resamples, k]` to scores `[resamples]`.
     """
     count = len(statistics)
     drawn = np.random.default_rng(_SEED).integers(count, size=(NUM_RESAMPLES, count))
@@ -296,9 +297,9 @@ def interval_of(
 
 
 def bleu_of(sums: Statistics) -> NDArray[np.float64]:
-    """BLEU of sums `[corpora, 10]`, as sacrebleu has it with its defaults.
+    """Return BLEU of sums `[corpora, 10]`, as sacrebleu computes it with its defaults.
 
-    An order of which no n-gram is right counts as half of one, the next such order as a quarter.
+    An order without a matching n-gram counts as one half match, the next such order as one quarter.
     """
     lengths, right, total = np.split(sums.astype(np.float64), (2, 2 + _MAX_ORDER), axis=1)
     is_missed = right == 0

@@ -1,1 +1,1 @@
-"""The timing instrument: interleaved samples of several candidates, with their intervals."""
+"""Interleaved timing of several candidates, with confidence intervals."""

@@ -1,8 +1,8 @@
-"""Time a pass on a device. The one place with clocks.
+"""Time a pass on a device.
 
-On a CPU `perf_counter`. On a GPU events on its stream, one pair for each pass, and before each
-pass a buffer as large as the L2 cache is overwritten, so that no pass finds what the last one left
-there; NVIDIA's nvbench does the same (docs/cli_help.md of NVIDIA/nvbench).
+On a CPU the clock is `perf_counter`. On a GPU it is a pair of events on the stream for each pass;
+before each pass a buffer as large as the L2 cache is overwritten, so that no pass finds the data of
+the previous one in the cache. NVIDIA's nvbench does the same (docs/cli_help.md of NVIDIA/nvbench).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
 
 _SLOWER = 1.08
-_NUM_READINGS = 200  # looked back on: several rounds, so that a new normal is one after a while
+_NUM_READINGS = 200  # several rounds; a lasting change becomes usual after a while
 _NUM_AT_LEAST = 10
-_USUAL = 0.2  # of the readings are quicker than what is taken for usual
+_USUAL = 0.2  # the quantile of the readings that is taken as usual
 
 
 class SpeedProbe:
@@ -33,10 +33,11 @@ class SpeedProbe:
 
     A virtual machine shares its cores with neighbours that /proc/stat does not show, and a laptop
     lowers its clock: for tenths of a second everything takes a third longer. nvbench discards
-    samples that a GPU took below its clock; where no clock can be read, known work serves instead.
+    samples that a GPU took below its clock; since a CPU's clock cannot be read everywhere, the
+    duration of fixed work is used instead.
 
     Args:
-        read: Function that does the work and returns its seconds.
+        read: Function that does the work and returns its duration in seconds.
     """
 
     def __init__(self, read: Callable[[], float]) -> None:
@@ -44,9 +45,11 @@ class SpeedProbe:
         self._lately: deque[float] = deque(maxlen=_NUM_READINGS)
 
     def is_at_speed(self, *, is_noted: bool = True) -> bool:
-        """Return True if the work takes about as long as usual, by readings that are noted.
+        """Return True if the work takes about as long as in the noted readings.
 
-        The readings of one long wait are not noted.
+        Args:
+            is_noted: Whether to keep this reading for later comparisons. Only the first reading of
+                a wait is kept.
         """
         seconds = self._read()
         if is_noted:
@@ -61,48 +64,51 @@ _LONGEST_WAIT = 0.05
 _SIDE_OF_KNOWN_WORK, _PRODUCTS_OF_KNOWN_WORK = 64, 5
 _CYCLES_OF_A_TRIAL_SLEEP = 20_000_000
 _PASSES_THAT_A_SPIN_GOES_BY = 9
-_LEAST_SECONDS = 1e-7  # that two events can be apart, about
-_LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default, below which a sample is worth nothing
+_LEAST_SECONDS = 1e-7  # about the least time between two events
+_LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default: it discards samples below this share
 
 
 Events = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 class Clock(ABC):
-    """Measures a device's time.
+    """A measure of time on a device.
 
     Attributes:
-        suffers_from_load: Whether it is slower while other processes compute on the CPUs.
+        suffers_from_load: Whether passes are slower while other processes compute on the CPUs.
     """
 
     suffers_from_load: ClassVar[bool]
 
     def now(self) -> float:
-        """Seconds from some beginning, for limits and blocks."""
+        """Return the seconds since an arbitrary origin, for limits and blocks."""
         return time.perf_counter()
 
     @abstractmethod
     def seconds(self, one_pass: Call, num_passes: int) -> float:
-        """Of one pass: the mean of so many in a row, the device idle before and after."""
+        """Return the seconds of one pass, the mean of `num_passes` passes in a row.
+
+        The device is idle before and after.
+        """
 
     @abstractmethod
     def slowed(self, one_pass: Call, factor: float) -> Call:
-        """A pass that takes `factor` times as long, by waiting."""
+        """Return a pass that takes `factor` times as long, by waiting."""
 
     def wait_for_speed(self) -> None:
-        """Returns once the device runs as fast as lately; after a while in any case."""
+        """Wait until the device runs as fast as recently, but only for a limited time."""
         return
 
     def is_at_speed(self) -> bool:
-        """Whether it did just now, so that what was timed before is worth something."""
+        """Return True if the device has its usual speed now, so that the last sample is valid."""
         return True
 
     def why_slow(self) -> str:
-        """What keeps the device below its speed just now; empty where nothing is known to."""
+        """Return why the device is slower than it could be, or "" if no reason is known."""
         return ""
 
     def conditions(self) -> Iterator[Condition]:
-        """What the device said of its state while it was timed."""
+        """Yield the state of the device that was observed while it was timed."""
         return iter(())
 
 
@@ -115,25 +121,25 @@ class CpuClock(Clock):
         self._speed_probe = SpeedProbe(_known_work())
 
     def wait_for_speed(self) -> None:
-        """See `Clock.wait_for_speed`."""
+        """Wait until the CPU runs as fast as recently, for at most `_LONGEST_WAIT` seconds."""
         end = time.perf_counter() + _LONGEST_WAIT
         is_noted = True
         while not self._speed_probe.is_at_speed(is_noted=is_noted) and time.perf_counter() < end:
             is_noted = False
 
     def is_at_speed(self) -> bool:
-        """See `Clock.is_at_speed`."""
+        """Return True if the fixed work takes about as long as recently."""
         return self._speed_probe.is_at_speed()
 
     def seconds(self, one_pass: Call, num_passes: int) -> float:
-        """See `Clock.seconds`."""
+        """Return the mean seconds of `num_passes` passes in a row."""
         begun = time.perf_counter()
         for _ in range(num_passes):
             one_pass()
         return (time.perf_counter() - begun) / num_passes
 
     def slowed(self, one_pass: Call, factor: float) -> Call:
-        """Waits busily after each pass, for a share of what that very pass took."""
+        """Return a pass that waits actively after each call, for a share of its duration."""
 
         def slow() -> None:
             begun = time.perf_counter()
@@ -146,7 +152,7 @@ class CpuClock(Clock):
 
 
 class CudaClock(Clock):
-    """Events on the current stream of a GPU."""
+    """A clock that records events on the current stream of a GPU."""
 
     suffers_from_load = False
 
@@ -157,20 +163,20 @@ class CudaClock(Clock):
         self._states: list[GpuState] = []
 
     def seconds(self, one_pass: Call, num_passes: int) -> float:
-        """See `Clock.seconds`; the sum of what lies between the events, without the flushes."""
+        """Return the mean seconds between the events of each pass, without the cache flushes."""
         torch.cuda.synchronize(self.device)
         pairs = [self._cold(one_pass) for _ in range(num_passes)]
         torch.cuda.synchronize(self.device)
         return sum(_seconds(begun, ended) for begun, ended in pairs) / num_passes
 
     def slowed(self, one_pass: Call, factor: float) -> Call:
-        """Let the device spin after each pass, for a share of what the last few passes took.
+        """Return a pass after which the device spins for a share of the last passes' duration.
 
-        A kernel spins for a number of cycles. How many make a second is taken from how long the
-        last spins took, by the device's own events: a GPU that has just woken is far below the
-        clock that it computes at, and a launch takes time, too.
+        A kernel spins for a number of cycles. The number of cycles per second is estimated from the
+        last spins, by the device's own events: a GPU that has just become active runs far below the
+        clock at which it computes, and a launch takes time, too.
         """
-        pending: deque[_SlowPass] = deque()  # no pass is waited for
+        pending: deque[_SlowPass] = deque()  # polled, so that the host never waits for a pass
         lately: deque[_SlowPass] = deque(maxlen=_PASSES_THAT_A_SPIN_GOES_BY)
         at_first = self._cycles_per_second()
 
@@ -178,7 +184,7 @@ class CudaClock(Clock):
             while pending and pending[0].spun.query():  # type: ignore[no-untyped-call]
                 lately.append(pending.popleft())
             cycles = 0
-            if lately:  # not in the first passes, which warm up
+            if lately:  # false in the first passes, which warm up
                 rates = [each.cycles_per_second() for each in lately if each.cycles]
                 wanted = (factor - 1.0) * median(each.seconds() for each in lately)
                 cycles = max(1, int(wanted * (median(rates) if rates else at_first)))
@@ -192,7 +198,7 @@ class CudaClock(Clock):
         return slow
 
     def why_slow(self) -> str:
-        """Below three quarters of its clock, for whatever reason."""
+        """Return the reason if the GPU runs below three quarters of its maximum clock, else ""."""
         state = gpu_state(self.device)
         self._states += [state] if state else []
         now, most = (state.megahertz, state.most_megahertz) if state else (None, None)
@@ -202,7 +208,7 @@ class CudaClock(Clock):
         return f"the GPU ran at {now} of {most} MHz{reasons}"
 
     def conditions(self) -> Iterator[Condition]:
-        """The size of the cache that is flushed; clock, power, and what held the GPU back."""
+        """Yield the size of the flushed cache, the GPU's clock and power, and what limited it."""
         yield Condition("L2 flush", f"{self._as_large_as_the_cache.numel():,} bytes")
         most = next((f" of {s.most_megahertz}" for s in self._states if s.most_megahertz), "")
         yield Condition("GPU clock", _range([s.megahertz for s in self._states], f"{most} MHz"))
@@ -216,7 +222,7 @@ class CudaClock(Clock):
         return _between_events(one_pass)
 
     def _cycles_per_second(self) -> float:
-        """The second sleep counts: the first may wake the GPU."""
+        """Return the cycles per second of the second sleep, since the first may wake the GPU."""
         for _ in range(2):
             begun, ended = _between_events(lambda: _sleep(_CYCLES_OF_A_TRIAL_SLEEP))
             torch.cuda.synchronize(self.device)
@@ -225,7 +231,7 @@ class CudaClock(Clock):
 
 @dataclass(frozen=True)
 class _SlowPass:
-    """A pass, and the spin after it."""
+    """The events of a pass and of the spin after it."""
 
     begun: torch.cuda.Event
     ended: torch.cuda.Event
@@ -237,12 +243,12 @@ class _SlowPass:
         return _seconds(self.begun, self.ended)
 
     def cycles_per_second(self) -> float:
-        """Return the seconds of the spin, its launch included."""
+        """Return the rate of the spin; its launch is included in the time."""
         return self.cycles / max(_seconds(self.ended, self.spun), _LEAST_SECONDS)
 
 
 def _known_work() -> Callable[[], float]:
-    """Reads how long a few small matrix products take, in caches that one more has filled."""
+    """Return a function that times a few small matrix products, with warm caches."""
     a, b, out = (torch.ones(_SIDE_OF_KNOWN_WORK, _SIDE_OF_KNOWN_WORK) for _ in range(3))
 
     def read() -> float:
@@ -273,17 +279,17 @@ def _sleep(cycles: int) -> None:
 
 
 def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
-    """Between two events that the device has come to."""
+    """Return the seconds between two events that the device has passed."""
     milliseconds: float = begun.elapsed_time(ended)
     return milliseconds / 1e3
 
 
 def _range(values: Sequence[float | None], unit: str) -> str:
-    """As ``1410 to 1755 MHz``; `UNKNOWN` where no value is known."""
+    """Return a range such as ``1410 to 1755 MHz``, or `UNKNOWN` if no value is known."""
     known = [value for value in values if value is not None]
     return f"{min(known):.0f} to {max(known):.0f}{unit}" if known else UNKNOWN
 
 
 def clock_of(device: str) -> Clock:
-    """The device's, as torch names the device."""
+    """Return the clock of a device, which is named as in torch."""
     return CpuClock() if device == "cpu" else CudaClock(device)

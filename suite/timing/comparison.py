@@ -1,4 +1,4 @@
-"""Time all subjects of a trial together, with the controls beside the first one."""
+"""Time all subjects of a trial together, with the controls next to the first subject."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ from suite.training.engines.attention_choice import AttentionChoice
 from suite.training.engines.runtimes import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
-_SIDE_OF_A_CHECK = 4  # of a grid
-_TOLERANCE = 1e-6  # of the largest number; both compute in float64
+_SIDE_OF_A_CHECK = 4  # the rows and columns of a grid
+_TOLERANCE = 1e-6  # relative to the largest element; both are computed in float64
 Operations = Mapping[str, Pass | Missing]  # by metric
 _Built = TypeVar("_Built")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimingComparison:
-    """What a timing probe puts together.
+    """A timing comparison of the subjects of a trial.
 
     Attributes:
-        trial: Whose subjects, the baseline first; its seed draws parameters, inputs and turns.
-        device: As torch names it.
-        clock: Of the device.
-        compared: The metrics that subjects are compared by, the main one first: its first call is
-            the subject's, and the controls are of it.
-        operations: Builds a subject, and says what of it is timed under each of these metrics.
-        main_operation: Builds it again, for the controls.
-        beside_first: What else takes part, as subject 0.
-        at: The coordinate, where measurements carry it.
-        limits: How long it continues.
-        read_times: CPU time so far, of the machine and of this process.
+        trial: The trial, whose first subject is the baseline; its seed determines parameters,
+            inputs and the order of the rounds.
+        device: The device, named as in torch.
+        clock: The clock of the device.
+        compared: The metrics by which subjects are compared, the main one first. Its first call is
+            reported as the subject's first call, and the controls time the same operation.
+        operations: Function that builds a subject and returns what is timed under each of these
+            metrics.
+        main_operation: Function that builds the main operation again, for the controls.
+        beside_first: Further operations that take part as subject 0.
+        at: The coordinate of the measurements, or "".
+        limits: The limits of the timing run.
+        read_times: Function that reads the CPU time so far of the machine and of this process.
     """
 
     trial: Trial
@@ -62,17 +64,17 @@ class TimingComparison:
     _guard: StateGuard = field(default_factory=StateGuard, init=False)
 
     def measured(self) -> Iterator[Measurement]:
-        """Of all subjects and controls.
+        """Yield the measurements of all subjects and controls.
 
         Raises:
-            Disproved: a mixer is not what its reference says.
+            Disproved: if a mixer disagrees with its reference.
         """
-        with fixed_cpus(self.device), memory_kept():  # first of all: threads inherit both
+        with fixed_cpus(self.device), memory_kept():  # first, because threads inherit both
             self._guard.begin()
             for spec in self.trial.subjects:
                 with self._guard.around(spec):
                     refuse_wrong_mixers(spec, self.device, self.trial.seed)
-            # The timing run alone holds the passes, so that it can free the memory of one.
+            # Only the timing run holds the passes, so that it can free the memory of one.
             timing_run = TimingRun(
                 self._passes(), self.clock, self.limits, self.read_times, self.trial.seed
             )
@@ -83,13 +85,14 @@ class TimingComparison:
         )
 
     def state_changes(self) -> Iterator[TrialRemark | Condition]:
-        """Say which subjects changed the state of the process while they were measured."""
+        """Yield which subjects changed the state of the process while they were measured."""
         return self._guard.said()
 
     def attention_kernels(self) -> Iterator[Condition]:
-        """Which kernels compute the attention of subjects on a GPU: each runs once, untimed.
+        """Yield which kernels compute attention on a GPU; each subject runs once more, untimed.
 
-        What has failed as it was timed fails again, and is left out, as is a compiled model.
+        A subject that failed while it was timed fails again and is left out, as is a compiled
+        model.
         """
         with AttentionChoice() as choice:
             for spec in self.trial.subjects if self.device != "cpu" else ():
@@ -120,13 +123,13 @@ class TimingComparison:
         return self._guard.guarded(replace(operation, declared=self._how(spec)), spec)
 
     def _how(self, spec: ModelSpec) -> str:
-        """As `Pass.declared`."""
+        """Return the value of `Pass.declared` for a subject."""
         asked = {"runtime": spec.runtime, "precision": self.trial.precision}
         usual = {"runtime": ("eager",), "precision": ("float32", "tf32")}
         return ", ".join(f"{k}={each!r}" for k, each in asked.items() if each not in usual[k])
 
     def or_missing(self, build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
-        """Missing is what this machine has no memory for, or cannot run as declared."""
+        """Call `build`; return `Missing` if memory is short or it cannot run as declared."""
         try:
             with self._guard.around(spec):
                 return build(spec)
@@ -134,24 +137,26 @@ class TimingComparison:
             return Missing(Status.SKIPPED, str(error))
         except Exception as error:
             found = why_missing(error, self._how(spec))
-        torch.cuda.empty_cache()  # the error, which held what was made, is gone
+        torch.cuda.empty_cache()  # the error, which kept the tensors alive, is gone
         return found
 
 
 def fixed_cpus(device: str) -> AbstractContextManager[None]:
-    """As many CPUs as torch has threads; a GPU's launches and compilers keep all of them."""
+    """Return a context with as many CPUs as torch has threads; for a GPU with all CPUs."""
     return few_cpus(torch.get_num_threads()) if device == "cpu" else nullcontext()
 
 
 class Disproved(Exception):
-    """A mixer disagrees with its reference: its time means nothing."""
+    """Raised if a mixer disagrees with its reference, so that its time is meaningless."""
 
 
 def refuse_wrong_mixers(spec: ModelSpec, device: str, seed: int) -> None:
-    """Build the model in float64 and compare each of its mixers, on one short sequence.
+    """Build the model in float64 and compare its mixers with their references on a short input.
+
+    Mixers without a reference are skipped.
 
     Raises:
-        Disproved: naming the mixer. One without a reference is unproven, and passes.
+        Disproved: if a mixer disagrees with its reference; the message names the mixer.
     """
     model = built(spec, device, seed).double().eval()
     for mixer in _outermost_mixers(model):
@@ -160,7 +165,7 @@ def refuse_wrong_mixers(spec: ModelSpec, device: str, seed: int) -> None:
 
 
 def _outermost_mixers(module: nn.Module) -> Iterator[Mixer]:
-    """Not those that a mixer is made of."""
+    """Yield the mixers that are not part of another mixer."""
     for child in module.children():
         if isinstance(child, Mixer):
             yield child
@@ -178,7 +183,7 @@ def _refuse_wrong(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> None
     x = torch.randn(1, num_tokens, mixer.dim, generator=drawn, dtype=torch.float64).to(device)
     fast, slow = (_seeded(form, x, seed) for form in (mixer, mixer.reference))
     difference, largest = float((fast - slow).abs().max()), float(slow.abs().max())
-    if not difference <= _TOLERANCE * largest:  # NaN is not either
+    if not difference <= _TOLERANCE * largest:  # also true for NaN
         raise Disproved(
             f"mixer {spec.mixer!r} differs from its reference by up to {difference:.2g} on "
             f"{num_tokens} tokens, so it is not timed"
@@ -186,7 +191,7 @@ def _refuse_wrong(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> None
 
 
 def _seeded(form: object, x: Tensor, seed: int) -> Tensor:
-    """What is drawn inside is drawn alike."""
+    """Call `form` with a fixed seed, so that both forms draw the same random numbers."""
     torch.manual_seed(seed)
     assert callable(form)
     with torch.no_grad():

@@ -1,7 +1,7 @@
-"""Compare and restore what all code of a process shares: no trial or variant changes the next.
+"""Compare and restore the global state of a process, so that no trial or variant changes the next.
 
-Random numbers are not part of it: each trial seeds them. Of torch's functions the identity counts;
-that torch's compiler puts a wrapper around one is no change.
+Random numbers are not part of it, because each trial seeds them. The functions of torch are
+compared by identity; a wrapper that torch's compiler puts around one does not count as a change.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch import nn
 
 _MOST_NAMED = 4
 _BACKENDS: Any = torch.backends
-# What torch itself changes when its compiler is imported, as the first optimiser does.
+# Functions that torch itself replaces when its compiler is imported, as the first optimiser does.
 _COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_compile.py"))
 _OF_COMPILER = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
-_OF_SCIKIT_LEARN = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")  # set as it is imported
+_OF_SCIKIT_LEARN = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")  # set when it is imported
 _HOLDERS: Mapping[str, Any] = {
     "torch": torch,
     "torch.nn.functional": nn.functional,
@@ -35,7 +35,7 @@ _HOLDERS: Mapping[str, Any] = {
 
 
 def _folder() -> str | None:
-    """None where it was removed."""
+    """Return the working folder, or None if it was removed."""
     with suppress(OSError):
         return os.getcwd()
     return None
@@ -61,7 +61,10 @@ def _set_deterministic(flags: tuple[bool, bool, bool, bool]) -> None:
 
 
 class _Precision(NamedTuple):
-    """What torch's two ways of setting it say; the older one says nothing beside some settings."""
+    """The precision of products by torch's two interfaces.
+
+    The older interface cannot represent some settings; `of_products` is then "".
+    """
 
     general: str
     of_products: str
@@ -86,7 +89,7 @@ def _set_precision(precision: _Precision) -> None:
 
 
 def _flushes_denormals() -> bool:
-    """Return what torch sets and cannot read: whether a product below the least number is 0."""
+    """Return True if products below the smallest normal number are 0 (torch has no getter)."""
     return sys.float_info.min / 2 == 0.0
 
 
@@ -99,7 +102,7 @@ def _set_cpus(cpus: frozenset[int]) -> None:
         os.sched_setaffinity(0, cpus)
 
 
-# What it is called -> how it is read and written.
+# From the name of a setting to the functions that read and write it.
 _SETTINGS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "torch's default device": (torch.get_default_device, torch.set_default_device),
@@ -123,7 +126,7 @@ _SETTINGS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 @dataclass(frozen=True)
 class GlobalState:
-    """What it was when this value was made."""
+    """The global state of the process at the time when the value was made."""
 
     settings: Mapping[str, Any] = field(
         default_factory=lambda: {name: read() for name, (read, _) in _SETTINGS.items()}
@@ -137,7 +140,7 @@ class GlobalState:
     )
 
     def changes(self) -> str:
-        """What is not as it was, in words; empty where all is."""
+        """Return a description of what has changed since; empty if nothing has."""
         found = [
             *self.changed_settings(),
             *(f"the environment variable {name}" for name in self._variables()),
@@ -147,11 +150,11 @@ class GlobalState:
         return _joined(found)
 
     def changed_settings(self) -> list[str]:
-        """The part of `changes` that takes microseconds to find."""
+        """Return the changed settings, the part of `changes` that takes microseconds to find."""
         return [f"{name} ({self.settings[name]} -> {now})" for name, now in self._settings()]
 
     def restore(self) -> None:
-        """Undo what changed; the handler of a signal only in the main thread."""
+        """Undo all changes. Signal handlers can only be restored in the main thread."""
         for name, _ in list(self._settings()):
             _SETTINGS[name][1](self.settings[name])
         for name in self._variables():
@@ -203,7 +206,7 @@ def _is_of_compiler(function: Any) -> bool:
 
 @contextmanager
 def state_restored() -> Iterator[None]:
-    """Undo at the end of the block what it changed."""
+    """Undo at the end of the block what was changed within it."""
     before = GlobalState()
     try:
         yield

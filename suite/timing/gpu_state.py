@@ -1,7 +1,7 @@
-"""Read a GPU's clock, power and energy, and what limits it, from NVML where that answers.
+"""Read a GPU's clock, power and energy, and what limits it, from NVML if it is available.
 
-Asked of NVIDIA's own library, which comes with every driver; the Python package for it may be
-missing. Names, numbers and units are those of NVIDIA's header `nvml.h`.
+The library is NVIDIA's own, which comes with every driver; the Python package for it is not needed.
+Names, numbers and units are those of NVIDIA's header `nvml.h`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 _SM_CLOCK = 1  # NVML_CLOCK_SM
 _MILLI = 1e-3
-# The bits of nvmlClocksEventReasons that mean less speed than the work could use.
+# The bits of nvmlClocksEventReasons that reduce the speed below what the work could use.
 _REASONS = {
     0x0000000000000004: "power cap",
     0x0000000000000008: "hardware slow-down",
@@ -29,13 +29,14 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class GpuState:
-    """One look at a GPU; None where it does not say.
+    """One reading of a GPU's state; a value is None if the driver does not report it.
 
     Attributes:
-        megahertz: Clock of its multiprocessors.
-        most_megahertz: The most that this clock can be.
-        held_back_by: In words, several joined by commas; empty where nothing does.
-        watts: Of the whole board; from Ampere on, but for GA100, the mean of the last second.
+        megahertz: The clock of its multiprocessors.
+        most_megahertz: The maximum of this clock.
+        held_back_by: The reasons for a lower clock, joined by commas; empty if there are none.
+        watts: The power of the whole board; from Ampere on, except for GA100, the mean of the last
+            second.
     """
 
     megahertz: int | None
@@ -45,7 +46,7 @@ class GpuState:
 
 
 def gpu_state(device: torch.device) -> GpuState | None:
-    """None where the driver says nothing: no NVML, another maker, a slice of a GPU."""
+    """Return the GPU's state, or None if NVML does not report it, e.g. on a MIG slice."""
     card = _card(device)
     if card is None:
         return None
@@ -62,14 +63,14 @@ def gpu_state(device: torch.device) -> GpuState | None:
 
 
 def joules_since(device: torch.device, share: float = 1.0) -> Callable[[], float | None]:
-    """Read the GPU's energy counter, which Volta and newer have; what is returned reads it again.
+    """Read the GPU's energy counter (Volta and newer), and return a function to read it again.
 
-    The counter is of the whole card, and tells its processes not apart. What shares a card is
-    given its share of all that the card took meanwhile.
+    The counter covers the whole card and does not distinguish processes. A process that shares a
+    card is charged with its share of the energy that the card took meanwhile.
 
     Returns:
-        Asked later, it says the share of the joules since; None where the counter does not answer
-        both times, or was set back: the driver was loaded again.
+        A function that returns the share of the joules since this call, or None if the counter
+        could not be read both times, or was reset because the driver was loaded again.
     """
     begun = _joules(device)
 
@@ -83,7 +84,7 @@ def joules_since(device: torch.device, share: float = 1.0) -> Callable[[], float
 
 
 def _joules(device: torch.device) -> float | None:
-    """Since the driver was loaded."""
+    """Return the joules since the driver was loaded, or None if they cannot be read."""
     card = _card(device)
     name = "nvmlDeviceGetTotalEnergyConsumption"
     millijoules = card.asked(name, ctypes.c_ulonglong) if card else None
@@ -96,13 +97,13 @@ def _in_words(bits: int) -> str:
 
 @dataclass(frozen=True)
 class _Card:
-    """NVML's handle of one GPU."""
+    """NVML and its handle of one GPU."""
 
     nvml: ctypes.CDLL
     handle: ctypes.c_void_p
 
     def asked(self, name: str, kind: Any, *arguments: object) -> int | None:
-        """None where this card, or this version of the library, has no answer."""
+        """Return the result of a query, or None if the card or the library does not support it."""
         answer = kind()
         function = getattr(self.nvml, name, None)
         if function is None or function(self.handle, *arguments, ctypes.byref(answer)) != 0:
@@ -113,16 +114,16 @@ class _Card:
 def _card(device: torch.device) -> _Card | None:
     try:
         return _card_of(str(torch.cuda.get_device_properties(device).uuid))
-    except Exception:  # of the library, or of torch without CUDA: no trial ends for a reading
+    except Exception:  # errors of NVML or of torch without CUDA: a reading must not fail a trial
         return None
 
 
 @cache
 def _card_of(uuid: str) -> _Card:
-    """With the library, initialised once in this process for each GPU.
+    """Initialise NVML, once in this process for each GPU, and return the card.
 
     Raises:
-        OSError: no such library, or it knows no such GPU.
+        OSError: if the library is missing, or if it has no GPU with that UUID.
     """
     library = ctypes.CDLL("libnvidia-ml.so.1")
     _check(library.nvmlInit_v2())

@@ -1,9 +1,10 @@
 """Time three kernels whose exponents are known: n, n log n and n^2 units of work.
 
-A unit is one small matrix product, always the same, whose matrices stay in the innermost cache:
-so a kernel's time is the number of its units and nothing else, no cache fills up as n grows and no
-thread starts late. Constants put n = 64 to 16,384 between a tenth of a millisecond and half a
-second, on a CPU; the quadratic one grows 65,536-fold there and begins at one unit.
+A unit is one small matrix product, always the same, whose matrices stay in the innermost cache.
+So a kernel's time depends on the number of its units only: no cache fills up as n grows and no
+thread starts late. The constants put the times for n = 64 to 16,384 between a tenth of a
+millisecond and half a second on a CPU; the quadratic one grows 65,536-fold there and begins at one
+unit.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ LINEAR, LINEARITHMIC, QUADRATIC = (
     "quadratic_kernel_seconds",
 )
 MOST_TOKENS = 16_384
-_SIDE_OF_A_UNIT = {"cpu": 64, "cuda": 512}  # on a GPU long enough to hide the next one's launch
+_SIDE_OF_A_UNIT = {"cpu": 64, "cuda": 512}  # on a GPU long enough to hide the next launch
 _TOKENS_OF_A_LINEAR_UNIT = 4
 _TOKENS_OF_A_LINEARITHMIC_UNIT = 32
 _TOKENS_OF_A_QUADRATIC_UNIT = 64
 
 
 def kernels(length: int, device: str) -> Mapping[str, Pass | Missing]:
-    """The three at one length, by metric."""
+    """Return the three kernels at one length, by metric."""
     if length > MOST_TOKENS:
         reason = f"the synthetic kernels go up to {MOST_TOKENS:,} tokens"
         return dict.fromkeys((LINEAR, LINEARITHMIC, QUADRATIC), Missing(Status.SKIPPED, reason))
@@ -38,7 +39,7 @@ def kernels(length: int, device: str) -> Mapping[str, Pass | Missing]:
 
 
 def num_units(length: int) -> Mapping[str, int]:
-    """Units of each kernel; exact at powers of two."""
+    """Return the number of units of each kernel, by metric; it is exact at powers of two."""
     levels = max(1, round(math.log2(length)))
     counts = {
         LINEAR: length // _TOKENS_OF_A_LINEAR_UNIT,

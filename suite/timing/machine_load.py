@@ -1,7 +1,7 @@
 """Read how much CPU time other processes take, as Linux counts it.
 
-The kernel counts busy time in hundredths of a second, so that only blocks of a quarter of a
-second and more say something.
+The kernel counts busy time in hundredths of a second, so only intervals of a quarter of a second or
+more are meaningful.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from pathlib import Path
 from suite.provenance import allowed_cpus
 
 _STAT = Path("/proc/stat")
-# Of the first line of /proc/stat, see proc(5): user, nice, system, irq, softirq and steal; a
-# guest's time is in the user's already.
+# Columns of a line of /proc/stat, see proc(5): user, nice, system, irq, softirq and steal. The time
+# of guests is already part of the user time.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6, 7)
 
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """CPU seconds from some beginning.
+    """CPU seconds since an arbitrary origin.
 
     Attributes:
-        machine: Of the CPUs that this process may use, whoever took them. Others who are busy
-            beside them share caches with it, and take no time from it.
-        own: Of this process and of its children that have ended.
+        machine: The time of all processes on the CPUs that this process may use. Processes on other
+            CPUs share caches with it, but take no CPU time from it.
+        own: The time of this process and of its children that have ended.
     """
 
     machine: float
@@ -38,7 +38,7 @@ ReadTimes = Callable[[], CpuTimes | None]
 
 
 def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
-    """Now; None where the system does not say."""
+    """Return the CPU times now, or None if the system does not report them."""
     try:
         lines = [line.split() for line in stat.read_text().splitlines()]
         ours = {f"cpu{number}" for number in allowed_cpus()} or {"cpu"}
@@ -50,7 +50,7 @@ def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
         ticks = sum(map(sum, busy))
     except (OSError, ValueError, IndexError):
         return None
-    if ticks == 0:  # some sandboxes answer, and say nothing
+    if ticks == 0:  # some sandboxes have the file, but all counters are 0
         return None
     spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own = sum(usage.ru_utime + usage.ru_stime for usage in spent)
@@ -58,12 +58,12 @@ def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
 
 
 def seconds_of_others(before: CpuTimes | None, after: CpuTimes | None) -> float | None:
-    """CPU seconds that others took between two looks; None where the system does not say."""
+    """Return the CPU seconds of other processes between two readings, or None if one is missing."""
     if before is None or after is None:
         return None
     return max(0.0, (after.machine - before.machine) - (after.own - before.own))
 
 
 def num_cpus() -> int:
-    """That this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(allowed_cpus()) or os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Turn the samples of a timing run into measurements: medians, counts, controls and status."""
+"""Convert the samples of a timing run to measurements: medians, counts, controls and status."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
 
 
 def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
-    """Two controls whose truth is known: the baseline built again, and that slowed by a twentieth.
+    """Return two controls: the baseline built again, and the same slowed by the factor `INJECTED`.
 
-    `suite.timing.kernels` and the probe `mixer_time` hold the other controls. `again` is the main
-    operation of the first subject, built a second time.
+    Their true ratios to the baseline are known. `suite.timing.kernels` and the probe `mixer_time`
+    hold the other controls. `again` is the main operation of the first subject, built a second
+    time.
     """
     slowed = again
     if isinstance(again, Pass):
@@ -34,13 +35,13 @@ _UNKNOWN_LOAD = Missing(Status.SKIPPED, "this system does not say how much CPU t
 def measurements(
     timings: Timings, *, main: str, compared: frozenset[str], at: str
 ) -> Iterator[Measurement]:
-    """Of every candidate its time; of every subject what its samples were like.
+    """Yield the time of each candidate, and statistics of the samples of each subject.
 
     Args:
-        timings: Of a timing run; subject 0 is the baseline.
-        main: The operation that ratios and counts are of.
-        compared: The metrics of which less is better; the others are controls.
-        at: The coordinate of the compared ones; controls have it too.
+        timings: The result of a timing run, in which subject 0 is the baseline.
+        main: The operation to which ratios and counts refer.
+        compared: The metrics for which lower is better; the others are controls.
+        at: The coordinate of all measurements.
     """
     keys = (*timings.samples, *timings.missing)
     for key in keys:
@@ -69,7 +70,7 @@ def _row(
 
 
 def _time(timings: Timings, key: Key, better: Better, at: str) -> Measurement:
-    """The median, with its interval."""
+    """Return the median with its interval."""
     if key in timings.missing:
         return _row(*key, at, timings.missing[key], "s", better=better)
     found, noise = median_of(timings.samples[key]), timings.noise[key]
@@ -87,7 +88,7 @@ def _time(timings: Timings, key: Key, better: Better, at: str) -> Measurement:
 
 
 def _ratio(timings: Timings, key: Key, baseline: Key, at: str) -> Measurement:
-    """Of two medians; as trustworthy as the lesser of them."""
+    """Return the ratio of two medians, which is noisy if either of them is."""
     for one in (key, baseline):
         if one in timings.missing:
             return _row(*key, at, timings.missing[one])
@@ -98,7 +99,7 @@ def _ratio(timings: Timings, key: Key, baseline: Key, at: str) -> Measurement:
 
 
 def _of_the_samples(timings: Timings, key: Key, at: str) -> Iterator[Measurement]:
-    """How many there are, how many stand apart, and how long the first call took."""
+    """Yield the number of samples and of outliers, and the duration of the first call."""
     samples, missing = timings.samples.get(key, ()), timings.missing.get(key)
     mild, severe = outliers(samples)
     counts = {"num_samples": len(samples), "mild_outliers": mild, "severe_outliers": severe}
@@ -112,11 +113,11 @@ _MILD, _SEVERE = 1.5, 3.0
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, int]:
-    """How many samples are mild and how many severe outliers, by Tukey's fences; none is both.
+    """Return the number of mild and of severe outliers by Tukey's fences; no sample counts as both.
 
-    Beyond 1.5 interquartile ranges from the quartiles a sample is mild, beyond 3 severe (1977,
-    "Exploratory Data Analysis", section 2D). They are shown, never dropped. Fewer than two samples
-    have no outliers.
+    A sample is mild beyond 1.5 interquartile ranges from the quartiles, and severe beyond 3 (1977,
+    "Exploratory Data Analysis", section 2D). Outliers are reported, never dropped. Fewer than two
+    samples have no outliers.
     """
     if len(samples) < 2:
         return 0, 0

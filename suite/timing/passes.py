@@ -1,4 +1,4 @@
-"""Make the passes that are timed of a model: forward alone, or forward and backward."""
+"""Build the passes of a model that are timed: forward alone, or forward and backward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Call = Callable[[], object]
 
 
 class Key(NamedTuple):
-    """Whose time it is: a metric of one subject of the trial."""
+    """A candidate of a timing run: a metric of one subject of the trial."""
 
     metric: str
     subject: int
@@ -24,14 +24,14 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Missing:
-    """Stands where there is nothing to time."""
+    """A placeholder for a candidate that cannot be timed."""
 
     status: Status
     reason: str
 
 
 def _nothing() -> None:
-    """Neither before nor after."""
+    """Do nothing, as the default before and after a sample."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Pass:
     """One candidate.
 
     Attributes:
-        run: What the clock sees; may be called many times in a row.
-        prepare: Called before a sample, outside the clock.
-        clear: Called after a sample, outside the clock; releases what the pass has left behind.
-        declared: How it is run where not every model can be run so, as ``precision='bf16'``: what
-            it raises is then a reason. Empty where it would be a mistake.
+        run: The function that is timed; it may be called many times in a row.
+        prepare: Function that is called before a sample and not timed.
+        clear: Function that is called after a sample and not timed; it releases what the pass has
+            left.
+        declared: The setting that not every model supports, such as ``precision='bf16'``. An error
+            of the pass is then reported as a reason. If it is empty, an error is raised.
     """
 
     run: Call
@@ -56,7 +57,7 @@ Passes = Mapping[Key, Pass | Missing]
 
 
 def built(spec: ModelSpec, device: str, seed: int) -> Architecture:
-    """The model on its device. The one place where an instrument builds one."""
+    """Build the model on its device. All instruments build models by this function."""
     torch.manual_seed(seed)
     return build_model(spec).to(device)
 
@@ -64,7 +65,7 @@ def built(spec: ModelSpec, device: str, seed: int) -> Architecture:
 def random_input(
     given: Input, axes: tuple[int, ...], length: int, generator: torch.Generator
 ) -> Tensor:
-    """An input as a batch has it, `[*axes, time, ...]`: random tokens or numbers, on the CPU."""
+    """Return a random input of a batch on the CPU, `[*axes, time]` or `[*axes, *grid, size]`."""
     if given.kind == "tokens":
         return torch.randint(given.size, (*axes, min(length, given.length)), generator=generator)
     grid = given.grid or (min(length, given.length),)
@@ -72,10 +73,10 @@ def random_input(
 
 
 def forward(model: nn.Module, outputs: Callable[[], object]) -> Pass:
-    """A forward pass as in use: `outputs` runs the model in evaluation mode, without gradients."""
+    """Return a forward pass: `outputs` runs the model in evaluation mode, without gradients."""
 
     def run() -> None:
-        # Not inference_mode: what a mixer caches in it could not be used in training later.
+        # Not inference_mode: tensors that a mixer caches in it could not be used in training later.
         with torch.no_grad():
             outputs()
 
@@ -89,13 +90,13 @@ def forward_backward(
     inputs: Tensor | None,
     gradient: Tensor | None,
 ) -> Pass:
-    """Forward and backward in training mode; gradients start from none in each pass.
+    """Return a forward and backward pass in training mode; each pass starts without gradients.
 
     Args:
-        model: Its parameters take gradients.
-        result: Runs it; a loss, or outputs that `gradient` belongs to.
-        inputs: Take a gradient too, if given.
-        gradient: Of the result; None where it is a scalar.
+        model: The model, whose parameters take gradients.
+        result: Function that runs the model and returns a loss, or outputs with a given gradient.
+        inputs: An input that takes a gradient too, or None.
+        gradient: The gradient of the result, of the same shape, or None for a scalar.
     """
     leaves: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     if inputs is not None:
@@ -115,7 +116,7 @@ def forward_backward(
 def over_vectors(
     model: nn.Module, spec: ModelSpec, device: str, seed: int, batch: int = 1
 ) -> tuple[Pass, Pass]:
-    """Forward, and forward and backward, of a model from vectors to vectors.
+    """Return a forward pass and a forward and backward pass of a model from vectors to vectors.
 
     The input is `[batch, spec.length, spec.dim]`, and takes a gradient as it would inside a stack
     of layers.

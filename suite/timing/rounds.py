@@ -1,7 +1,7 @@
-"""Time candidates in turns, so that a busy moment hits all of them alike.
+"""Time candidates in turn, so that a moment of high load affects all of them alike.
 
-Every candidate runs once a round, in an order drawn anew: interleaving at random took two fifths
-of the variance between runs away in google/benchmark (docs/random_interleaving.md there).
+Every candidate runs once per round, in random order: random interleaving removed two fifths of the
+variance between runs in google/benchmark (docs/random_interleaving.md there).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from suite.timing.passes import Key, Missing, Pass, Passes
 from suite.timing.stopping import Limits, has_enough
 from suite.timing.time_blocks import Record, Round, TimeBlock
 
-_TRIES = 2  # to take a sample
-_LEAST_SECONDS = 1e-9  # so that a pass which the clock cannot see is not divided by
+_TRIES = 2  # attempts to take a sample
+_LEAST_SECONDS = 1e-9  # avoids a division by zero for a pass below the clock's resolution
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Timings:
 
     Attributes:
         samples: Seconds of one pass each, from the rounds that count.
-        noise: Why a candidate's samples are noisy; empty where they are not.
+        noise: Why a candidate's samples are noisy; empty if they are not.
         first_calls: Seconds of each candidate's first call.
         missing: Candidates that could not take part.
-        num_disturbed: Rounds that were excluded.
-        other_load: Share of the machine's CPU time that others took; None where it is not known.
+        num_disturbed: Number of rounds that were excluded.
+        other_load: Share of the machine's CPU time that other processes took, or None if unknown.
     """
 
     samples: Mapping[Key, Sequence[float]]
@@ -66,11 +66,11 @@ class TimingRun:
         self.missing = {key: p for key, p in passes.items() if isinstance(p, Missing)}
         self.passes = {key: p for key, p in passes.items() if isinstance(p, Pass)}
         self.num_passes = dict.fromkeys(self.passes, 1)
-        self.least_seconds: dict[Key, float] = {}  # of a pass, so far
+        self.least_seconds: dict[Key, float] = {}  # the least seconds of a pass so far
         self.turns = random.Random(seed)
 
     def run(self) -> Timings:
-        """Do the first calls in the order given, rounds to warm up, and rounds that count."""
+        """Run the first calls in the order given, warm-up rounds, and the rounds that count."""
         begun = self.clock.now()
         first_calls = self._first_calls()
         self._warm_up(begun)
@@ -83,21 +83,21 @@ class TimingRun:
     def _tried(self, key: Key) -> float | None:
         """Return the seconds of one pass, or None if it failed or ran out of memory.
 
-        The candidate is then excluded. It may fail later than at the first call, since others keep
-        memory that they took since.
+        The candidate is then excluded. It may fail later than at the first call, since other
+        candidates have taken memory in between.
         """
         try:
             return self._sample(key)
         except Exception as error:
             self.missing[key] = why_missing(error, self.passes[key].declared)
         del self.passes[key]
-        torch.cuda.empty_cache()  # the error, which held what the pass had made, is gone
+        torch.cuda.empty_cache()  # the error, which kept the pass's tensors alive, is gone
         return None
 
     def _warm_up(self, begun: float) -> None:
         """Run rounds that do not count, and find how many passes make a sample long enough."""
         samples: dict[Key, list[float]] = {key: [] for key in self.passes}
-        num_rounds = 1  # the first calls
+        num_rounds = 1  # the first calls count as a round
         while self.passes and not is_warm(
             samples.values(), num_rounds, self.clock.now() - begun, self.limits
         ):
@@ -141,7 +141,7 @@ class TimingRun:
         return TimeBlock(rounds, self._disturbance(cores), cores, seconds)
 
     def _disturbance(self, cores_of_others: float | None) -> str:
-        """Return why a block counts less. On a GPU its own clock decides, not the CPU's load."""
+        """Return why a block counts less. On a GPU its clock decides, not the CPU's load."""
         if cores_of_others is None or not self.clock.suffers_from_load:
             return self.clock.why_slow()
         if cores_of_others > self.limits.most_cores_of_others(num_cpus()):
@@ -167,7 +167,7 @@ class TimingRun:
         return seconds
 
     def _at_speed(self, candidate: Pass, key: Key) -> float:
-        """Time a candidate; again where it is short and the device was slow when it ended."""
+        """Time a candidate; repeat a short one if the device was slow at its end."""
         is_short = self.least_seconds.get(key, math.inf) < self.limits.cold_pass
         for _ in range(_TRIES if is_short else 1):
             self.clock.wait_for_speed()
@@ -191,11 +191,11 @@ class TimingRun:
 
 
 def why_missing(error: Exception, declared: str) -> Missing:
-    """Return why a candidate is missing that has no memory, or cannot run as declared.
+    """Return the reason why a candidate is missing, if it lacks memory or cannot run as declared.
 
     Args:
         error: The error that it raised.
-        declared: See `Pass.declared`.
+        declared: The value of `Pass.declared`.
 
     Raises:
         Exception: the error itself, for any other reason.
@@ -214,12 +214,12 @@ _DIFFERENCE = 0.01
 
 
 def has_trend(samples: Sequence[float]) -> bool:
-    """Return True if the last ten samples rise or fall; fewer show nothing.
+    """Return True if the last ten samples rise or fall; False if there are fewer than ten.
 
-    Mann's test (1945, "Nonparametric tests against trend") counts the pairs that rise less the
-    pairs that fall: of 45 pairs a difference of 29 comes about by chance in fewer than 1 of 100
-    cases. A significant trend may still be too small to matter, so the medians of the two halves
-    must differ by more than a hundredth too.
+    Mann's test (1945, "Nonparametric tests against trend") subtracts the number of falling pairs
+    from the number of rising pairs: among 45 pairs, a difference of 29 occurs by chance in fewer
+    than 1 of 100 cases. A significant trend may still be too small to matter, so the medians of the
+    two halves must also differ by more than 1 %.
     """
     last = samples[-NUM_SAMPLES:]
     if len(last) < NUM_SAMPLES:
@@ -237,9 +237,9 @@ def is_warm(
 
     Args:
         samples: Samples of each candidate, without first calls.
-        num_rounds: Passes of each so far, first calls included.
+        num_rounds: Number of passes of each candidate so far, including the first call.
         elapsed: Seconds since the warm-up began.
-        limits: How long it may take.
+        limits: The limits of the warm-up.
     """
     if num_rounds < limits.warm_up_rounds or elapsed < limits.warm_up_seconds:
         return False

@@ -1,4 +1,4 @@
-"""Keep a variant that is timed from changing what the others of its trial are timed under."""
+"""Keep a variant that is timed from changing the state under which the others are timed."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from suite.events import Condition, TrialRemark
 from suite.timing.global_state import GlobalState
 from suite.timing.passes import Pass
 
-_SECONDS_UNTIL_THREADS_SLEEP = 0.05  # those that a variant has started wait actively at first
+_SECONDS_UNTIL_THREADS_SLEEP = 0.05  # threads that a variant has started wait actively at first
 
 
 class StateGuard:
-    """Puts back what the code of a variant changes of its process, and remembers who did.
+    """A guard that restores what the code of a variant changes in its process, and records it.
 
-    All is compared when a variant is built and after its first pass, which takes milliseconds;
-    after later passes torch's settings alone, which takes microseconds, unless the variant has
-    changed something before.
+    The whole state is compared when a variant is built and after its first pass, which takes
+    milliseconds. After later passes only torch's settings are compared, which takes microseconds,
+    unless the variant has changed something before.
     """
 
     def __init__(self) -> None:
-        """Begin with the state as it is."""
+        """Save the current state."""
         self._changes: dict[str, str] = {}
         self.begin()
 
     def begin(self) -> None:
-        """Restore to the state as it is now from now on."""
+        """Save the current state as the one to restore from now on."""
         self._before = GlobalState()
         self._has_run: set[str] = set()
 
     @contextmanager
     def around(self, spec: ModelSpec) -> Iterator[None]:
-        """Call code of the variant in the block; restore what it changes."""
+        """Run code of the variant in the block, and restore what it changes."""
         try:
             yield
         finally:
             self._restore(spec, self._before.changes())
 
     def guarded(self, operation: Pass, spec: ModelSpec) -> Pass:
-        """Return the pass, which now restores the state after each sample, outside the clock."""
+        """Return the pass, extended to restore the state after each sample, untimed."""
         name = _name(spec)
 
         def clear() -> None:
@@ -63,7 +63,7 @@ class StateGuard:
             time.sleep(_SECONDS_UNTIL_THREADS_SLEEP)
 
     def said(self) -> Iterator[TrialRemark | Condition]:
-        """Yield which variants changed what: a remark, and a condition that stays in the result."""
+        """Yield a remark for each variant that changed the state, and one condition."""
         sentences = [
             f"{name} changes {changes} while it is timed; that was put back before each of the "
             "others was timed"
@@ -75,5 +75,5 @@ class StateGuard:
 
 
 def _name(spec: ModelSpec) -> str:
-    """The class of the variant that may be the user's own."""
+    """Return the name of the class that may be the user's own."""
     return spec.architecture if ":" in spec.architecture else spec.mixer or spec.architecture

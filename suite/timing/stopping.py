@@ -1,4 +1,4 @@
-"""Decide when a timing run has lasted long enough, and what is missing where it ended before."""
+"""Decide when a timing run has lasted long enough, and what is missing if it ended earlier."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ CONFIDENCE = 0.95
 class Limits:
     """Limits of a timing run, the same for every trial; in seconds unless stated otherwise.
 
-    A candidate has enough once it has `least_rounds` samples which add up to `least_seconds` and
-    the interval of their median is narrow. The timing run ends when all have enough, or at
-    `seconds`. It ends later only while a candidate would be noisy, up to `most_seconds` or, where
-    there are many candidates, up to `seconds_each` for each of them; and up to `patience` only
-    while there are fewer than `least_rounds` rounds, quiet ones unless most are disturbed anyway. A
-    candidate that has too little then is noisy. An interval up to `most_half_width` is accepted:
-    verdicts are made of ratios from several processes, which have an interval of their own.
+    A candidate has enough samples once it has `least_rounds` samples which add up to
+    `least_seconds` and the interval of their median is narrow. The timing run ends when all
+    candidates have enough, or at `seconds`. It ends later only while a candidate would be noisy, up
+    to `most_seconds` or, with many candidates, up to `seconds_each` for each of them; and up to
+    `patience` only while there are fewer than `least_rounds` rounds, counting only quiet ones
+    unless most are disturbed anyway. A candidate that has too few samples then is noisy. An
+    interval up to `most_half_width` is accepted: verdicts are based on ratios from several
+    processes, which have their own interval.
 
     Attributes:
-        least_sample: A shorter pass is repeated until a sample takes so long, which averages over
-            what disturbs single passes; longer where rounds are few, so that samples add up to
-            `least_seconds`.
-        cold_pass: A shorter pass is run once before each sample, outside the clock, since what the
-            last candidate has left in the caches would be a part of its time.
-        least_rounds: Samples of each candidate.
-        least_seconds: Sum of the samples of a candidate, at least.
-        half_width: Half of the 95 % interval of a median, as a share of the median, aimed at.
-        most_half_width: The same, accepted at most.
+        least_sample: A shorter pass is repeated until a sample takes this long, which averages over
+            disturbances of single passes. The sample is longer if rounds are few, so that the
+            samples add up to `least_seconds`.
+        cold_pass: A shorter pass is run once before each sample and not timed, since the state of
+            the caches after the previous candidate would influence its time.
+        least_rounds: Minimum number of samples of each candidate.
+        least_seconds: Minimum sum of the samples of a candidate.
+        half_width: Target for half of the 95 % interval of a median, as a share of the median.
+        most_half_width: The largest accepted value of the same.
         seconds: Duration of the rounds of one trial, without the warm-up.
-        most_seconds: The same, where a candidate would be noisy.
-        seconds_each: The same, for each candidate: a round of thirty takes as long as ten of
-            three, and the number of rounds makes an interval narrow.
-        patience: The same, where few rounds take long.
-        cell_seconds: Sum of the samples of one candidate, at most; no more are taken.
+        most_seconds: The same, if a candidate would be noisy.
+        seconds_each: The same for each candidate: a round of thirty takes as long as ten rounds of
+            three, and an interval becomes narrow by the number of rounds.
+        patience: The same, if a few rounds take long.
+        cell_seconds: Maximum sum of the samples of one candidate; no more are taken.
         block: Duration of a block of rounds, after which the load of other processes is read.
         most_cores: Mean number of cores that other processes may take in a block.
-        most_share: Share of the machine's CPU time that they may take, where that is more.
-        warm_up_rounds: Passes of each candidate that do not count, the first call included.
-        warm_up_seconds: Passes that begin before so many seconds of warm-up do not count either.
-        most_warm_up_seconds: A trend ends the warm-up no later than this.
+        most_share: Share of the machine's CPU time that they may take, if that is more.
+        warm_up_rounds: Passes of each candidate that do not count, including the first call.
+        warm_up_seconds: Passes that begin earlier than this in the warm-up do not count either.
+        most_warm_up_seconds: The latest end of the warm-up, even if there is a trend.
     """
 
     least_sample: float = 0.02
-    cold_pass: float = 8e-3  # a megabyte from memory takes 0.1 ms: a hundredth of more is nothing
-    least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
+    cold_pass: float = 8e-3  # a megabyte from memory takes 0.1 ms, a hundredth of this
+    least_rounds: int = 9  # from 9 samples on, the interval excludes the fastest and slowest
     least_seconds: float = 0.03
     half_width: float = 0.02
     most_half_width: float = 0.1
@@ -59,23 +60,23 @@ class Limits:
     patience: float = 120.0
     cell_seconds: float = 30.0
     block: float = 0.25
-    most_cores: float = 0.15  # Ray's daemons alone take 0.05, and ticks are good to 0.04
+    most_cores: float = 0.15  # Ray's daemons alone take 0.05, and ticks are accurate to 0.04
     most_share: float = 0.02
     warm_up_rounds: int = 2
     warm_up_seconds: float = 0.3
     most_warm_up_seconds: float = 1.0
 
     def most_cores_of_others(self, num_cpus: int) -> float:
-        """Return the cores that others may keep busy in a block, on a machine of so many CPUs."""
+        """Return the cores that others may use in a block, on a machine with `num_cpus` CPUs."""
         return max(self.most_cores, self.most_share * num_cpus)
 
     def least_sample_in(self, round_seconds: float) -> float:
-        """Return the seconds of a sample where a round takes so long, half as much again."""
+        """Return the seconds of a sample, given those of a round, with a margin of one half."""
         num_rounds = max(self.least_rounds, self.seconds / round_seconds)
         return max(self.least_sample, 1.5 * self.least_seconds / num_rounds)
 
     def is_time_up(self, elapsed: float, num_quiet: int, num_disturbed: int) -> bool:
-        """Return True if a timing run ends although a candidate has not enough."""
+        """Return True if a timing run ends although a candidate has too few samples."""
         if elapsed < self.seconds:
             return False
         if elapsed >= self.patience:
@@ -87,7 +88,7 @@ class Limits:
     def is_worth_more(
         self, elapsed: float, num_quiet: int, num_disturbed: int, num_candidates: int = 1
     ) -> bool:
-        """Return True if rounds go on for a noisy candidate: not on a machine that is busy."""
+        """Return True if rounds continue for a noisy candidate; never on a busy machine."""
         limit = max(self.most_seconds, self.seconds_each * num_candidates)
         return elapsed < limit and num_quiet > num_disturbed
 
@@ -119,7 +120,7 @@ def has_enough(series: SampleSeries, limits: Limits) -> bool:
 
 
 def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
-    """Return why the samples after so many seconds are noisy; empty where they suffice."""
+    """Return why the samples after `elapsed` seconds are noisy; empty if they suffice."""
     num = len(series.samples)
     missed = _unmet(series, limits, limits.most_half_width)
     after = f"after {num} {'round' if num == 1 else 'rounds'} and {elapsed:.3g} s"
@@ -127,7 +128,7 @@ def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
 
 
 def _unmet(series: SampleSeries, limits: Limits, most_half_width: float) -> str:
-    """Return the criterion that is missed, in words."""
+    """Return a description of the criterion that is not fulfilled; empty if there is none."""
     if len(series.samples) < limits.least_rounds:
         return f"fewer than {limits.least_rounds} rounds"
     if series.seconds < limits.least_seconds:
@@ -141,15 +142,17 @@ def _unmet(series: SampleSeries, limits: Limits, most_half_width: float) -> str:
 
 @dataclass(frozen=True)
 class Median:
-    """The median of samples, and an interval that holds the true one in at least 95 % of cases.
+    """The median of samples, and an interval that contains the true one in at least 95 % of cases.
 
-    Of n independent samples the number below the true median is binomial with p = 1/2, whatever the
-    distribution: so the k-th smallest and the k-th largest enclose it with a known probability
-    (David and Nagaraja 2003, "Order Statistics", section 7.1).
+    Among n independent samples, the number below the true median is binomial with p = 1/2 for any
+    continuous distribution: so the k-th smallest and the k-th largest sample enclose it with a
+    known probability (David and Nagaraja 2003, "Order Statistics", section 7.1).
 
     Attributes:
-        low: Minus infinity where there are too few samples for such an interval, below six.
-        high: Then infinity.
+        value: The median of the samples.
+        low: The lower end; minus infinity if there are fewer than six samples, too few for an
+            interval.
+        high: The upper end; infinity in the same case.
     """
 
     value: float
@@ -158,7 +161,7 @@ class Median:
 
     @property
     def is_bounded(self) -> bool:
-        """Return True if there are enough samples for an interval."""
+        """True if there are enough samples for an interval."""
         return math.isfinite(self.low)
 
     @property
@@ -178,7 +181,7 @@ def median_of(samples: Sequence[float]) -> Median:
 
 @cache
 def _rank(num_samples: int) -> int:
-    """Return the largest k for which the k-th smallest and largest are far enough out."""
+    """Return the largest rank k of an interval with confidence `CONFIDENCE`; 0 if there is none."""
     below, rank = 0.0, 0
     for k in range(num_samples // 2 + 1):
         below += math.comb(num_samples, k) / 2**num_samples

@@ -1,7 +1,8 @@
-"""Choose the rounds that count: those of quiet blocks, or all where too few are quiet.
+"""Choose the rounds that count: those of quiet blocks, or all if too few are quiet.
 
-A block in which other processes were busy is excluded and repeated while there is time: by
-their load, never by the times that were measured, which would make any instrument look precise.
+A block in which other processes were busy is excluded and repeated while there is time. Blocks are
+excluded by the load of other processes, never by the measured times, which would make any
+instrument look precise.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class TimeBlock:
 
     Attributes:
         rounds: The rounds, at least one.
-        disturbance: Why they count less; empty where nothing is known.
-        cores_of_others: CPU seconds per second that other processes took; None if unknown.
+        disturbance: Why they count less; empty if no reason is known.
+        cores_of_others: CPU seconds per second that other processes took, or None if unknown.
         seconds: Duration of the block.
     """
 
@@ -75,25 +76,25 @@ class Record:
         )
 
     def is_spent(self, key: Key, limits: Limits) -> bool:
-        """Return True if the candidate has taken as much time as one may."""
+        """Return True if the candidate has used its maximum time."""
         return self.every(key).seconds >= limits.cell_seconds
 
     def counted(self, key: Key, limits: Limits) -> tuple[SampleSeries, str]:
-        """Return the samples that count in the end, and why they are noisy, if they are."""
+        """Return the samples that finally count, and why they are noisy, or ""."""
         quiet, every = self.quiet(key), self.every(key)
         if len(quiet.samples) >= min(limits.least_rounds, len(every.samples)):
             return quiet, noise(quiet, limits, self.elapsed)
         return every, self._disturbance()
 
     def other_load(self) -> float | None:
-        """Return the share of our CPUs' time that other processes took; None if unknown."""
+        """Return the share of the allowed CPUs' time that other processes took, if known."""
         known = [(s.cores_of_others, s.seconds) for s in self.blocks]
         taken = [(cores * seconds, seconds) for cores, seconds in known if cores is not None]
         lasted = sum(seconds for _, seconds in taken)
         return sum(cpu for cpu, _ in taken) / lasted / num_cpus() if lasted else None
 
     def _disturbance(self) -> str:
-        """Return the disturbance of the middle one of the disturbed blocks."""
+        """Return the disturbance of the block with the median load among the disturbed ones."""
         disturbed = [block for block in self.blocks if block.disturbance]
         ordered = sorted(disturbed, key=lambda block: block.cores_of_others or 0.0)
         return ordered[len(ordered) // 2].disturbance
@@ -102,19 +103,19 @@ class Record:
         return SampleSeries([held[key] for held in rounds if key in held], self.num_passes[key])
 
 
-LEAST_CANDIDATES = 5  # fewer cannot tell the round's part from their own
+LEAST_CANDIDATES = 5  # with fewer, the effect of a round cannot be separated from theirs
 LEAST_ROUNDS = 5
 _SWEEPS = 6
 
 
 def without_round_effects(rounds: Sequence[Mapping[Key, float]]) -> list[Mapping[Key, float]]:
-    """Remove the effects of rounds from samples; leave them unchanged where there are too few.
+    """Remove the effects of rounds from samples; return them unchanged if there are too few.
 
     A machine that is slower for a second slows all candidates of that second's rounds. Rounds are
-    randomised blocks: log seconds = candidate + round + rest, fitted by Tukey's median polish
-    (1977, "Exploratory Data Analysis", chapter 11), which a few odd samples do not move. Without it
-    the interval of a median would say how restless the machine was. The middle round is left as it
-    was: seconds stay the seconds of a usual moment.
+    randomised blocks: log seconds = candidate + round + residual, fitted by Tukey's median polish
+    (1977, "Exploratory Data Analysis", chapter 11), which is robust to a few outliers. Without it,
+    the interval of a median would measure the variation of the machine's speed. The median round
+    effect is zero, so the seconds remain those of a usual moment.
     """
     keys = list(dict.fromkeys(key for held in rounds for key in held))
     if len(keys) < LEAST_CANDIDATES or len(rounds) < LEAST_ROUNDS:

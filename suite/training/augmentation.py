@@ -1,26 +1,27 @@
-"""Augments the images of a training batch, in the order of DeiT's recipe.
+"""Augment the images of a training batch, in the order of DeiT's recipe.
 
     repeated_augmentation    a batch has batch / m images, each m times (Hoffer et al. 2020,
-                             arXiv:1901.09335; Berman et al. 2019, arXiv:1902.05509). What follows
-                             is drawn for each of them anew. The copies lie batch / m apart, so that
-                             workers, and parts of a batch, have different images
-    crop, flip               the image is laid into a black border and cut out again at a random
-                             place; then mirrored with a chance of 1/2
+                             arXiv:1901.09335; Berman et al. 2019, arXiv:1902.05509). The following
+                             augmentations are drawn for each copy separately. The copies are
+                             batch / m apart, so that workers, and parts of a batch, have different
+                             images
+    crop, flip               the image is padded with black and cropped at a random position; then
+                             flipped horizontally with probability 1/2
     randaugment              see `randaugment`: on pixels from 0 to 255
-    erasing                  a rectangle of 2 % to a third of the area, and of 0.3 to 3.3 times as
+    erasing                  a rectangle of 2 % to a third of the area, with 0.3 to 3.3 times as
                              many rows as columns, is filled with normal noise, a number for each
                              pixel and channel; this is after normalising, so that noise has the
                              deviation of the data (Zhong et al. 2020, arXiv:1708.04896, as in
                              DeiT's code: a rectangle that does not fit is drawn again, ten times)
     mixup, cutmix            see `mixing`: of two images and their targets
 
-All of it is a pure function of (seed, step), and each augmentation has random numbers of its own: a
-resumed training sees what an uninterrupted one sees, and variants that differ in one augmentation
-draw the same for the others. Held-out splits are never augmented. A teacher sees what its student
-sees.
+The result is a pure function of (seed, step), and each augmentation has its own random numbers: a
+resumed training gets the same batches as an uninterrupted one, and variants that differ in one
+augmentation draw the same numbers for the others. Held-out splits are never augmented. A teacher
+gets the same images as its student.
 
-All images that go through an operation do so together: for 64 of 32 x 32 x 3 the whole recipe takes
-about 10 ms of a CPU core, half of them for RandAugment.
+All images with the same operation are processed together: for 64 images of 32 x 32 x 3 the whole
+recipe takes about 10 ms of a CPU core, half of them for RandAugment.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from suite.schema import Training
 from suite.tasks.data_order import RandomStream, Whole
 from suite.tasks.task import Batch, Task
 
-AUGMENTATIONS = (  # fields of `Training`; the place is part of what is drawn: add behind
+AUGMENTATIONS = (  # fields of `Training`; the order seeds the draws, so only append
     "repeated_augmentation",
     "flip",
     "crop",
@@ -48,19 +49,19 @@ AUGMENTATIONS = (  # fields of `Training`; the place is part of what is drawn: a
     "mixup",
     "cutmix",
 )
-_OF_IMAGES = (*AUGMENTATIONS, "adversarial_steps")  # all that asks for images
-_AUGMENTING = 1 << 62  # the streams of seeds with this bit are no task's
-_STEPS = 1 << 48  # more than a training has
-_AREAS, _RATIO, _ATTEMPTS = (0.02, 1 / 3), 0.3, 10  # of erasing
+_OF_IMAGES = (*AUGMENTATIONS, "adversarial_steps")  # all fields that need images
+_AUGMENTING = 1 << 62  # set in the seeds of the streams used here; no task uses it
+_STEPS = 1 << 48  # more than any training has
+_AREAS, _RATIO, _ATTEMPTS = (0.02, 1 / 3), 0.3, 10  # for erasing
 
 
 def why_not_augmented(task: type[Task], recipe: Mapping[str, Any], batch: int) -> str:
-    """Why a training cannot be augmented as asked, as a clause; empty where it can.
+    """Return why a training cannot be augmented as requested, as a clause; empty if it can.
 
     Args:
-        task: What is trained on.
-        recipe: Fields of `Training`.
-        batch: Examples a step.
+        task: The task that is trained on.
+        recipe: The fields of `Training`.
+        batch: The number of examples per step.
     """
     asked = [name for name in _OF_IMAGES if recipe[name] != getattr(Training, name)]
     if not asked:
@@ -80,7 +81,7 @@ def why_not_augmented(task: type[Task], recipe: Mapping[str, Any], batch: int) -
 
 
 def training_batch(task: Task, step: int, batch: int, seed: int, training: Training) -> Batch:
-    """The task's batch of that step, from 0, augmented as the training asks for."""
+    """Return the task's batch of that step, from 0, augmented by the settings of the training."""
     if all(getattr(training, name) == getattr(Training, name) for name in AUGMENTATIONS):
         return task.training_batch(step, batch, seed)
     times = training.repeated_augmentation
@@ -98,7 +99,7 @@ def training_batch(task: Task, step: int, batch: int, seed: int, training: Train
 
 
 def stream_of(augmentation: str, seed: int, step: int) -> RandomStream:
-    """The random numbers of one augmentation in one step."""
+    """Return the random numbers of one augmentation in one step."""
     place = AUGMENTATIONS.index(augmentation)
     return RandomStream(_AUGMENTING ^ seed, place * _STEPS + step)
 
@@ -106,7 +107,7 @@ def stream_of(augmentation: str, seed: int, step: int) -> RandomStream:
 def single_images(
     images: Tensor, task: Task, training: Training, *, seed: int, step: int
 ) -> Tensor:
-    """`[batch, rows, columns, channels]`, normalised -> the same, each image for itself."""
+    """Augment normalised images `[batch, rows, columns, channels]`, each by itself."""
     mean = torch.tensor(task.pixel_mean)
     deviation = torch.tensor(task.pixel_standard_deviation)
     if training.crop:
@@ -132,7 +133,7 @@ def single_images(
 
 
 def cropped(images: Tensor, border: int, black: Tensor, stream: RandomStream) -> Tensor:
-    """Each image out of one that is `border` pixels wider on all sides, of the colour `black`."""
+    """Return random crops of the images after padding by `border` pixels of the colour `black`."""
     count, rows, columns = images.shape[:3]
     framed = black.repeat(count, rows + 2 * border, columns + 2 * border, 1)
     framed[:, border:-border, border:-border] = images
@@ -143,7 +144,7 @@ def cropped(images: Tensor, border: int, black: Tensor, stream: RandomStream) ->
 
 
 def erased(images: Tensor, chance: float, stream: RandomStream) -> Tensor:
-    """The images, in some of which a rectangle is noise."""
+    """Return the images, with a random rectangle of some of them replaced by noise."""
     count, rows, columns = images.shape[:3]
     is_chosen = stream.uniform(count) < chance
     low, high = _AREAS
@@ -166,6 +167,6 @@ def erased(images: Tensor, chance: float, stream: RandomStream) -> Tensor:
 
 
 def _within(first: Whole, length: Whole, count: int) -> NDArray[np.bool_]:
-    """`[images, count]`: which of the places from 0 lie in each image's range."""
+    """Return a mask `[images, count]` of the indices from 0 that are in each image's range."""
     places = np.arange(count)
     return (places >= first[:, None]) & (places < (first + length)[:, None])

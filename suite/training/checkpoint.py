@@ -1,9 +1,9 @@
-"""Keeps the checkpoints of a trial in a folder, and finds the newest that passes its checksums.
+"""Store the checkpoints of a trial in a folder, and find the newest with valid checksums.
 
 `<out>/checkpoints/<trial_id>/generation-000012/` holds files, and a manifest with the size and the
-SHA-256 of each and a SHA-256 of its own. The folder has another name until all of it is on the
-disk, so a generation is complete or absent. Damage that happens later is found when it is
-read: then the generation before is used. The newest two are kept.
+SHA-256 of each and its own SHA-256. The folder has a temporary name until all of it is on the disk,
+so a generation is complete or absent. Damage that happens later is found when it is read: then the
+previous generation is used. The newest two are kept.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from suite.schema import Trial
 from suite.stopping import UNFINISHED as UNFINISHED
 from suite.training import tensor_io as atomic_files
 
-VERSION = 1  # of the layout of a checkpoint; goes up when an older program could misread it
+VERSION = 1  # the layout's; increases if an older program could misread it
 MANIFEST = "manifest.json"
 _NUM_KEPT = 2
-_MOST_BYTES = 1 << 24  # of a manifest
+_MOST_BYTES = 1 << 24  # the largest manifest that is read
 _GENERATION = re.compile(r"generation-(\d{6,12})")
 
 
 def checkpointer_for(
     trial: Trial, checkpoints: Checkpoints, *, is_first: bool = True
 ) -> Checkpointer | None:
-    """The `checkpointer` of `run_trial`, in the process that runs the trial.
+    """Return the `checkpointer` of `run_trial`, in the process that runs the trial.
 
     Args:
-        trial: Whose checkpoints.
-        checkpoints: Where, how often, and of which trials the final weights.
-        is_first: See `Checkpointer`.
+        trial: The trial.
+        checkpoints: The folder, the interval, and the trials whose final weights are kept.
+        is_first: The argument of `Checkpointer`.
 
     Returns:
-        None where the folder `checkpoints.folder` does not exist on this host: whoever runs the
-        sweep makes it before the first trial.
+        The checkpointer, or None if the folder `checkpoints.folder` does not exist on this host.
+        The driver of the sweep creates it before the first trial.
     """
     if not checkpoints.folder.is_dir():
         return None
@@ -69,19 +69,19 @@ def saved_step(checkpoints: Checkpoints, trial_id: str) -> int:
 
 
 def remove(checkpoints: Checkpoints, trial_id: str) -> None:
-    """Remove those of a trial once the driver has committed its result; ignore errors."""
+    """Remove a trial's checkpoints once the driver has committed its result; ignore errors."""
     with suppress(OSError):
         atomic_files.remove_folder(checkpoints.folder / trial_id)
 
 
 @dataclass(frozen=True)
 class FoundCheckpoint:
-    """The checkpoint that a trial can resume from.
+    """The checkpoint from which a trial can resume.
 
     Attributes:
-        generation: Number of the newest valid checkpoint; 0 where there is none.
-        folder: Its folder; None where there is none.
-        remarks: What was wrong with newer ones: sentences for whoever watches.
+        generation: The number of the newest valid checkpoint; 0 if there is none.
+        folder: Its folder, or None.
+        remarks: Sentences for the user about newer checkpoints that are invalid.
     """
 
     generation: int = 0
@@ -90,17 +90,17 @@ class FoundCheckpoint:
 
 
 class Checkpointer:
-    """Finds and writes the checkpoints of one trial.
+    """A reader and writer of the checkpoints of one trial.
 
-    Each of several workers has one, over the same folder. All write into one draft, which the
-    first one publishes or discards.
+    Each of several workers has one, over the same folder. All write into one draft, which the first
+    worker publishes or discards.
 
     Attributes:
-        folder: Of all trials' checkpoints.
-        trial_id: Of this one.
-        keeps_weights: Whether its final weights are to be kept, since others start from them.
-        may_resume: Whether checkpoints are written and read; the training starts from the
-            beginning where its model holds state that no checkpoint has.
+        folder: The folder of all trials' checkpoints.
+        trial_id: The id of this trial.
+        keeps_weights: Whether its final weights are kept, because other trials start from them.
+        may_resume: Whether checkpoints are written and read. If False, because the model holds
+            state that no checkpoint has, the training starts from the beginning.
     """
 
     def __init__(
@@ -113,15 +113,16 @@ class Checkpointer:
         may_resume: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Of several workers exactly one `is_first`, and removes unfinished drafts.
+        """Prepare to use checkpoints; set `is_first` on exactly one of several workers.
 
         Args:
-            folder: Of this trial, named by its id; made with the first checkpoint.
-            seconds_between: From the start to the first, and from the end of one to the next.
-            is_first: Whether to remove what a killed process has left unfinished.
-            keeps_weights: See the class.
-            may_resume: See the class.
-            clock: Seconds, of which only differences count.
+            folder: The folder of this trial, named by its id; created with the first checkpoint.
+            seconds_between: Seconds from the start to the first checkpoint, and between
+                checkpoints.
+            is_first: Whether to remove the unfinished drafts of a killed process.
+            keeps_weights: The attribute of the class.
+            may_resume: The attribute of the class.
+            clock: Function that returns seconds, of which only differences are used.
         """
         self._folder, self._seconds_between, self._clock = folder, seconds_between, clock
         self.folder, self.trial_id, self.keeps_weights = folder.parent, folder.name, keeps_weights
@@ -132,7 +133,7 @@ class Checkpointer:
         self._last = clock()
 
     def latest(self) -> FoundCheckpoint:
-        """The newest checkpoint that passes its checksums and was not rejected."""
+        """Return the newest checkpoint that has valid checksums and was not rejected."""
         if not self.may_resume:
             return FoundCheckpoint()
         remarks: list[str] = []
@@ -151,7 +152,7 @@ class Checkpointer:
         return FoundCheckpoint(remarks=tuple(remarks))
 
     def reject(self, found: FoundCheckpoint, why: str) -> str:
-        """Ignore it from now on, and remove it once there are two newer ones.
+        """Ignore a checkpoint from now on, and remove it once there are two newer ones.
 
         Returns:
             A sentence for the user with `why`, a clause.
@@ -160,18 +161,18 @@ class Checkpointer:
         return f"its checkpoint {found.generation} is skipped: {why}"
 
     def is_due(self) -> bool:
-        """Whether it is time for the next one, by this worker's clock."""
+        """Return True if the next checkpoint is due by this worker's clock."""
         return self.may_resume and self._clock() - self._last >= self._seconds_between
 
     def draft(self, token: int) -> Path:
-        """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
+        """Return the folder of an unfinished checkpoint for a token, without creating it."""
         return self._folder / f"{UNFINISHED}{token:016x}.generation"
 
     def publish(self, draft: Path, step: int) -> None:
         """Make the draft the newest checkpoint, remove older ones, and restart the clock.
 
         Raises:
-            OSError: it could not be written durably; call `discard` next.
+            OSError: if it could not be written durably; call `discard` next.
         """
         try:
             write_manifest(draft, self._folder.name, step)
@@ -206,7 +207,7 @@ class Checkpointer:
         return {int(match[1]) for match in map(_GENERATION.fullmatch, names) if match}
 
     def _remove_drafts(self) -> None:
-        """Once: what a killed process has left half written."""
+        """Remove the unfinished drafts of a killed process, only once."""
         if not self._may_have_drafts or not self._folder.is_dir():
             return
         for name in os.listdir(self._folder):
@@ -216,7 +217,7 @@ class Checkpointer:
         self._may_have_drafts = False
 
     def _remove_old(self) -> None:
-        """All but the newest valid ones; what cannot be removed now is tried again next time."""
+        """Remove all but the newest valid checkpoints; failed removals are tried again later."""
         with suppress(OSError):
             numbers = self._numbers()
             kept = sorted(numbers - self._rejected)[-_NUM_KEPT:]
@@ -228,7 +229,7 @@ def write_manifest(folder: Path, trial_id: str, step: int) -> None:
     """List all files of an unfinished checkpoint, and make their names durable.
 
     Raises:
-        OSError: something cannot be read, or the manifest cannot be written.
+        OSError: if a file cannot be read, or the manifest cannot be written.
     """
     files = {
         name: {"num_bytes": size, "sha256": _sha256(folder / name)}
@@ -240,14 +241,14 @@ def write_manifest(folder: Path, trial_id: str, step: int) -> None:
 
 
 def _with_checksum(content: Mapping[str, Any]) -> bytes:
-    """The manifest as it is on the disk; a file that differs in any bit is damaged."""
+    """Return the manifest as stored on disk; a file that differs in any bit is damaged."""
     body = json.dumps(content, sort_keys=True, indent=1)
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{{"manifest": {body},\n"sha256": "{digest}"}}\n'.encode()
 
 
 def why_invalid(folder: Path, trial_id: str) -> str:
-    """Why a checkpoint is not what was written for that trial, as a clause; "" where it is."""
+    """Return why a checkpoint differs from the one written for that trial, as a clause, or ""."""
     try:
         with (folder / MANIFEST).open("rb") as file:
             body = file.read(_MOST_BYTES)
@@ -283,7 +284,7 @@ def _why_other_files(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> st
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """In bytes, of all that is beside the manifest; -1 for what is no plain file."""
+    """Return the sizes in bytes of all but the manifest; -1 for anything but a regular file."""
     found = {name: (folder / name).lstat() for name in os.listdir(folder) if name != MANIFEST}
     return {
         name: status.st_size if stat.S_ISREG(status.st_mode) else -1

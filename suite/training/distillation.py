@@ -1,15 +1,15 @@
-"""Lets a model learn from the outputs of a trained one, its teacher.
+"""Train a model on the outputs of a trained one, its teacher.
 
-The loss is `(1 - w) L + w D`: L is the task's own loss, w `distillation_weight`. Of the student's
-logits z and the teacher's t, at the targets that are scored, D is the mean over these of
+The loss is `(1 - w) L + w D`: L is the task's own loss, w `distillation_weight`. For the student's
+logits z and the teacher's t, at the scored targets, D is the mean over these of
 
     soft    T^2 KL(softmax(t / T) || softmax(z / T)), at the temperature T (Hinton et al. 2015,
             arXiv:1503.02531, section 2; Touvron et al. 2021, arXiv:2012.12877, equation 2)
     hard    cross-entropy of softmax(z) with the class argmax(t) (Touvron et al. 2021, equation 3)
 
-A model that returns `auxiliary["distillation"]`, as the logits of a distillation token, learns from
-the teacher by these, and by its own `logits` from the targets. Without a teacher both learn from
-the targets, in equal shares. Label smoothing is of L alone.
+If a model returns `auxiliary["distillation"]`, such as the logits of a distillation token, D uses
+these logits, and L its own `logits`. Without a teacher both are trained on the targets, in equal
+shares. Label smoothing applies to L only.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from suite.tasks.task import UNSCORED, Batch, Task
 
 
 class TeacherMisfit(ValueError):
-    """A teacher whose logits are not of the student's shape: one sentence."""
+    """Raised if the teacher's logits do not have the student's shape."""
 
 
 def without_teacher(
     loss: Tensor, outputs: Outputs, batch: Batch, task: Task, training: Training
 ) -> Tensor:
-    """The loss, where no second answer waits for a teacher; else the mean of both answers' own."""
+    """Return the loss without a teacher, the mean over both outputs if there is a second one."""
     second = outputs.auxiliary.get(DISTILLATION)
     if second is None:
         return loss
@@ -39,17 +39,17 @@ def without_teacher(
 def with_teacher(
     loss: Tensor, outputs: Outputs, taught: Outputs, batch: Batch, training: Training
 ) -> Tensor:
-    """The loss with the teacher's part, a scalar in nats.
+    """Return the loss with the teacher's part, a scalar in nats.
 
     Args:
-        loss: The task's own, a scalar.
-        outputs: The student's, with logits `[..., classes]`.
-        taught: The teacher's, without gradient.
-        batch: With the targets, which say where anything is asked.
-        training: Says how it is distilled.
+        loss: The task's own loss, a scalar.
+        outputs: The student's outputs, with logits `[..., classes]`.
+        taught: The teacher's outputs, without gradient.
+        batch: The batch, whose targets define the scored positions.
+        training: The settings of distillation.
 
     Raises:
-        TeacherMisfit: the two have other shapes.
+        TeacherMisfit: if the shapes of the two differ.
     """
     weight = training.distillation_weight
     return (1 - weight) * loss + weight * _distilled(outputs, taught, batch, training)
@@ -75,6 +75,6 @@ def _distilled(outputs: Outputs, taught: Outputs, batch: Batch, training: Traini
         reduction="none",
         log_target=True,
     )
-    # Cutting rows out by a mask would make a shape depend on data: a GPU would be waited for.
+    # Selecting rows by a mask would make a shape depend on data, which synchronises with the GPU.
     total = parts.masked_fill(is_left_out.unsqueeze(-1), 0.0).sum()
     return temperature**2 * (total / is_scored.sum())

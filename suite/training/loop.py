@@ -1,13 +1,13 @@
-"""Trains a model on a task from the newest checkpoint on; yields points and writes checkpoints.
+"""Train a model on a task from the newest checkpoint on; yield points and write checkpoints.
 
-Initialisation is the caller's; the order of the data, and how they are augmented, are a pure
-function of (seed, step), so all variants of a seed see the same batches. A checkpoint holds the
-engine's state and, of each worker, the step, the points so far, the losses since the last point and
-the state of its random numbers. So a resumed training ends with the numbers of an uninterrupted
-one, bit for bit on the same machine.
+The caller initialises the model. The order of the data and their augmentation are a pure function
+of (seed, step), so all variants of a seed train on the same batches. A checkpoint holds the
+engine's state and, for each worker, the step, the points so far, the losses since the last point
+and the random states. So a resumed training ends with the numbers of an uninterrupted one, bit for
+bit on the same machine.
 
-Several workers write into one folder and agree on every decision: what one of them cannot write or
-read, none of them uses.
+Several workers write into one folder and agree on every decision: if one of them cannot write or
+read a checkpoint, none of them uses it.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from suite.training import tensor_io as atomic_files
 from suite.training.augmentation import training_batch
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import Engine
-from suite.training.engines.engine import evaluate as evaluate  # of a model that is no engine's
+from suite.training.engines.engine import evaluate as evaluate  # for models without an engine
 from suite.training.engines.local import LocalEngine
 from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
 from suite.training.weights import keep_weights
 
-VERSION = 1  # goes up whenever a change here moves a number
-VALIDATION = "validation_"  # begins the name of the metric of an evaluation point
+VERSION = 1  # increases whenever a change of the code changes a number
+VALIDATION = "validation_"  # the prefix of the metric of an evaluation point
 _TRAINING_LOSSES_PER_CURVE = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exercise:
-    """What to train on, and how."""
+    """The task and the settings of a training."""
 
     task: Task
     training: Training
@@ -55,18 +55,18 @@ class Exercise:
     flops_per_step: float | None = None
 
     def flops_at(self, step: int) -> float | None:
-        """Training FLOPs spent after `step` steps."""
+        """Return the training FLOPs spent after `step` steps, or None if unknown."""
         return None if self.flops_per_step is None else self.flops_per_step * step
 
 
 @dataclass
 class TrainingProgress:
-    """How far a training has come: with the engine's state, all that it needs to resume.
+    """The progress of a training: with the engine's state, all that it needs to resume.
 
     Attributes:
-        step: Steps done.
-        losses: Of the steps since the last point of the curve.
-        points: Of the curve so far; `steps` leaves them to its caller.
+        step: The number of completed steps.
+        losses: The losses of the steps since the last point of the curve.
+        points: The points of the curve so far; the caller of `steps` appends them.
     """
 
     step: int = 0
@@ -87,9 +87,9 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
 
 
 def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point | None]:
-    """Train from `progress` on, which is updated; yield training losses and validation scores.
+    """Train from `progress` on and update it; yield training losses and validation scores.
 
-    After each step and its points comes None: a checkpoint may be written there.
+    It yields None after each step and its points: a checkpoint may be written there.
 
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
@@ -109,12 +109,12 @@ def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Ite
 
 
 def _falls_due(step: int, steps: int, times: int) -> bool:
-    """Whether one of `times` evenly spaced points, the last at the end, lies in this step."""
+    """Return True if one of `times` evenly spaced points, the last at the end, is in this step."""
     return step * times // steps > (step - 1) * times // steps
 
 
 def _loss_point(engine: Engine, progress: TrainingProgress, exercise: Exercise) -> Point:
-    """Mean loss since the last point; reading it here keeps the loop free of synchronisation."""
+    """Return the mean loss since the last point; only this synchronises with the device."""
     mean, metric = engine.mean(progress.losses), {"unit": "nat", "better": "lower"}
     return _point("training loss", mean, progress.step, exercise, metric="training_loss", **metric)
 
@@ -133,7 +133,7 @@ def _point(what: str, value: float, step: int, exercise: Exercise, **metric: Any
     return Point(step=step, flops=exercise.flops_at(step), value=value, **metric)
 
 
-_TOKEN_BITS = 48  # of a draft's name; workers exchange it as a float64
+_TOKEN_BITS = 48  # the bits of a draft's name, which workers exchange as a float64
 _LOSSES, _RANDOM_CPU, _RANDOM_GPU = "losses", "random_cpu", "random_gpu"
 _ON_ANOTHER_WORKER = "another worker cannot write or read it"
 
@@ -143,27 +143,27 @@ def train_resuming(
 ) -> Iterator[Point | TrialRemark | TrainedState | Condition]:
     """Train from the newest checkpoint on, or from the start; yield all points of the curve.
 
-    One process asks after every step whether a checkpoint is due. Several workers, who must agree,
-    ask at points of the curve, and the first one's clock decides.
+    A single process checks after every step whether a checkpoint is due. Several workers must
+    agree: they check at points of the curve, and the first worker's clock decides.
 
-    One that is asked to stop (see `suite.stopping`) writes a checkpoint first.
+    A process that is asked to stop (see `suite.stopping`) writes a checkpoint first.
 
-    At the end the model has the weights that it is scored with.
+    At the end the model has the weights with which it is scored.
 
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
-        OSError, CheckpointError: weights from which others start cannot be kept.
+        OSError, CheckpointError: if weights from which other trials start cannot be saved.
     """
     yield from _train(engine, exercise, checkpointer)
     if engine.how_steps_run:
         yield Condition("training steps", engine.how_steps_run)
     if engine.attention_kernels:
         yield Condition("attention kernel", engine.attention_kernels)
-    with suppress(CheckpointError):  # a user's module holds what cannot be hashed
+    with suppress(CheckpointError):  # a user's module may have state that cannot be hashed
         yield TrainedState(engine.state_sha256())
     engine.finish()
     if checkpointer and checkpointer.keeps_weights:
-        weights = engine.weights()  # of all workers; the first one writes
+        weights = engine.weights()  # collective on all workers; the first one writes
         if engine.rank == 0:
             steps_done = exercise.training.steps
             keep_weights(checkpointer.folder, checkpointer.trial_id, weights, steps_done)
@@ -216,7 +216,7 @@ def _save(
 
 
 def _failure(attempt: Callable[[], None]) -> str:
-    """Why the attempt failed; "" where it did not."""
+    """Return why the attempt failed, or "" if it did not."""
     try:
         attempt()
     except (OSError, CheckpointError, MemoryError) as error:
@@ -242,7 +242,7 @@ def _write_own(engine: Engine, progress: TrainingProgress, draft: Path) -> None:
 def _restored(
     engine: Engine, checkpointer: Checkpointer
 ) -> Generator[TrialRemark, None, TrainingProgress]:
-    """From the newest checkpoint that all workers can read; a remark for each that fails."""
+    """Resume from the newest checkpoint that all workers can read; yield remarks about others."""
     while True:
         found = checkpointer.latest()
         yield from map(TrialRemark, found.remarks)
@@ -257,10 +257,11 @@ def _restored(
 
 
 def _load(engine: Engine, folder: Path | None) -> TrainingProgress:
-    """What this worker has saved; set the engine and the random numbers to it.
+    """Load this worker's progress, and set the engine and the random states.
 
     Raises:
-        CheckpointError: on all workers alike, and nothing was changed.
+        CheckpointError: if a worker cannot read its part; it is raised on all workers, and nothing
+            was changed.
     """
     why, own = _ON_ANOTHER_WORKER, None
     if folder is not None:
@@ -279,10 +280,10 @@ def _load(engine: Engine, folder: Path | None) -> TrainingProgress:
 def _read_own(
     engine: Engine, folder: Path
 ) -> tuple[TrainingProgress, dict[str, Tensor], dict[str, Any]]:
-    """With the states of the random numbers, as torch's tensors and as JSON.
+    """Return the progress and the random states, as torch's tensors and as JSON.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: if the files cannot be read.
     """
     content = read_json(folder / f"worker-{engine.rank}.json")
     tensors = read_tensors(folder / f"worker-{engine.rank}.safetensors")
@@ -303,7 +304,7 @@ def _torch_random_states() -> dict[str, Tensor]:
 
 
 def _other_random_states() -> dict[str, Any]:
-    """Of Python, and of numpy's global generator where something has imported numpy."""
+    """Return the random states of Python, and of numpy's global generator if numpy is imported."""
     states: dict[str, Any] = {"python": random.getstate()}
     if "numpy" in sys.modules:
         name, words, *rest = sys.modules["numpy"].random.get_state()
@@ -312,7 +313,7 @@ def _other_random_states() -> dict[str, Any]:
 
 
 def _restore_random_states(tensors: dict[str, Tensor], others: dict[str, Any]) -> None:
-    """Set them back; a GPU's only where there is one."""
+    """Restore the random states; that of a GPU only if there is one."""
     torch.set_rng_state(tensors[_RANDOM_CPU])
     if _RANDOM_GPU in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors[_RANDOM_GPU])

@@ -1,17 +1,17 @@
-"""Mixes each image of a batch with another one, and their targets in the same shares.
+"""Mix each image of a batch with another one, and their targets in the same shares.
 
     mixup     x <- r x + (1 - r) x', r from Beta(alpha, alpha) (Zhang et al. 2018, arXiv:1710.09412)
-    CutMix    x <- x' inside of a rectangle of (1 - r) of the area (Yun et al. 2019,
-              arXiv:1905.04899); what lies beyond the edge is cut off, and r becomes the share of
-              the area that stayed
+    CutMix    x <- x' inside a rectangle of (1 - r) of the area (Yun et al. 2019,
+              arXiv:1905.04899); the rectangle is cut off at the edge, and r becomes the share of
+              the area that was kept
     targets   y <- r y + (1 - r) y', rows of probabilities
 
-as DeiT mixes (Touvron et al. 2021, arXiv:2012.12877, table 9, and its code): one r and one
-rectangle for the whole batch, whose partner x' is the batch in reverse order. Where both have an
-alpha, a fair coin decides for each batch, so that every batch is mixed.
+Images are mixed as in DeiT (Touvron et al. 2021, arXiv:2012.12877, table 9, and its code): one r
+and one rectangle for the whole batch, whose partner x' is the batch in reverse order. If both have
+an alpha, each is chosen with probability 1/2 for each batch, so that every batch is mixed.
 
-Label smoothing is no concern of this file: it is linear in the targets, so that the loss may smooth
-what was mixed, once, and smoothed targets mixed would give the same.
+Label smoothing is not part of this module: it is linear in the targets, so the loss can smooth the
+mixed targets once, with the same result as mixing smoothed targets.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from suite.tasks.data_order import RandomStream
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing:
-    """What is mixed: the two alphas; 0 leaves that one out."""
+    """The alphas of mixup and CutMix; 0 turns one off."""
 
     mixup: float
     cutmix: float
 
 
 class Rectangle(NamedTuple):
-    """Rows and columns, each from the first one up to and without the last one."""
+    """Ranges of rows and columns, each including the first and excluding the last one."""
 
     top: int
     bottom: int
@@ -46,17 +46,17 @@ class Rectangle(NamedTuple):
 def mixed(
     images: Tensor, classes: Tensor, num_classes: int, how: Mixing, stream: RandomStream
 ) -> tuple[Tensor, Tensor]:
-    """A mixed batch: a pure function of what is given.
+    """Return a mixed batch; a pure function of the arguments.
 
     Args:
-        images: `[batch, rows, columns, channels]`.
-        classes: `[batch]`, integers.
-        num_classes: Of the task.
-        how: With at least one alpha.
-        stream: Of this step; it draws the same, whatever is mixed.
+        images: The images, `[batch, rows, columns, channels]`.
+        classes: The classes, `[batch]`, integers.
+        num_classes: The number of classes of the task.
+        how: The alphas, at least one of them positive.
+        stream: The random numbers of this step; equally many are drawn for mixup and CutMix.
 
     Returns:
-        Images of the same shape, and `[batch, num_classes]` probabilities.
+        Images of the same shape, and probabilities `[batch, num_classes]`.
     """
     coin, *place = stream.uniform(3).tolist()
     is_cut = bool(how.cutmix) and (not how.mixup or coin < 0.5)
@@ -72,7 +72,7 @@ def mixed(
 
 
 def symmetric_beta(alpha: float, u: float, v: float) -> float:
-    """A draw of Beta(alpha, alpha), made of two uniform ones, for every alpha above 0.
+    """Return a draw of Beta(alpha, alpha) from two uniform ones, for every alpha above 0.
 
     Devroye 1996, "Random variate generation in one line of code", from Bailey's polar form of
     Student's t with 2 alpha degrees of freedom.
@@ -83,7 +83,7 @@ def symmetric_beta(alpha: float, u: float, v: float) -> float:
 
 
 def rectangle_of(area: float, size: tuple[int, ...], u: float, v: float) -> Rectangle:
-    """With that share of an image's area and its proportions, around a uniform pixel."""
+    """Return a rectangle with that share of an image's area, its proportions and random centre."""
     rows, columns = size
     height, width = (int(side * area**0.5) for side in size)
     top, left = int(u * rows) - height // 2, int(v * columns) - width // 2
@@ -96,7 +96,7 @@ def rectangle_of(area: float, size: tuple[int, ...], u: float, v: float) -> Rect
 
 
 def with_rectangle(images: Tensor, partner: Tensor, rectangle: Rectangle) -> tuple[Tensor, float]:
-    """The images with that part of their partners, and the share of the area that is their own."""
+    """Return the images with that part of their partners, and the share of the area kept."""
     top, bottom, left, right = rectangle
     cut = images.clone()
     cut[:, top:bottom, left:right] = partner[:, top:bottom, left:right]

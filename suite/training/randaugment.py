@@ -1,29 +1,31 @@
-"""RandAugment: random operations on each image, all of one magnitude.
+"""Apply RandAugment: random operations on each image, all of one magnitude.
 
 Cubuk et al. 2020 (arXiv:1909.13719), in the form of DeiT's recipe (Touvron et al. 2021,
-arXiv:2012.12877, table 9: ``rand-m9-mstd0.5-inc1`` of its code). Each image goes through two
-operations, drawn with replacement; each is left out with a chance of 1/2. Its magnitude is normal
-around that of the recipe, of deviation 0.5, cut off at 0 and 10; a tenth of it is the level l
-below. Signs are a fair coin's. Pixels are whole numbers from 0 to 255 after each operation.
+arXiv:2012.12877, table 9: ``rand-m9-mstd0.5-inc1`` of its code). Two operations are drawn with
+replacement for each image; each is skipped with probability 1/2. Its magnitude is normal around
+that of the recipe, with standard deviation 0.5, clipped to 0 to 10; a tenth of it is the level l
+below. Signs have probability 1/2. Pixels are whole numbers from 0 to 255 after each operation.
 
     shear_x, shear_y            by 0.3 l of the distance from the first row or column
     translate_x, translate_y    by 0.45 l of the width or height
-    rotate                      around the middle by 30 l degrees
+    rotate                      around the centre by 30 l degrees
     brightness                  away from black, or towards it: to 1 +- 0.9 l of the distance, and
-                                at least 0.1; so do the next three
-    contrast                    from or to the mean of the grey image
-    colour                      from or to the grey image
-    sharpness                   from or to the image smoothed over 3 x 3; its border stays
+                                at least 0.1; the next three use the same factor
+    contrast                    away from or towards the mean of the grey image
+    colour                      away from or towards the grey image
+    sharpness                   away from or towards the image smoothed over 3 x 3, which keeps its
+                                border
     autocontrast                each channel is stretched to 0..255
-    equalize                    each channel gets as flat a histogram as can be
+    equalize                    the histogram of each channel is made as flat as possible
     invert                      255 - pixel
     posterize                   keeps the first 4 - int(4 l) bits, and at least one
     solarize                    inverts pixels of at least 256 - int(256 l)
     solarize_add                adds int(110 l) to pixels below 128
 
-They are those of Pillow, but for rounding where it cuts decimals off, and what lies between pixels
-is interpolated linearly, where DeiT's are cubic. What lies outside of the image has the mean colour
-of the data. A grey image has no operation `colour`; the other 14 are those of its one channel.
+The operations are those of Pillow, except that results are rounded where Pillow truncates, and that
+values between pixels are interpolated linearly, where DeiT's are cubic. Pixels from outside the
+image have the mean colour of the data. Grey images have no operation `colour`; the other 14 apply
+to their single channel.
 """
 
 from __future__ import annotations
@@ -40,19 +42,19 @@ from suite.tasks.data_order import RandomStream
 
 WHITE = 255
 NUM_OPERATIONS, CHANCE = 2, 0.5
-HIGHEST, DEVIATION = 10.0, 0.5  # of magnitudes
-_GREY = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R 601-2
+HIGHEST, DEVIATION = 10.0, 0.5  # the limit and spread of magnitudes
+_GREY = (0.299, 0.587, 0.114)  # the weights of red, green and blue in ITU-R 601-2
 _SMOOTHING = ((1.0, 1.0, 1.0), (1.0, 5.0, 1.0), (1.0, 1.0, 1.0))
 
 
 def rand_augmented(pixels: Tensor, magnitude: float, fill: Tensor, stream: RandomStream) -> Tensor:
-    """The images after their operations: a pure function of what is given.
+    """Return the images after their operations; a pure function of the arguments.
 
     Args:
         pixels: `[images, channels, rows, columns]`, whole numbers from 0 to 255; 1 or 3 channels.
-        magnitude: 0 to 10.
-        fill: `[channels]`, the colour outside of an image.
-        stream: It draws the same, whatever the magnitude.
+        magnitude: The magnitude, 0 to 10.
+        fill: The colour outside of an image, `[channels]`.
+        stream: The random numbers; the draws do not depend on the magnitude.
     """
     count, names = len(pixels), operations_of(pixels.shape[1])
     pixels = pixels.clone()
@@ -70,7 +72,7 @@ def rand_augmented(pixels: Tensor, magnitude: float, fill: Tensor, stream: Rando
 
 
 def operations_of(num_channels: int) -> tuple[str, ...]:
-    """The names of those that such an image may go through."""
+    """Return the names of the operations for images with that number of channels."""
     return tuple(
         each
         for each in (*_MOVED, *_BLENDED, *_TONES)
@@ -79,7 +81,7 @@ def operations_of(num_channels: int) -> tuple[str, ...]:
 
 
 def operated(name: str, pixels: Tensor, level: Tensor, sign: Tensor, fill: Tensor) -> Tensor:
-    """All images after the operation of that name; `level` and `sign` are `[images]`."""
+    """Apply the named operation to all images; `level` and `sign` are `[images]`."""
     if name in _MOVED:
         return _read_elsewhere(pixels, name, sign * level, fill)
     level, sign = level.view(-1, 1, 1, 1), sign.view(-1, 1, 1, 1)
@@ -115,7 +117,7 @@ def _rotated(amount: Tensor, x: Tensor, y: Tensor) -> Places:
     return cosine * x - sine * y + columns, sine * x + cosine * y + rows
 
 
-# Where each pixel is read, given where it stands.
+# Functions from the position of each pixel to the position from which it is read.
 _MOVED: Mapping[str, Callable[[Tensor, Tensor, Tensor], Places]] = {
     "shear_x": _sheared_x,
     "shear_y": _sheared_y,
@@ -126,7 +128,7 @@ _MOVED: Mapping[str, Callable[[Tensor, Tensor, Tensor], Places]] = {
 
 
 def _read_elsewhere(pixels: Tensor, name: str, amount: Tensor, fill: Tensor) -> Tensor:
-    """Between pixels, interpolated; within half a pixel of the edge, what stands at the edge."""
+    """Read pixels at other positions by linear interpolation; `fill` is outside the image."""
     rows, columns = pixels.shape[-2:]
     y, x = torch.meshgrid(torch.arange(rows) + 0.5, torch.arange(columns) + 0.5, indexing="ij")
     x, y = _MOVED[name](amount.view(-1, 1, 1), x.to(pixels), y.to(pixels))
@@ -138,7 +140,7 @@ def _read_elsewhere(pixels: Tensor, name: str, amount: Tensor, fill: Tensor) -> 
 
 
 def _grey(pixels: Tensor) -> Tensor:
-    """`[images, 1, rows, columns]`."""
+    """Return the grey images, `[images, 1, rows, columns]`."""
     if pixels.shape[1] == 1:
         return pixels
     weights = torch.tensor(_GREY).to(pixels).view(-1, 1, 1)
@@ -157,7 +159,7 @@ def _smoothed(pixels: Tensor) -> Tensor:
     return smooth
 
 
-# What an operation goes away from, or to.
+# Functions that return the image away from which, or towards which, an operation blends.
 _BLENDED: Mapping[str, Callable[[Tensor], Tensor]] = {
     "brightness": torch.zeros_like,
     "contrast": _mean_grey,
@@ -173,7 +175,7 @@ def _autocontrasted(pixels: Tensor, level: Tensor) -> Tensor:
 
 
 def _equalized(pixels: Tensor, level: Tensor) -> Tensor:
-    """Pillow's rule: of n pixels at most b are brightest, and a step is (n - b) // 255 pixels."""
+    """Equalise as Pillow does: of n pixels b are brightest, and a step is (n - b) // 255 pixels."""
     flat = pixels.flatten(0, 1).flatten(1).long()
     counts = torch.zeros(len(flat), WHITE + 1, dtype=torch.long)
     counts.scatter_add_(1, flat, torch.ones_like(flat))
@@ -190,7 +192,7 @@ def _inverted(pixels: Tensor, level: Tensor) -> Tensor:
 
 
 def _posterized(pixels: Tensor, level: Tensor) -> Tensor:
-    width = 2 ** (4 + (4 * level).floor()).clamp(max=7)  # of a step
+    width = 2 ** (4 + (4 * level).floor()).clamp(max=7)  # the width of a step
     return (pixels / width).floor() * width
 
 

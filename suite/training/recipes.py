@@ -1,4 +1,4 @@
-"""Builds what a recipe asks for: optimiser, schedule, average of the weights, precision."""
+"""Build the parts of a recipe: optimiser, schedule, average of the weights, precision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suite.schema import Training
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 COOLDOWN_SHARE = 5  # the last fifth; Hägele et al. 2024, arXiv:2405.18392, section 3
 _STATISTICS = ("running_mean", "running_var")  # buffers of batch norms, by torch's names
-# What each optimiser keeps of a parameter, by the file of a checkpoint that holds it.
+# The state that each optimiser keeps of a parameter; the names are those of the checkpoint's files.
 STATE_OF: Mapping[str, tuple[str, ...]] = {
     "adamw": ("exp_avg", "exp_avg_sq", "step"),
     "sgd": ("momentum_buffer",),
@@ -29,10 +29,10 @@ STATE_OF: Mapping[str, tuple[str, ...]] = {
 def optimizer_of(
     model: nn.Module, training: Training, *, is_recorded: bool = False
 ) -> torch.optim.Optimizer:
-    """The optimiser over all parameters that are trained; see `suite.spec.Recipe`.
+    """Return the optimiser over all parameters that are trained; see `suite.spec.Recipe`.
 
-    Where steps are recorded, one kernel updates all parameters, and reads the learning rate where
-    it lies: a number would be recorded with the step.
+    If steps are recorded, one kernel updates all parameters, and reads the learning rate from a
+    tensor: a number would be recorded with the step.
     """
     groups: Any = decayed_apart(model, training.weight_decay)
     rate: Any = training.learning_rate
@@ -49,12 +49,13 @@ def optimizer_of(
 
 
 def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Matrices decay; biases, gains and other vectors do not, nor what a module lists.
+    """Return parameter groups with and without weight decay.
 
-    A module lists names of its parameters, dotted where they are a child's, in `no_weight_decay`.
+    Matrices decay. Biases, gains and other vectors do not, nor do the parameters that a module
+    lists in `no_weight_decay` by their names, which are dotted for a child's parameters.
 
     Raises:
-        ModelError: for a name of what its module does not have.
+        ModelError: if a module lists a name that it does not have.
     """
     spared = {id(parameter) for parameter in declared(model, "no_weight_decay")}
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -66,7 +67,7 @@ def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, objec
 
 
 def why_other_state(optimizer: str, state: Mapping[str, Tensor], parameter: Tensor) -> str:
-    """Why that cannot be what the optimiser keeps of the parameter; empty where it can."""
+    """Return why the state does not fit the parameter; empty if it fits."""
     wanted = {key: _shape(key, tuple(parameter.shape)) for key in STATE_OF[optimizer]}
     found = {key: tuple(tensor.shape) for key, tensor in state.items()}
     if found == {key: shape for key, shape in wanted.items() if shape is not None}:
@@ -75,7 +76,7 @@ def why_other_state(optimizer: str, state: Mapping[str, Tensor], parameter: Tens
 
 
 def _shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Of what is kept under that key of a parameter of that shape; None where nothing is.
+    """Return the shape of the state under that key for a parameter of that shape, or None.
 
     Adafactor keeps means over rows and columns of a matrix, and squares of anything smaller.
     """
@@ -92,19 +93,19 @@ def _shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 def schedule_of(
     optimizer: torch.optim.Optimizer, training: Training
 ) -> torch.optim.lr_scheduler.LambdaLR:
-    """The learning rate of each step, as `learning_rate_factor` has it."""
+    """Return the schedule of the learning rate; see `learning_rate_factor`."""
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: learning_rate_factor(step, training)
     )
-    schedule.base_lrs = [training.learning_rate] * len(optimizer.param_groups)  # numbers, always
+    schedule.base_lrs = [training.learning_rate] * len(optimizer.param_groups)  # not tensors
     return schedule
 
 
 def learning_rate_factor(step: int, training: Training) -> float:
-    """What the peak is multiplied by in the step of that index, from 0.
+    """Return the factor of the peak learning rate in the step of that index, from 0.
 
-    Linear warm-up over `warmup_steps`, then the schedule; all but the inverse square root would
-    reach zero one step after the last.
+    The warm-up is linear over `warmup_steps` and is followed by the schedule. All schedules but the
+    inverse square root would reach zero one step after the last.
     """
     warm_up, rest = training.warmup_steps, max(1, training.steps - training.warmup_steps)
     left = max(0, training.steps - step)
@@ -125,13 +126,14 @@ class WeightAverage:
     After step t, from 1, `average <- d average + (1 - d) parameter`, where d is the smaller of
     `decay` and (1 + t) / (10 + t), as in TensorFlow's `ExponentialMovingAverage`.
 
-    So are the means and variances that a batch norm remembers, as in timm's `ModelEma`: those of
-    the last step belong to other weights than the average. All other buffers are as training left
-    them: the average of two random projections would be none.
+    The running means and variances of batch norms are averaged too, as in timm's `ModelEma`, since
+    those of the last step belong to other weights than the average. All other buffers are left as
+    in training, because the average of two random projections, for example, would not be a
+    projection.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        """Begin with the model as it is."""
+        """Begin with the current values of the model."""
         self._decay = decay
         self._averaged: dict[str, Tensor] = {
             **{n: p for n, p in model.named_parameters() if p.requires_grad},
@@ -141,14 +143,14 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the model after that step."""
+        """Update the averages with the model's values after that step."""
         share = 1 - min(self._decay, (1 + step) / (10 + step))
         for name, average in self.averages.items():
             average.lerp_(self._averaged[name], share)
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchange the model's values with the averages; done twice, nothing has changed."""
+        """Exchange the model's values with the averages; a second call undoes the first."""
         for name, average in self.averages.items():
             own = self._averaged[name]
             kept = own.detach().clone()
@@ -156,10 +158,10 @@ class WeightAverage:
             average.copy_(kept)
 
     def load(self, averages: Mapping[str, Tensor]) -> None:
-        """Continue from these.
+        """Continue from the given averages.
 
         Raises:
-            CheckpointError: they are of other parameters; nothing was changed.
+            CheckpointError: if they belong to other parameters; nothing was changed.
         """
         shapes = {name: average.shape for name, average in self.averages.items()}
         if {name: average.shape for name, average in averages.items()} != shapes:
@@ -170,9 +172,9 @@ class WeightAverage:
 
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """In the block a GPU multiplies float32 exactly, or, at ``tf32``, with 10 bits of mantissa.
+    """Use exact float32 products on a GPU in the block, or at ``tf32`` 10 bits of mantissa.
 
-    torch's own default computes convolutions and recurrent layers in TF32, and says nothing.
+    By default torch computes convolutions and recurrent layers in TF32 without a warning.
     """
     backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [backend.allow_tf32 for backend in backends]
@@ -188,13 +190,13 @@ def float32_products(precision: str) -> Iterator[None]:
 def autocast_of(
     precision: str, device: str, *, is_cached: bool = True
 ) -> AbstractContextManager[object]:
-    """What a forward pass runs in: at ``bf16`` torch's autocast, else nothing.
+    """Return the context of a forward pass: torch's autocast at ``bf16``, else a null context.
 
     Args:
-        precision: Of a recipe.
-        device: As torch names it.
-        is_cached: Whether a parameter is cast once, however often the pass reads it. A CUDA graph
-            must not: it would hold what a cache forgets (torch's notes on
+        precision: The precision of a recipe.
+        device: The device, named as in torch.
+        is_cached: Whether a parameter is cast only once per pass. It must be False for a CUDA
+            graph, which would hold tensors that the cache releases (torch's notes on
             `torch.cuda.make_graphed_callables`).
     """
     if precision != "bf16":
@@ -205,7 +207,7 @@ def autocast_of(
 def at_precision(
     model: nn.Module, precision: str, device: str, *, is_cached: bool = True
 ) -> nn.Module:
-    """The model, called as before, at that precision; what it returns is in float32.
+    """Return the model as a module that runs at that precision and returns float32.
 
     The arguments are those of `autocast_of`.
     """

@@ -1,13 +1,13 @@
-"""Scheduled sampling: a decoder reads some of its own answers while it is trained.
+"""Replace some inputs of a decoder by its own answers in training (scheduled sampling).
 
 Bengio et al. 2015 (arXiv:1506.03099) replace tokens of the target one after the other; here all of
 a batch are replaced at once, as in the two passes of Mihaylova and Martins 2019 (arXiv:1906.07651):
-the model answers the right tokens, in evaluation mode and without gradient; then each token that
-the place before it was asked for is replaced, with a chance of `share_at`, by the likeliest answer
-of that place; and the model is trained on that. The targets stay. The chance grows from 0 in a
-line, as in the first paper's section 2.4.
+the model predicts from the right tokens, in evaluation mode and without gradient; then each input
+token that is the target of the previous position is replaced, with probability `share_at`, by the
+most likely prediction at that position; and the model is trained on these inputs. The targets stay
+the same. The probability grows linearly from 0, as in section 2.4 of the first paper.
 
-Start symbols, prompts, fillers and masks stay, since no place is asked for them.
+Start symbols, prompts, fillers and masks are never replaced, since they are not targets.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from suite.schema import Training
 from suite.tasks.data_order import RandomStream
 from suite.tasks.task import Batch, Task
 
-_OTHER_SEEDS = 1 << 63  # the streams of these are no task's
+_OTHER_SEEDS = 1 << 63  # set in the seeds of the streams used here; no task uses it
 
 
 def why_no_sampling(task: type[Task]) -> str:
-    """Why a model of the task reads none of its own answers, as a clause; empty where it may."""
+    """Return why inputs of the task cannot be replaced by answers, as a clause, or ""."""
     if task.reads_answers:
         return ""
     return f"the inputs of {task.name} are not the answers to earlier places"
 
 
 def share_at(step: int, training: Training) -> float:
-    """The chance of a token to be replaced in the step of that index, from 0."""
+    """Return the probability that a token is replaced in the step of that index, from 0."""
     return training.scheduled_sampling * step / max(1, training.steps - 1)
 
 
 def with_own_answers(
     batch: Batch, answer: Callable[[Batch], Tensor], share: float, *, seed: int, step: int
 ) -> Batch:
-    """The batch with some inputs replaced: a pure function of what is given.
+    """Return the batch with some inputs replaced; a pure function of the arguments.
 
     Args:
-        batch: With tokens `[batch, time]` as ``inputs``, and targets of the same shape.
-        answer: What the model finds likeliest at each place, `[batch, time]`.
-        share: The chance of each.
-        seed: Of the training; with `step`, from 0, it gives the draw.
-        step: Likewise.
+        batch: A batch with tokens `[batch, time]` as ``inputs``, and targets of the same shape.
+        answer: Function that returns the model's most likely symbols, `[batch, time]`.
+        share: The probability of each replacement.
+        seed: The seed of the training.
+        step: The index of the step, from 0; with `seed` it determines the draw.
     """
     inputs = batch.inputs[INPUTS]
     drawn = RandomStream(_OTHER_SEEDS ^ seed, step).uniform(*inputs.shape)

@@ -1,7 +1,8 @@
-"""Lets what a model has sampled learn from the loss of each example; see `models.score_function`.
+"""Train sampled choices of a model by the loss of each example; see `models.score_function`.
 
-The cost of an example is the task's own loss of it alone, smoothed as the whole one is. The loss
-keeps its value, so that curves of different estimators are of one kind; only its gradient changes.
+The cost of an example is the task's own loss for it alone, with the same label smoothing. The value
+of the loss stays the same, so that curves of different estimators are comparable; only its gradient
+changes.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from suite.training.engines.engine import part_of
 def with_score(
     loss: Tensor, outputs: Outputs, batch: Batch, task: Task, model: nn.Module, training: Training
 ) -> Tensor:
-    """The loss with the gradient of what was sampled; itself where nothing was.
+    """Return the loss with the gradient of sampled choices, or the loss itself if there are none.
 
     Args:
-        loss: The task's own of the batch, a scalar.
-        outputs: Of the model in training; where it samples, with what it has sampled.
-        batch: With the targets.
-        task: Whose loss it is.
-        model: Keeps the average cost as a buffer, which is moved.
-        training: With the label smoothing.
+        loss: The task's own loss of the batch, a scalar.
+        outputs: The outputs of the model in training, with the log-probabilities of its samples if
+            any.
+        batch: The batch, with its targets.
+        task: The task, which defines the loss.
+        model: The model, which holds the average cost as a buffer that is updated.
+        training: The settings, with the label smoothing.
     """
     if LOG_PROBABILITY not in outputs.auxiliary:
         return loss
@@ -50,10 +52,10 @@ def with_score(
 def costs_of(
     outputs: Outputs, batch: Batch, task: Task, label_smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The loss of each example alone, and its share in the whole one, `[batch]` each.
+    """Return the loss of each example alone, and its share in the batch loss, `[batch]` each.
 
-    A loss is a mean over scored targets; an example without any has no cost, and no share. Each
-    example goes through the task's loss by itself: some 30 microseconds of a CPU.
+    A loss is a mean over scored targets; an example without any has cost and share 0. The loss is
+    computed separately for each example, which takes some 30 microseconds of a CPU.
     """
     num_rows = len(outputs.logits)
     num_scored = batch.is_scored(outputs.logits).reshape(num_rows, -1).sum(1)

@@ -1,8 +1,9 @@
-"""Writes files so that no crash leaves half of one; writes, reads and hashes tensors.
+"""Write files durably; write, read and hash tensors.
 
-A new file gets a name of its own first. It is flushed to the disk, renamed, and the folder that
-holds the name is flushed too. Every effect is a call of `os`, so that tests can make each fail.
-The format of tensors is safetensors: names, types, shapes, bytes, and nothing that could be run.
+After a crash a file is complete or absent: callers write it under a temporary name, or into a
+folder with one, and rename that once its content and names are on the disk. Every effect is a call
+of `os`, so that tests can make each fail. The format of tensors is safetensors, which holds names,
+types, shapes and bytes, but no code.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def write_tensors(path: Path, tensors: Tensors) -> None:
     """Write a new, durable file.
 
     Raises:
-        OSError: it could not be written.
-        CheckpointError: safetensors is not installed, or does not know such tensors.
+        OSError: if it could not be written.
+        CheckpointError: if safetensors is not installed, or does not support such tensors.
     """
     library = _safetensors()
     try:
@@ -41,10 +42,10 @@ def write_tensors(path: Path, tensors: Tensors) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """What `write_tensors` wrote, in memory of its own, on the CPU.
+    """Return the tensors that `write_tensors` wrote, in their own memory, on the CPU.
 
     Raises:
-        CheckpointError: there is no such file, or it has another format.
+        CheckpointError: if there is no such file, or it has another format.
     """
     library = _safetensors()
     try:
@@ -57,16 +58,16 @@ def write_json(path: Path, content: object) -> None:
     """Write a new, durable file; numbers are read back bit for bit.
 
     Raises:
-        OSError: it could not be written.
+        OSError: if it could not be written.
     """
     create(path, json.dumps(content).encode())
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote.
+    """Return the content that `write_json` wrote.
 
     Raises:
-        CheckpointError: there is no such file, or it is no JSON.
+        CheckpointError: if there is no such file, or it is not JSON.
     """
     try:
         return json.loads(path.read_bytes())
@@ -75,10 +76,10 @@ def read_json(path: Path) -> Any:
 
 
 def refuse_non_tensors(state: Mapping[str, object]) -> None:
-    """Refuse a model's state that holds anything but tensors.
+    """Reject a model's state that holds anything but tensors.
 
     Raises:
-        CheckpointError: with the first such name.
+        CheckpointError: with the name of the first one.
     """
     for name, value in state.items():
         if not isinstance(value, Tensor):
@@ -86,10 +87,10 @@ def refuse_non_tensors(state: Mapping[str, object]) -> None:
 
 
 def refuse_misfit(what: str, found: Tensors, wanted: Tensors) -> None:
-    """Refuse tensors of other names, shapes or types than are wanted.
+    """Reject tensors whose names, shapes or types differ from the expected ones.
 
     Raises:
-        CheckpointError: with the first that differs.
+        CheckpointError: with the first tensor that differs.
     """
     if odd := sorted(found.keys() ^ wanted.keys()):
         where = "is not in the checkpoint" if odd[0] in wanted else "is in the checkpoint alone"
@@ -103,10 +104,10 @@ def refuse_misfit(what: str, found: Tensors, wanted: Tensors) -> None:
 
 
 def sha256_of(groups: Mapping[str, Tensors]) -> str:
-    """Over names, types, shapes and bytes of all tensors, in the order of their names.
+    """Return a hash of names, types, shapes and bytes of all tensors, ordered by name.
 
     Raises:
-        CheckpointError: a tensor has no plain bytes, as a sparse one.
+        CheckpointError: if a tensor has no plain bytes, such as a sparse one.
     """
     digest = hashlib.sha256()
     for group, tensors in sorted(groups.items()):
@@ -123,16 +124,16 @@ def _bytes_of(tensor: Tensor) -> Any:
         raise CheckpointError(f"a tensor has no plain bytes ({_first_line(error)})") from error
 
 
-# What shares memory with another, or lies in it in an order of its own, would not be taken.
+# safetensors rejects tensors that share memory or are not contiguous.
 def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def _safetensors() -> Any:
-    """Imported when there is something to write: most trials are over before that.
+    """Import safetensors only when it is needed, since most trials end before that.
 
     Raises:
-        CheckpointError: it is not installed.
+        CheckpointError: if it is not installed.
     """
     try:
         import safetensors
@@ -153,7 +154,7 @@ def create(path: Path, body: bytes) -> None:
     """Write a new file and flush it; its name is durable once the folder is flushed.
 
     Raises:
-        OSError: it could not be written, or the name is taken.
+        OSError: if it could not be written, or the name is taken.
     """
     file = os.open(path, _NEW, 0o666)
     try:
@@ -166,10 +167,10 @@ def create(path: Path, body: bytes) -> None:
 
 
 def fsync_folder(path: Path) -> None:
-    """Make the names in a folder durable: new ones, renamed ones, removed ones.
+    """Make the names in a folder durable: new, renamed and removed ones.
 
     Raises:
-        OSError: the disk failed.
+        OSError: if the disk fails.
     """
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -179,10 +180,10 @@ def fsync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably; do nothing where it exists.
+    """Create a folder and its parents, durably; do nothing if it exists.
 
     Raises:
-        OSError: it could not be made.
+        OSError: if it could not be created.
     """
     if path.is_dir():
         return
@@ -193,20 +194,21 @@ def make_folder(path: Path) -> None:
 
 
 def move_folder(path: Path, to: Path) -> None:
-    """Rename a folder whose content and names are durable already; all of it or nothing.
+    """Rename a folder whose content and names are durable already, atomically.
 
     Raises:
-        OSError: it could not be renamed; a folder that is not empty is in the way.
+        OSError: if it could not be renamed, for example because of a folder there that is not
+            empty.
     """
     os.rename(path, to)
     fsync_folder(to.parent)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder with all that it holds; links are removed, not followed.
+    """Remove a folder with all of its content; links are removed, not followed.
 
     Raises:
-        OSError: something of it is still there.
+        OSError: if a part of it remains.
     """
     with os.scandir(path) as entries:
         found = list(entries)

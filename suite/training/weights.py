@@ -1,11 +1,11 @@
-"""Keeps the final weights of a trial from which others start or learn, and gives them to those.
+"""Save the final weights of a trial from which others start or learn, and load them there.
 
 A model on images of another resolution takes over learned positions, too: interpolated, as DeiT
-does (Touvron et al. 2021, arXiv:2012.12877, section 5). What a table means its position knows; see
-`models.positions.absolute.Position.resampled`.
+does (Touvron et al. 2021, arXiv:2012.12877, section 5). Each kind of position defines how its table
+is resampled; see `models.positions.absolute.Position.resampled`.
 
 `<out>/checkpoints/<trial_id>/final/` has a file of tensors, and a manifest with its SHA-256. It has
-another name until all of it is on the disk, so it is complete or absent.
+a temporary name until all of it is on the disk, so it is complete or absent.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _MOST_NAMED = 6
 
 
 def keep_weights(checkpoints: Path, trial_id: str, weights: Tensors, step: int) -> None:
-    """Write them durably; what is there is replaced.
+    """Write the weights durably; existing ones are replaced.
 
     Raises:
-        OSError: they could not be written.
-        CheckpointError: they hold what no file can, or safetensors is not installed.
+        OSError: if they could not be written.
+        CheckpointError: if they cannot be stored in a file, or safetensors is not installed.
     """
     folder = checkpoints / trial_id
     draft = folder / f"{UNFINISHED}{secrets.token_hex(8)}.{FINAL}"
@@ -57,29 +57,29 @@ def keep_weights(checkpoints: Path, trial_id: str, weights: Tensors, step: int) 
 
 
 def why_no_weights(checkpoints: Path, trial_id: str) -> str:
-    """Why a trial cannot use the weights of that one, as a clause; empty where it can."""
+    """Return why the weights of that trial cannot be used, as a clause; empty if they can."""
     return why_invalid(checkpoints / trial_id / FINAL, trial_id)
 
 
 def take_over(
     model: nn.Module, checkpoints: Path | None, trial_id: str, *, is_frozen: bool = False
 ) -> str:
-    """Give the model the kept weights whose name, shape and type agree with its own.
+    """Give the model the saved weights whose name, shape and type agree with its own.
 
-    Of an image's positions the shape need not agree; see the module's note.
+    The shape of an image's positions need not agree; see the module's docstring.
 
     Args:
-        model: Drawn already; what does not agree stays as it is.
-        checkpoints: The folder of all trials' checkpoints; None where this host does not see it.
-        trial_id: Of the trial that has left the weights.
-        is_frozen: Whether what is taken over is not to be trained.
+        model: The initialised model; weights that do not agree are left unchanged.
+        checkpoints: The folder of all trials' checkpoints, or None if this host cannot access it.
+        trial_id: The trial that has saved the weights.
+        is_frozen: Whether the weights that are taken over are excluded from training.
 
     Returns:
-        What was taken, as a sentence.
+        A sentence about the weights that were taken.
 
     Raises:
-        CheckpointError: they are missing or damaged, or none agrees, or not all that the model
-            itself does not train; or nothing is left to train.
+        CheckpointError: if they are missing or damaged, if none agrees, if some that the model does
+            not train itself are missing, or if nothing is left to train.
     """
     found = _kept(checkpoints, trial_id)
     moved = _on_its_grid(model, found)
@@ -98,13 +98,13 @@ def take_over(
 
 
 def restore(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
-    """Give the model all weights that the trial has kept, which was of the same model.
+    """Give the model all weights that a trial of the same model has saved.
 
     Returns:
-        Whose they are, as a sentence.
+        A sentence with the trial's id.
 
     Raises:
-        CheckpointError: they are missing or damaged, or of another model.
+        CheckpointError: if they are missing or damaged, or of another model.
     """
     _, left = _take(model, _kept(checkpoints, trial_id))
     if left:
@@ -113,7 +113,7 @@ def restore(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
 
 
 def _take(model: nn.Module, found: Tensors) -> tuple[int, list[str]]:
-    """How many tensors were taken over, and the names of those that stay as they are."""
+    """Load the weights; return the number of tensors taken over and the names of the others."""
     own = {name: t for name, t in model.state_dict().items() if isinstance(t, Tensor)}
     taken = {name: t for name, t in found.items() if name in own and _agree(t, own[name])}
     model.load_state_dict(taken, strict=False)
@@ -126,7 +126,7 @@ def _untrained(model: nn.Module) -> set[str]:
 
 
 def _freeze(model: nn.Module, left: list[str], trial_id: str) -> None:
-    """Leave only parameters to be trained that were not taken over."""
+    """Freeze the parameters that were taken over, so that only the others are trained."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(parameter.requires_grad and name in left)
     if not any(parameter.requires_grad for parameter in model.parameters()):
@@ -134,7 +134,7 @@ def _freeze(model: nn.Module, left: list[str], trial_id: str) -> None:
 
 
 def _on_its_grid(model: nn.Module, found: Tensors) -> Tensors:
-    """What the model's positions make of tables of theirs that were learned on another grid."""
+    """Return the tables of the model's positions, resampled from those learned on another grid."""
     moved = {}
     for path, module in model.named_modules():
         if not isinstance(module, Position):
@@ -167,12 +167,12 @@ def _agree(found: Tensor, own: Tensor) -> bool:
 
 
 def _is_taken(name: str, tensor: Tensor, taken: Tensors, own: Tensors) -> bool:
-    """By its own name, or by another name of the same tensor: a file holds shared ones once."""
+    """Return True if a tensor was taken by any of its names; a file holds shared ones once."""
     return name in taken or any(own[other].data_ptr() == tensor.data_ptr() for other in taken)
 
 
 def _in_words(num_fit: int, moved: list[str], left: list[str]) -> str:
-    """As ``33 tensors fit, 1 was interpolated (position.table), 1 stays as drawn (head.bias)``."""
+    """Return e.g. ``33 tensors fit, 1 was interpolated (table), 1 stays as drawn (bias)``."""
     if not moved and not left:
         return f"all {num_fit} tensors fit"
     was, stay = ("was" if len(moved) == 1 else "were"), ("stays" if len(left) == 1 else "stay")

@@ -1,1 +1,1 @@
-"""Probes that compare where a trained model looks with what is there."""
+"""Probes of the attention of trained models: word alignment and localisation of objects."""

@@ -5,18 +5,18 @@ sentences together, of links A, sure links S and possible links P:
 
     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
-S and P are silver: those of IBM model 1, fitted to the training examples in both directions (see
-`suite.probes.attention.word_aligner`). It ignores the order, and so favours a model that looks at
-words of the same meaning. It links no words that the training examples lack.
+S and P are silver: they are predicted by IBM model 1, fitted to the training examples in both
+directions (see `suite.probes.attention.word_aligner`). It ignores the order, and so favours a model
+that attends to words of the same meaning. It links no words that the training examples lack.
 
 The model reads the reference, as in Luong et al. 2015 (arXiv:1508.04025, section 5.4). Its weights
-at a place of the target are those with which it predicts the token there, before it has read it.
-They are summed over the tokens of a word of the source and averaged over those of a word of the
-target, which is linked to the word of the source with the most; to none where all weights are zero.
+at a position of the target are those with which it predicts the token there, before it has read it.
+They are summed over the tokens of a source word and averaged over those of a target word. A target
+word is linked to the source word with the largest weight; if all its weights are zero, to none.
 
-Beside it stand two numbers that need no aligner or no model. `diagonal_alignment_error` links each
-word of the target to that of the source at the same share of the sentence: an alignment must beat
-it. `attention_entropy` is that of the weights, the mean over tokens of words of the target.
+Two further metrics are reported. `diagonal_alignment_error` links each target word to the source
+word at the same relative position in the sentence: an alignment must be better than this.
+`attention_entropy` is the entropy of the weights, the mean over tokens of target words.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode
 
-MOST_EXAMPLES = 200  # of the test split, the first ones
+MOST_EXAMPLES = 200  # the number of first examples of the test split
 Matrix = NDArray[np.float64]
 Word = tuple[str, range]
 
@@ -61,12 +61,12 @@ class AlignmentError(TrainedModelProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """The model must have weights of its source."""
+        """Return why a trial is skipped; the model must have attention weights over its source."""
         blind = architecture_class(model.architecture).why_blind(model)
         return blind or super().why_not(model, parallel)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """There must be words on both sides."""
+        """Return why a trial is skipped; the source and the target must consist of words."""
         source = task.interface(task.lengths[1]).inputs.get(CONTEXT)
         if source is None or source.kind != "tokens" or end_of(task) is None:
             return f"it links words of a target to those of a source, and {task.name} has not both"
@@ -77,7 +77,7 @@ class AlignmentError(TrainedModelProbe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """One pass over the first examples of the test split, then the aligner."""
+        """Run one pass over the first examples of the test split, then the aligner."""
         model = trained_model(trial, checkpointer, device)
         task = build_task(trial.task, trial.length)
         with in_evaluation_mode(model), torch.inference_mode():
@@ -90,7 +90,7 @@ class AlignmentError(TrainedModelProbe):
 def compared(
     model: Architecture, task: Task, batch: int, device: str
 ) -> tuple[float, float, float]:
-    """The error rates of model and diagonal, and the entropy in bits."""
+    """Return the error rates of the model and of the diagonal, and the entropy in bits."""
     counts, of_diagonal = np.zeros(4), np.zeros(4)
     entropies: list[Matrix] = []
     for examples in first_examples(task, batch):
@@ -105,19 +105,19 @@ def compared(
 
 
 def end_of(task: type[Task]) -> int | None:
-    """The symbol that ends a target; None where no metric judges what is written."""
+    """Return the symbol that ends a target, or None if the metric does not score sequences."""
     return task.metric.end if isinstance(task.metric, SequenceMetric) else None
 
 
 def word_weights(
     task: Task, batch: Batch, weights: Tensor
 ) -> Iterator[tuple[list[Word], list[Word], Matrix]]:
-    """The words of each source and target, and the weights of their tokens.
+    """Yield the words of each source and target, and the weights of their tokens.
 
     Args:
-        task: Knows the words.
-        batch: Examples; row t of the weights is of the target's token t, which it asks for.
-        weights: `[batch, time, time2]`.
+        task: The task, which splits tokens into words.
+        batch: The examples; row t of the weights belongs to target token t.
+        weights: The attention weights, `[batch, time, time2]`.
     """
     end, context = end_of(type(task)), batch.inputs[CONTEXT]
     is_word = (batch.targets != UNSCORED) & (batch.targets != end)
@@ -129,13 +129,13 @@ def word_weights(
 
 
 def of_words(weights: Matrix, source: list[Word], target: list[Word]) -> Matrix:
-    """`[words of the target, words of the source]`, of the weights of their tokens."""
+    """Return the weights of words from those of tokens, `[target words, source words]`."""
     columns = [weights[:, places].sum(axis=1) for _, places in source]
     return np.array([[column[places].mean() for column in columns] for _, places in target])
 
 
 def likeliest(weights: Matrix) -> NDArray[np.bool_]:
-    """Links each row to its largest column, the first of equal ones."""
+    """Link each row to its largest column, the first one in a tie."""
     is_linked = np.zeros(weights.shape, dtype=np.bool_)
     rows = np.arange(len(weights))
     best = weights.argmax(axis=1)
@@ -144,7 +144,7 @@ def likeliest(weights: Matrix) -> NDArray[np.bool_]:
 
 
 def diagonal(num_rows: int, num_columns: int) -> NDArray[np.bool_]:
-    """Links each row to the column at the same share, middle to middle."""
+    """Link each row to the column at the same relative position, from centre to centre."""
     rows = np.arange(num_rows)
     is_linked = np.zeros((num_rows, num_columns), dtype=np.bool_)
     is_linked[rows, (2 * rows + 1) * num_columns // (2 * num_rows)] = True
@@ -152,27 +152,27 @@ def diagonal(num_rows: int, num_columns: int) -> NDArray[np.bool_]:
 
 
 def link_counts(links: NDArray[np.bool_], silver: Links) -> Matrix:
-    """|A and S|, |A and P|, |A|, |S|."""
+    """Return |A and S|, |A and P|, |A|, |S| as an array `[4]`."""
     sure, possible = silver
     found = (links & sure, links & possible, links, sure)
     return np.array([each.sum() for each in found], dtype=np.float64)
 
 
 def error_rate(counts: Matrix) -> float:
-    """See the module's note; 1 where there are no links at all."""
+    """Return the alignment error rate of the module's docstring; 1 if there are no links at all."""
     sure_hits, possible_hits, num_links, num_sure = counts
     return float(1 - (sure_hits + possible_hits) / max(1, num_links + num_sure))
 
 
 def entropy(weights: Matrix) -> Matrix:
-    """`[rows]`, in bits, of each row divided by its sum; of zeros 0."""
+    """Return the entropy in bits of each normalised row, `[rows]`; 0 for a row of zeros."""
     chances = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     logs = np.log2(chances, where=chances > 0, out=np.zeros_like(chances))
     return np.asarray(-(chances * logs).sum(axis=1))
 
 
 def first_examples(task: Task, batch: int) -> Iterator[Batch]:
-    """Those of the test split that are compared."""
+    """Yield the examples of the test split that are compared."""
     left = MOST_EXAMPLES
     for each in task.held_out("test", min(batch, left)):
         yield each.rows(slice(left))
@@ -183,7 +183,7 @@ def first_examples(task: Task, batch: int) -> Iterator[Batch]:
 
 @cache
 def aligner(task: str, length: int) -> WordAligner:
-    """Fitted to the training examples, once per process."""
+    """Return the aligner fitted to the training examples, once per process."""
     of = build_task(task, length)
     end = end_of(type(of))
     return WordAligner(
@@ -194,5 +194,5 @@ def aligner(task: str, length: int) -> WordAligner:
 
 
 def _spelled(words: list[Word]) -> list[str]:
-    """The words without capitals, with which sentences begin."""
+    """Return the words in lower case, because sentences begin with capitals."""
     return [word.lower() for word, _ in words]

@@ -1,21 +1,20 @@
-"""Compare where a captioner looks, as it names an object, with where the object is.
+"""Compare the attention of a captioner to an object that it names with the object's box.
 
-The model reads the reference, and its weights at a place of the caption are those with which it
-predicts the word there, as in `alignment_error`. Over all words that name an object, of the first
-examples of the test split,
+The model reads the reference, and its weights at a position of the caption are those with which it
+predicts the word there, as in `alignment_error`. The metrics are means over all words that name an
+object, in examples of the test split:
 
-    localisation         the mean share of the weights that lies in the object's true box. A place
-                         of the model's grid stands for a rectangle of pixels, and counts by the
-                         share of it that the box covers. After Liu et al. 2017, "Attention
+    localisation         the mean share of the weights that lies in the object's true box. A
+                         position of the model's grid covers a rectangle of pixels, and counts by
+                         the share of it that the box covers. After Liu et al. 2017, "Attention
                          Correctness in Neural Image Captioning" (arXiv:1605.09553)
-    chance_localisation  that of weights which are the same everywhere: the share of the picture
-                         that the boxes cover
-    pointing             how often the middle of the place with the largest weight is in the box,
-                         the pointing game of Zhang et al. 2016 (arXiv:1608.00507) without
-                         its tolerance
+    chance_localisation  the same for uniform weights: the share of the picture that the boxes cover
+    pointing             how often the centre of the position with the largest weight is in the box,
+                         the pointing game of Zhang et al. 2016 (arXiv:1608.00507) without its
+                         tolerance
 
-A place of a convolutional map, or a patch after some blocks, knows more of the picture than its
-rectangle. So a model may be right about an object at which it does not look.
+A position of a convolutional feature map, or a patch after some blocks, depends on more of the
+picture than its rectangle. So a model may be right about an object to which it does not attend.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from suite.tasks.task import Batch, Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode
 
-MOST_EXAMPLES = 1_000  # of the test split, evenly spaced
+MOST_EXAMPLES = 1_000  # the number of evenly spaced examples of the test split
 
 Grid = tuple[int, int]
 
 
 class Localisation(TrainedModelProbe):
-    """How much of the attention lies on what a word names, and how much would by chance."""
+    """The share of the attention on the object that a word names, and the share by chance."""
 
     name = "localisation"
     version = 1
@@ -53,12 +52,12 @@ class Localisation(TrainedModelProbe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """The model must have weights of the picture."""
+        """Return why a trial is skipped; the model must have attention weights over the picture."""
         blind = architecture_class(model.architecture).why_blind(model)
         return blind or super().why_not(model, parallel)
 
     def why_not_on(self, task: type[Task]) -> str:
-        """It must say where its objects are."""
+        """Return why a trial is skipped; the task must have boxes of its objects."""
         if task.has_boxes:
             return ""
         return f"it needs boxes of what words name, and {task.name} has none"
@@ -66,7 +65,7 @@ class Localisation(TrainedModelProbe):
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
-        """One pass over examples of the test split, as many of its beginning as of its end."""
+        """Run one pass over evenly spaced examples of the test split."""
         model = trained_model(trial, checkpointer, device)
         task = build_task(trial.task, trial.length)
         with in_evaluation_mode(model), torch.inference_mode():
@@ -78,7 +77,7 @@ class Localisation(TrainedModelProbe):
 
 
 def examples(task: Task, batch: int) -> Iterator[Batch]:
-    """Every second, third, ... of the test split, so that there are not too many."""
+    """Yield evenly spaced examples of the test split, at most `MOST_EXAMPLES`."""
     batches = list(task.held_out("test", batch))
     by = -(-sum(len(each.targets) for each in batches) // MOST_EXAMPLES)
     first = 0
@@ -91,7 +90,7 @@ def examples(task: Task, batch: int) -> Iterator[Batch]:
 
 
 def looks_at(model: Architecture, batch: Batch) -> Tensor:
-    """`[words, 3]`: of each word that names an object what the probe measures, in float64."""
+    """Return the three metrics for each word that names an object, `[words, 3]`, in float64."""
     assert batch.boxes is not None, "tasks without boxes are refused while planning"
     picture = batch.inputs[CONTEXT].shape[1:3]
     grid = model.source_grid()
@@ -100,7 +99,7 @@ def looks_at(model: Architecture, batch: Batch) -> Tensor:
     weights = model.attention_weights(**batch.inputs).double()[names]
     covered = covered_shares(batch.boxes[names].double(), grid, (picture[0], picture[1]))
     weights, covered = weights.cpu(), covered.cpu()
-    # The rows sum to one, but for attention that looks at a part of its source.
+    # The rows sum to one, except with attention to a part of the source only.
     shares = (weights * covered).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-12)
     best = weights.argmax(dim=1, keepdim=True)
     is_inside = middles_inside(batch.boxes[names].double().cpu(), grid, (picture[0], picture[1]))
@@ -109,11 +108,11 @@ def looks_at(model: Architecture, batch: Batch) -> Tensor:
 
 
 def covered_shares(boxes: Tensor, grid: Grid, picture: Grid) -> Tensor:
-    """What share of each place of the grid a box covers, `[boxes, places]`, row by row.
+    """Return the share of each grid position that a box covers, `[boxes, positions]`, row by row.
 
     Args:
-        boxes: `[boxes, 4]`, see `Batch.boxes`.
-        grid: Rows and columns of the places, which divide the picture evenly.
+        boxes: The boxes, `[boxes, 4]`, in the format of `Batch.boxes`.
+        grid: Rows and columns of the positions, which divide the picture evenly.
         picture: Rows and columns of its pixels.
     """
     shares = []
@@ -127,7 +126,10 @@ def covered_shares(boxes: Tensor, grid: Grid, picture: Grid) -> Tensor:
 
 
 def middles_inside(boxes: Tensor, grid: Grid, picture: Grid) -> Tensor:
-    """Whether the middle of each place lies in a box, `[boxes, places]`; see `covered_shares`."""
+    """Return True for each position whose centre is in a box, `[boxes, positions]`.
+
+    The arguments are those of `covered_shares`.
+    """
     inside = []
     for axis, (places, pixels) in enumerate(zip(grid, picture, strict=True)):
         middles = (torch.arange(places) + 0.5) * (pixels / places)

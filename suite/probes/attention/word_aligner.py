@@ -1,4 +1,4 @@
-"""Aligns the words of translated sentences by their translations, whatever the order.
+"""Align the words of translated sentences by their translations, ignoring the order.
 
 IBM model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1):
 each word f of the target translates one word e of the source, or the null word that every source
@@ -9,10 +9,11 @@ expectation maximisation:
     t(f | e)    = count(f, e) / sum over f' of count(f', e)
 
 where n counts a word in its sentence. The model is fitted in both directions. A direction links
-each word of its target to the likeliest word of its source, and an unseen word, or one for which
-null is as likely, to no word. In a tie, as between all positions of one word, the link goes to the
-position nearest to the same share of the sentence. Links of both directions are sure, those of
-either are possible. These alignments are silver, not gold: no person made them.
+each word of its target to the most likely word of its source; an unseen word, or one for which the
+null word is at least as likely, is not linked. In a tie, for example between all positions of one
+word, the link goes to the position nearest to the same share of the sentence. Links of both
+directions are sure, links of either direction are possible. These alignments are silver, not gold:
+they were not made by people.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-NUM_ROUNDS = 5  # as usual before the models that know order (Och and Ney 2003, section 4.1)
-NULL = 0  # the first word of each vocabulary; it is in no target
+NUM_ROUNDS = 5  # usual before models with word order (Och and Ney 2003, section 4.1)
+NULL = 0  # the first word of each vocabulary, which no target contains
 
 Words = Sequence[str]
 Numbers = NDArray[np.int64]
@@ -33,14 +34,14 @@ Matrix = NDArray[np.bool_]
 
 
 class Links(NamedTuple):
-    """Links `[words of the target, words of the source]`; sure links are also possible."""
+    """Links `[target words, source words]`; sure links are also possible."""
 
     sure: Matrix
     possible: Matrix
 
 
 class WordAligner:
-    """An aligner of words by model 1, fitted to pairs of sentences in both directions.
+    """A word aligner by IBM model 1, fitted to pairs of sentences in both directions.
 
     Args:
         pairs: The words of each source and its target.
@@ -56,7 +57,7 @@ class WordAligner:
         self.forward, self.backward = fitted(known, asked), fitted(asked, known)
 
     def links(self, source: Words, target: Words) -> Links:
-        """Return the silver alignment of one pair."""
+        """Return the silver alignment of one pair of sentences."""
         both = (source, target), self._vocabularies
         known, asked = (_numbers(*each) for each in zip(*both, strict=True))
         ahead = best_links(self.forward, known, asked)
@@ -66,12 +67,12 @@ class WordAligner:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Probabilities t(target | source) of the pairs of words that were seen in one sentence.
+    """Probabilities t(target | source) of the pairs of words that occurred in one sentence pair.
 
     Attributes:
         keys: `[pairs]`, in increasing order: source times `stride`, plus target.
-        chances: `[pairs]`.
-        stride: A number above those of all words of the target.
+        chances: The probabilities, `[pairs]`.
+        stride: A number larger than those of all target words.
     """
 
     keys: Numbers
@@ -79,23 +80,23 @@ class Lexicon:
     stride: int
 
     def between(self, source: Numbers, target: Numbers) -> NDArray[np.float64]:
-        """Return `[words of the target, words of the source]`; 0 for unseen pairs."""
+        """Return the probabilities `[target words, source words]`; 0 for unseen pairs."""
         wanted = source[None, :] * self.stride + target[:, None]
         at = np.searchsorted(self.keys, wanted).clip(max=len(self.keys) - 1)
         return np.where(self.keys[at] == wanted, self.chances[at], 0.0)
 
 
 def fitted(sources: Sequence[Numbers], targets: Sequence[Numbers]) -> Lexicon:
-    """Fit model 1 in one direction, by `NUM_ROUNDS` of expectation maximisation.
+    """Fit model 1 in one direction, by `NUM_ROUNDS` rounds of expectation maximisation.
 
     Args:
-        sources: The words of each sentence, from 1 on.
-        targets: The same of the other side.
+        sources: The numbers of the words of each sentence, from 1 on.
+        targets: The same for the other side.
     """
-    stride = 2 + max(int(each.max(initial=0)) for each in targets)  # the last number is of no word
+    stride = 2 + max(int(each.max(initial=0)) for each in targets)  # one is for unseen words
     known = _counted([np.append(each, NULL) for each in sources])
     asked = _counted(targets)
-    # Each word of a target is paired with all words of its source: one group of neighbours.
+    # Each target word is paired with all words of its source: one group of neighbours.
     group_sizes = np.bincount(known.sentence, minlength=len(sources))[asked.sentence]
     ends = group_sizes.cumsum()
     group_starts = ends - group_sizes
@@ -103,7 +104,7 @@ def fitted(sources: Sequence[Numbers], targets: Sequence[Numbers]) -> Lexicon:
     of_source = np.arange(ends[-1]) + np.repeat(first, group_sizes)
     most = (1 + int(known.word.max())) * stride
     key = known.word[of_source] * stride + np.repeat(asked.word, group_sizes)
-    # This sort takes most of the time; half as many bytes take half of it.
+    # This sort takes most of the time, and half of it with half as many bytes.
     small = key.astype(np.int32) if most <= np.iinfo(np.int32).max else key
     keys, pair = np.unique(small, return_inverse=True)
     keys, weight = keys.astype(np.int64), known.times[of_source]
@@ -118,7 +119,7 @@ def fitted(sources: Sequence[Numbers], targets: Sequence[Numbers]) -> Lexicon:
 
 
 def best_links(lexicon: Lexicon, source: Numbers, target: Numbers) -> Matrix:
-    """Return links `[words of the target, words of the source]`, at most one in a row."""
+    """Return links `[target words, source words]`, at most one per row."""
     chances = lexicon.between(source, target)
     of_null = lexicon.between(np.array([NULL]), target)
     most = chances.max(axis=1, keepdims=True, initial=0.0)

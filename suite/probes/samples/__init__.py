@@ -1,1 +1,1 @@
-"""What a trained model leaves for people to see."""
+"""Samples of a trained model for people to look at."""

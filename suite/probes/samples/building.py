@@ -1,4 +1,4 @@
-"""Makes samples of matrices and pictures, and notes the calls of a model's mixers."""
+"""Build samples of matrices and pictures, and record the calls of a model's mixers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models import Architecture, Mixer
 from suite.schema import Sample, SampleKind
 from suite.tasks.task import Batch, Task
 
-MOST_SIDE = 64  # pixels of a picture; larger pictures are made smaller
+MOST_SIDE = 64  # pixels of a picture; larger pictures are downsampled
 _LEVELS = 255
 
 Look = Callable[[Architecture, Task], list[Sample]]
@@ -35,7 +35,7 @@ def has_weights(mixer: Mixer) -> bool:
 
 @contextmanager
 def calls_noted(mixers: Sequence[Mixer]) -> Iterator[dict[Mixer, Call]]:
-    """Note the arguments of the first call of each mixer inside the block."""
+    """Record the arguments of the first call of each mixer inside the block."""
     calls: dict[Mixer, Call] = {}
 
     def note(mixer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -67,17 +67,17 @@ def validation_examples(task: Task, batch: int, most: int | None = None) -> list
 def matrix_sample(
     kind: SampleKind, title: str, matrix: Tensor, *, low: float | None = None, **others: Any
 ) -> Sample:
-    """Return a sample of `[rows, columns]`, off by at most half a 255th of the range of values.
+    """Return a sample of `[rows, columns]`, quantised to 256 levels over the range of values.
 
     Args:
         kind: The kind of the sample.
         title: Its title.
-        matrix: `[rows, columns]`.
-        low: The value of level 0; None for the smallest value.
+        matrix: The values, `[rows, columns]`.
+        low: The value of level 0, or None for the smallest value.
         others: Further fields of `Sample`.
 
     Raises:
-        ValueError: a value is not finite, or below `low`.
+        ValueError: if a value is not finite, or below `low`.
     """
     values = matrix.detach().cpu().double()
     bottom = values.min().item() if low is None else low
@@ -106,7 +106,7 @@ def pictures_sample(kind: SampleKind, title: str, pictures: Tensor, **others: An
 
 
 def in_pixels(task: Task, pictures: Tensor) -> Tensor:
-    """Return pictures as they were before the task normalised them, small, from 0 to 1."""
+    """Return pictures as they were before the task normalised them, downsampled, from 0 to 1."""
     mean, deviation = map(torch.tensor, (task.pixel_mean, task.pixel_standard_deviation))
     return smaller((pictures.float().cpu() * deviation + mean).clamp(0, 1), MOST_SIDE)
 

@@ -1,11 +1,11 @@
-"""Collects samples of a trained model, for people to look at: attention, positions, texts, images.
+"""Collect samples of a trained model for readers: attention, positions, texts, images.
 
-Samples are taken of the first seed, once the last number is known, and change no number: the model
+Samples are taken for the first seed, once the last number is known, and change no number: the model
 is in evaluation mode, and torch's random state is restored. A sample that fails is left out, since
-a picture must not cost a result. A sample holds one byte a value, so that pages stay small.
+a picture must not cost a result. A sample holds one byte per value, so that pages stay small.
 
-A language model continues a held-out prompt, token by token: by the step form where the mixers have
-it, as models decode in use; else everything that it sees is read again for every token.
+A language model continues a held-out prompt, token by token: by the step form if its mixers have
+one, as models decode in use; otherwise the whole context is read again for every token.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from suite.schema import Sample
 from suite.tasks.task import Batch, Task
 from suite.training.engines.engine import in_evaluation_mode
 
-MAX_TOKENS = 32  # of an attention map
+MAX_TOKENS = 32  # the tokens of an attention map
 MAX_LAYERS = 4
-MAX_HEADS = 4  # of a layer
+MAX_HEADS = 4  # per layer
 MAX_POSITIONS = 64
 COSINE = "cosine similarity"
 FIRST_SEED = 0
-NUM_TOKENS = 200  # of a continuation
+NUM_TOKENS = 200  # the tokens of a continuation
 MAX_PROMPT = 64
 TEMPERATURE = 0.8
-_SEED = 0  # of the drawn tokens; all variants have the same, so that only the models differ
+_SEED = 0  # the seed of the drawn tokens, the same for all variants
 _CONTEXT_MIXER = "context_mixer"  # the name of a block's part, see `models.stack.Block`
 _MAX_COMPUTED = 1024  # tokens; beyond, the weights of all pairs would need too much memory
 
@@ -55,13 +55,13 @@ _MAX_COMPUTED = 1024  # tokens; beyond, the weights of all pairs would need too 
 def samples_of(
     model: Architecture, task: Task, seed: int, looks: Sequence[Look] | None = None
 ) -> tuple[Sample, ...]:
-    """Return the samples of a trained model; none for other seeds than the first.
+    """Return the samples of a trained model; empty for other seeds than the first.
 
     Args:
-        model: Trained; it stays where it is and as it was.
-        task: The task that it was trained on. Validation data are shown, never test data.
+        model: The trained model; its device and mode are left unchanged.
+        task: The task that it was trained on. Samples use validation data, never test data.
         seed: The seed of the trial.
-        looks: The functions that collect samples; None for `looks_for`, as `quality` uses them.
+        looks: The functions that collect samples. The default is `looks_for(task)`.
     """
     found: list[Sample] = []
     if seed == FIRST_SEED:
@@ -87,13 +87,13 @@ def _undisturbed(model: Architecture) -> Iterator[None]:
 
 
 def attention_maps(model: Architecture, task: Task) -> list[Sample]:
-    """Return a map a head, of the first tokens of the first held-out example, without padding.
+    """Return one map per head for the first tokens of the first held-out example, without padding.
 
-    Row i holds the weights that token i gives to the tokens shown. They are those of the whole
-    example: a causal model is given no more than the map holds, which changes nothing.
+    Row i holds the weights that token i gives to the tokens shown. They are the weights over the
+    whole example; a causal model is only given the tokens of the map, which does not change them.
 
-    The titles of a model with a source name encoder and decoder. The mixers of the source in the
-    decoder have no map here, since its rows and columns are different texts; see
+    The titles name encoder and decoder for a model with a source. The cross-attention mixers have
+    no map here, since its rows and columns are different texts; see
     `suite.probes.samples.translations.alignments`.
     """
     example = first_example(model, task, MAX_TOKENS if model.is_causal else None)
@@ -115,10 +115,11 @@ class Side:
     """One stack of a model.
 
     Attributes:
-        name: The words before a layer's name, as ``encoder ``; empty where there is one stack.
+        name: The words before a layer's name, such as ``encoder ``; empty if there is only one
+            stack.
         layers: Some of its mixers that have weights, by their index in the stack.
-        text: The tokens that it reads, a character each; empty where they are not characters.
-        num_tokens: The number of tokens without padding; None where there is no padding.
+        text: The tokens that it reads, one character each; empty if they are not characters.
+        num_tokens: The number of tokens without padding, or None if there is no padding.
     """
 
     name: str
@@ -170,7 +171,7 @@ def _of_layer(mixer: Mixer, call: Call, title: str, side: Side) -> Iterator[Samp
     if arguments[0].shape[1] > _MAX_COMPUTED:
         return
     weights: Tensor = mixer.attention_weights(*arguments, **named)[0]  # [heads, time, time2]
-    # The lengths differ if a class token is first, or if tokens are pieces of words.
+    # The lengths differ if there is a class token, or if tokens are pieces of words.
     text = side.text if len(side.text) == weights.shape[-1] else ""
     most = min(MAX_TOKENS, side.num_tokens or MAX_TOKENS)
     for head in evenly_chosen(range(len(weights)), MAX_HEADS):
@@ -203,7 +204,7 @@ def _cosines(model: Architecture) -> Iterator[Sample]:
 
 
 def _biases(model: Architecture) -> Iterator[Sample]:
-    """Yield the bias of each head, without layers that repeat that of the first, as ALiBi's do."""
+    """Yield the bias of each head, without layers that repeat that of the first, as for ALiBi."""
     mixers = mixers_of(model)
     places = torch.arange(min(MAX_TOKENS, model.spec.length), device=device_of(model))
     first: Tensor | None = None
@@ -217,7 +218,7 @@ def _biases(model: Architecture) -> Iterator[Sample]:
 
 
 def _bias(mixer: Mixer, distance: Tensor) -> Tensor | None:
-    """Return the numbers that are added to the scaled scores, `[heads, time, time]`."""
+    """Return the bias that is added to the scaled scores, `[heads, time, time]`."""
     for module in mixer.modules():
         if isinstance(module, RelativePosition):
             return module.bias(distance, torch.float32)
@@ -225,9 +226,9 @@ def _bias(mixer: Mixer, distance: Tensor) -> Tensor | None:
 
 
 def continuation(model: Architecture, task: Task) -> list[Sample]:
-    """Return the prompt and its continuation; none if the model or the task writes no text.
+    """Return the prompt and its continuation; empty if the model or the task has no text.
 
-    A model that writes about a source has none either, since it has no prompt.
+    The list is empty for a model with a source too, since it has no prompt.
     """
     if not model.can_write() or model.spec.others:
         return []
@@ -243,7 +244,7 @@ def continuation(model: Architecture, task: Task) -> list[Sample]:
 
 
 def written_on(model: Any, tokens: Sequence[int], num_tokens: int) -> list[int]:
-    """Return tokens that follow, drawn one by one from the model's sharpened probabilities."""
+    """Return the next tokens, drawn one by one from the model's sharpened probabilities."""
     generator = torch.Generator().manual_seed(_SEED)
     seen = list(tokens)
     can_step = all(mixer.supports_step for mixer in mixers_of(model))
@@ -255,9 +256,9 @@ def written_on(model: Any, tokens: Sequence[int], num_tokens: int) -> list[int]:
 
 
 def _by_steps(model: Any, seen: list[int]) -> Iterator[Tensor]:
-    """Yield the logits of the token after those seen, which grow between two of them.
+    """Yield the logits of the next token; the caller appends a token to `seen` in between.
 
-    Positions end with the length that the model was trained at. There the state is initialised
+    Positions end at the length at which the model was trained. There the state is initialised
     again, and the last quarter is read again.
     """
     length = model.spec.length
@@ -273,7 +274,7 @@ def _by_steps(model: Any, seen: list[int]) -> Iterator[Tensor]:
 
 
 def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
-    """Yield the same for a model without a step form, from as many tokens as it may see."""
+    """Yield the same as `_by_steps` without a step form, from the largest window."""
     device = device_of(model)
     while True:
         window = torch.tensor([seen[-model.spec.length :]], device=device)

@@ -1,6 +1,7 @@
-"""Collects samples of a trained encoder-decoder: the attention to its source, and ten outputs.
+"""Collect samples of a trained encoder-decoder: the attention to its source, and ten outputs.
 
-The examples are chosen by rules that depend on the data only, so that every variant shows the same:
+The examples are chosen by rules that depend on the data only, so that they are the same for every
+variant:
 
     alignment     of the first 50 validation examples, the one whose source has the median number of
                   tokens, among those of 8 to 24 tokens. Rows are the tokens of the reference, which
@@ -33,10 +34,10 @@ _MOST_OF_A_WORD, _MOST_OF_A_TEXT = 24, 600  # characters
 
 
 def alignments(model: Architecture, task: Task) -> list[Sample]:
-    """Return the weights that each target token of one example gives each source token.
+    """Return the attention weights from each target token to each source token of one example.
 
-    Return none for a model without `attention_weights`. The mean is taken over several heads,
-    `[batch, heads, time, time2]`.
+    The list is empty for a model without `attention_weights`. Weights of several heads,
+    `[batch, heads, time, time2]`, are averaged.
     """
     weigh = getattr(model, "attention_weights", None)
     if weigh is None or not _has_token_source(task):
@@ -71,7 +72,7 @@ def _has_token_source(task: Task) -> bool:
 
 
 def _of_median_source(task: Task) -> Batch | None:
-    """Return the aligned example, the earlier of two; None if no source has a fitting length."""
+    """Return the chosen example, the earlier of two, or None if no source has a suitable length."""
     fitting = [
         example
         for example in validation_examples(task, NUM_ALIGNED, NUM_ALIGNED)
@@ -95,7 +96,7 @@ def _asked(example: Batch) -> list[int]:
 
 
 def words_of(task: Task, tokens: Sequence[int]) -> tuple[str, ...]:
-    """Return the text of each token; a number for a token without text.
+    """Return the text of each token, or its number if it has no text.
 
     The text of a token is what it adds to the text before it: decoded alone, it would lose the
     space in front.
@@ -114,7 +115,7 @@ def words_of(task: Task, tokens: Sequence[int]) -> tuple[str, ...]:
 
 
 def translations(model: Architecture, task: Task, search: Decoder | None = None) -> list[Sample]:
-    """Return the outputs for ten sources, by this search or that of the task's metric."""
+    """Return the outputs for ten sources, by the given search or that of the task's metric."""
     metric = task.metric
     if not (
         isinstance(metric, SequenceMetric) and engine.writes(metric) and _has_token_source(task)
@@ -143,7 +144,7 @@ def translations(model: Architecture, task: Task, search: Decoder | None = None)
 
 
 def by_quantile(task: Task) -> list[tuple[int, Batch]]:
-    """Return the percents and the translated examples there, each once."""
+    """Return the percents and the examples there, each example once."""
     examples = validation_examples(task, NUM_ORDERED, NUM_ORDERED)
     ordered = sorted(examples, key=lambda each: len(task.text(_source(each)).split()))
     places = {percent * len(ordered) // 100: percent for percent in reversed(PERCENTS)}

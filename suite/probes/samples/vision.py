@@ -1,6 +1,6 @@
-"""Collects small pictures from trained models that read, describe or draw images.
+"""Collect small pictures from trained models that read, describe or draw images.
 
-From a classifier of images:
+From an image classifier:
 
     images            the first validation image of each of the first three classes
     patch_attention   the weight that the head gives each patch of these images, the mean over the
@@ -9,23 +9,24 @@ From a classifier of images:
                       by attention rollout (Abnar and Zuidema 2020, arXiv:2005.00928)
     grid_positions    cosines between the vector of a position and those of all others (Dosovitskiy
                       et al. 2020, arXiv:2010.11929, figure 7, centre), without the class token
-    filters           the first principal components of a map of patches (figure 7, left), or the
+    filters           the first principal components of a patch embedding (figure 7, left), or the
                       largest kernels of a convolution as they are
 
 From a captioner, on four pictures of the validation split, evenly spaced from the first one on:
 
-    captioned_images  the pictures, each with the caption that is asked for
+    captioned_images  the pictures, each with the reference caption
     caption           the caption that the model writes by the search of its task
-    word_attention    of the first and third picture, the weights with which each word of the right
-                      caption is predicted, one small picture a word
+    word_attention    for the first and third picture, the weights with which each word of the
+                      reference caption is predicted, one small picture per word
 
 From a model that draws, on the same pictures:
 
     asked_images      the pictures, each with its caption, if there is one
-    drawn_images      ``given back``: the pictures through the code of the model; ``drawn``: what
-                      the model draws from their captions
+    drawn_images      ``given back``: the pictures through the code of the model; ``drawn``: the
+                      pictures that the model draws from their captions
 
-A model that has none of these leaves none: windows and convolutions have no attention over patches.
+A model without any of these has no samples: windowed attention and convolutions have no attention
+over patches.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.engines import engine
 
 NUM_IMAGES, NUM_FILTERS, NUM_PICTURES = 3, 16, 4
-LOOKED_AT = (0, 2)  # of the captioned pictures
-MOST_WORDS = 12  # of a caption, the first ones
-MOST_OF_FILTER = 16  # pixels of a filter; larger filters are made smaller
-# Positions of a row or a column of the grid whose similarities are shown; fewer of a finer grid.
+LOOKED_AT = (0, 2)  # indices of captioned pictures
+MOST_WORDS = 12  # the first words of a caption
+MOST_OF_FILTER = 16  # pixels of a filter; larger filters are downsampled
+# Positions per row or column of the grid whose similarities are shown; fewer for a finer grid.
 MOST_ACROSS, MOST_OF_FINE, FINE = 8, 4, 17
 PIXELS, OWN_RANGE = "pixels", "own range"
 LAST_LAYER, ROLLOUT = "last layer", "rollout"
@@ -77,7 +78,7 @@ _COLOURS = (1, 3)  # numbers of channels that can be shown
 
 
 def images(model: Architecture, task: Task) -> list[Sample]:
-    """Return the chosen images, in their own pixels if the task says how these were normalised."""
+    """Return the chosen images, in their original pixels if the task defines the normalisation."""
     if task.input_size not in _COLOURS:
         return []
     shown = torch.cat([example.inputs[INPUTS] for example in chosen_images(task)]).float()
@@ -104,9 +105,9 @@ def chosen_images(task: Task) -> list[Batch]:
 
 
 def patch_attention(model: Architecture, task: Task) -> list[Sample]:
-    """Return the weights of patches, as far as the layers have weights over all patches.
+    """Return the weights of patches, if the layers have weights over all patches.
 
-    There is no rollout without a sum around the mixers.
+    There is no rollout without a residual connection around the mixers.
     """
     grid, mixers = model.patch_grid(), mixers_of(model)
     if grid is None or not mixers or not has_weights(mixers[-1]):
@@ -118,7 +119,7 @@ def patch_attention(model: Architecture, task: Task) -> list[Sample]:
     for example in chosen_images(task):
         layers = _weights_of_layers(model, mixers, example)
         if layers[-1].shape[-1] != _num_before(model) + math.prod(grid):
-            return []  # windows, or a grid that has become coarser
+            return []  # windowed attention, or a grid that was downsampled
         found[LAST_LAYER].append(_patch_weights(layers[-1], model, grid))
         is_whole = len(layers) == model.spec.depth and len({each.shape for each in layers}) == 1
         if is_summed and is_whole:
@@ -148,7 +149,7 @@ def rollout(layers: Sequence[Tensor]) -> Tensor:
     """Return the share of every input token in every token after some layers, `[tokens, tokens]`.
 
     Abnar and Zuidema 2020, equation 1: the product over the layers, the last one on the left, of
-    (A + I) / 2, with rows that sum to one; half is what the sum around a mixer carries past it.
+    (A + I) / 2, with rows that sum to one; one half accounts for the residual connection.
 
     Args:
         layers: A of each layer, bottom first.
@@ -174,7 +175,7 @@ def _num_before(model: Architecture) -> int:
 
 
 def position_grids(model: Architecture, task: Task) -> list[Sample]:
-    """Return the cosines of absolute positions that have vectors, a picture a position."""
+    """Return the cosines between the vectors of absolute positions, one picture per position."""
     grid = model.patch_grid()
     if grid is None:
         return []
@@ -195,7 +196,7 @@ def position_grids(model: Architecture, task: Task) -> list[Sample]:
 
 
 def first_filters(model: Architecture, task: Task) -> list[Sample]:
-    """Return the filters of the first map of pixels, each divided by its own largest value."""
+    """Return the filters of the first layer on pixels, each divided by its own largest value."""
     if task.input_size not in _COLOURS:
         return []
     for module in model.modules():
@@ -207,7 +208,7 @@ def first_filters(model: Architecture, task: Task) -> list[Sample]:
 
 
 def _filters_of(module: nn.Module, model: Architecture, channels: int) -> Tensor | None:
-    """Return `[filters, rows, columns, channels]`; None if the module does not read pixels."""
+    """Return `[filters, rows, columns, channels]`, or None if the module does not read pixels."""
     side: int = getattr(model.config, "patch", 0)
     if isinstance(module, nn.Conv2d) and module.groups == 1 and module.in_channels == channels:
         return module.weight.double().movedim(1, -1)
@@ -250,7 +251,7 @@ def _to_one(filters: Tensor, *, signed: bool = True) -> Tensor:
 
 
 def captions(model: Architecture, task: Task) -> list[Sample]:
-    """Return the samples of a captioner; none if the task does not ask for captions."""
+    """Return the samples of a captioner; empty if the task does not ask for captions."""
     metric = task.metric
     if task.asks_for != "sequence" or not isinstance(metric, SequenceMetric) or not metric.decoder:
         return []
@@ -278,10 +279,10 @@ def chosen_examples(task: Task) -> list[Batch]:
 
 
 def _word_attention(model: Architecture, task: Task, example: Batch, number: int) -> Sample:
-    """Return the weights of the first words of the right caption.
+    """Return the weights of the first words of the reference caption.
 
     Raises:
-        ModelError: the model has no weights.
+        ModelError: if the model has no weights.
     """
     weights: Tensor = model.attention_weights(**example.inputs)[0].double().cpu()
     grid = model.source_grid()
@@ -320,7 +321,7 @@ def drawings(model: Architecture, task: Task) -> list[Sample]:
 
 
 def _given_back(model: Any, batch: Batch) -> Tensor | None:
-    """Return the pictures through the code of the model; None if it has another kind of code."""
+    """Return the pictures through the code of the model, or None if it has another kind of code."""
     outputs = batch.through(model)
     if CONTEXT not in batch.inputs:
         return outputs.logits

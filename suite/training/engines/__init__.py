@@ -1,1 +1,1 @@
-"""How a training step runs: on one device, or on several with DeepSpeed."""
+"""Engines that run a training step: on one device, or on several with DeepSpeed."""

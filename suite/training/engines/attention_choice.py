@@ -1,8 +1,8 @@
-"""Finds out which kernels compute a model's attention, where torch has the choice.
+"""Record which kernels compute a model's attention, if torch can choose between several.
 
-`scaled_dot_product_attention` takes the first of its kernels that knows the GPU, the widths of the
-heads, the numbers and the mask; nothing in its result says which. Torch is asked the question that
-it asks itself, by a private function: where that fails, nothing is said.
+`scaled_dot_product_attention` uses the first of its kernels that supports the GPU, the head
+dimensions, the dtype and the mask; its result does not show which. The same private function that
+torch uses for its choice is called here; if that fails, no kernel is reported.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from suite.events import Condition
 
 
 class AttentionChoice(TorchFunctionMode):
-    """A block in which the kernel that torch takes for each attention is recorded.
+    """A context that records the kernel that torch chooses for each attention.
 
     Attributes:
-        kernels: Their names, as `models.kernels.attention_kernels` has them.
+        kernels: The names of the kernels, as in `models.kernels.attention_kernels`.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class AttentionChoice(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Ask, then do as asked for; not while a GPU records, where the question would be work."""
+        """Record the choice, then run; during a capture only run, to keep the query out of it."""
         given = kwargs or {}
         if func is functional.scaled_dot_product_attention and not _is_recorded(args[0]):
             with suppress(Exception):
@@ -44,11 +44,11 @@ class AttentionChoice(TorchFunctionMode):
 
     @property
     def said(self) -> str:
-        """Return the names of all kernels, as ``flash, math``."""
+        """The names of all kernels, such as ``flash, math``."""
         return ", ".join(sorted(self.kernels))
 
     def conditions(self) -> Iterator[Condition]:
-        """Return the condition to record in a result, if there was any attention."""
+        """Yield the condition to record in a result, if there was any attention."""
         if self.said:
             yield Condition("attention kernel", self.said)
 
@@ -63,7 +63,7 @@ def _chosen(*args: Any, **how: Any) -> str:
 
 
 def _under_autocast(given: Any) -> Any:
-    """Convert the tensors as the function itself does under autocast."""
+    """Cast a tensor as the function itself does under autocast."""
     if not isinstance(given, Tensor):
         return given
     kind = given.device.type

@@ -1,12 +1,12 @@
-"""Finds out before a capture what a step does that no CUDA graph can hold.
+"""Find out before a capture whether a step does something that no CUDA graph can hold.
 
 A graph holds kernels and addresses of one device. While it is captured, nothing may wait for the
-device: no number may be asked of it, no shape may depend on its data, and nothing may be copied to
-it from the CPU or back. What the CPU draws or decides would be the same in each replay.
+device: no number may be read from it, no shape may depend on its data, and nothing may be copied
+between it and the CPU. Random numbers and decisions of the CPU would be the same in each replay.
 
 These rules hold on any device, so that tests check them without a GPU: the device "meta" computes
-nothing, and so cannot answer either. Torch keeps such errors to itself until the capture ends, and
-a process whose capture has failed cannot draw random numbers on the GPU again.
+nothing, and so has no numbers to read. Torch reports such errors only when the capture ends, and a
+process whose capture has failed cannot draw random numbers on the GPU again.
 
 Source: PyTorch's notes on CUDA graphs, "Constraints".
 """
@@ -38,26 +38,26 @@ _READING = (Tensor.__getitem__, Tensor.__setitem__)
 
 
 class NotCapturable(RuntimeError):
-    """A step does what no CUDA graph can hold: one sentence."""
+    """Raised if a step does something that no CUDA graph can hold."""
 
 
 @contextmanager
 def refusing_what_no_graph_holds(kind: str) -> Iterator[None]:
-    """Refuse, in the block, operations that a graph of the device cannot capture.
+    """Reject operations in the block that a graph of the device cannot capture.
 
     Args:
-        kind: Of the device that computes, as ``cuda`` or ``meta``. With ``cpu``, only what waits
-            for numbers is refused, since copies cannot be told apart.
+        kind: The type of the device that computes, such as ``cuda`` or ``meta``. For ``cpu``, only
+            operations that wait for numbers are rejected, since copies cannot be distinguished.
 
     Raises:
-        NotCapturable: in the block, at the first operation that is refused.
+        NotCapturable: in the block, at the first operation that is rejected.
     """
     with _Functions(kind), _Operations(kind):
         yield
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that checks every operation, also of the backward pass."""
+    """A mode that checks every operation, including those of the backward pass."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Refuse the operation, or do it."""
+        """Reject the operation, or run it."""
         named = kwargs or {}
         if why := _why_refused(func, args, named, self._kind):
             raise NotCapturable(f"{func} {why}")
@@ -92,7 +92,7 @@ def _why_refused(func: Any, args: Any, named: dict[str, Any], kind: str) -> str:
         return "returns a shape that depends on data"
     if packet in _COPIES and len(kinds | made_on) > 1:
         return "copies between the CPU and the device"
-    is_seeded = "attention" in packet.__name__  # by the CPU, unless it is captured
+    is_seeded = "attention" in packet.__name__  # seeded by the CPU unless captured
     if not is_seeded and any(each.device.type != kind and each.dim() for each in tensors):
         return "reads a tensor of the CPU"
     generator = named.get("generator")
@@ -100,7 +100,7 @@ def _why_refused(func: Any, args: Any, named: dict[str, Any], kind: str) -> str:
 
 
 class _Functions(TorchFunctionMode):
-    """A mode that finds numbers of Python that become tensors without an operation."""
+    """A mode that finds Python numbers that become tensors without an operation."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Do it, or refuse it."""
+        """Run the function, and reject it if it copies Python numbers to the device."""
         result = func(*args, **(kwargs or {}))
         if self._kind != "cpu" and self._is_from_python(func, args, result):
             name = getattr(func, "__name__", str(func))
@@ -127,14 +127,14 @@ class _Functions(TorchFunctionMode):
 
 
 def _is_array(index: object) -> bool:
-    """Return True for an array, as of numpy."""
+    """Return True for an array, such as one of numpy."""
     return hasattr(index, "__array__") and not isinstance(index, Tensor)
 
 
 def why_not_captured(step: Callable[[], object], kind: str) -> str:
-    """Run the step once; return what of it no graph can hold, or nothing.
+    """Run the step once; return which operation no graph can hold, or "".
 
-    Another error is left to the step itself, which is about to run without being watched.
+    Other errors are ignored here, because the step will raise them again when it runs normally.
     """
     try:
         with refusing_what_no_graph_holds(kind):

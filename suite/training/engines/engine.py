@@ -1,4 +1,4 @@
-"""Defines the interface of engines for training and checkpoints, and scores a split."""
+"""Define the interface of engines for training and checkpoints, and score a split."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ class Engine(Protocol):
     """The interface of an engine, which runs training steps on whole batches.
 
     Each of several workers has one. All workers must call a method at once. The results of `mean`,
-    `evaluate`, `agreed`, `largest` and `state_sha256` are those of all workers, equal on all.
+    `evaluate`, `agreed`, `largest` and `state_sha256` cover all workers and are equal on all of
+    them.
 
     Attributes:
-        device: Where it computes, as torch names it.
-        rank: Which worker this is, from 0.
-        num_workers: How many share the batch.
-        how_steps_run: Recorded, or eagerly and why; empty where nobody asked for a recording.
-        attention_kernels: Those that computed attention in the first recorded step, by name.
+        device: The device on which it computes, named as in torch.
+        rank: The index of this worker, from 0.
+        num_workers: The number of workers that share the batch.
+        how_steps_run: Whether steps are recorded, or why they run eagerly; empty if no recording
+            was requested.
+        attention_kernels: The names of the kernels that computed attention in the first recorded
+            step.
     """
 
     device: str
@@ -55,38 +58,38 @@ class Engine(Protocol):
         """Return the mean loss over steps, and over workers."""
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """Return the task's metric over a whole split, the model in evaluation mode."""
+        """Return the task's metric over a whole split, with the model in evaluation mode."""
 
     def finish(self) -> None:
-        """Give the model the weights that it is scored with; no step follows."""
+        """Give the model the weights with which it is scored; no step follows."""
 
     def weights(self) -> Tensors:
         """Return parameters and buffers of the whole model, each once; see `weights_of`.
 
         Raises:
-            CheckpointError: there is something else among them.
+            CheckpointError: if the state holds anything but tensors.
         """
 
     def save(self, folder: Path) -> None:
         """Write this worker's part of the state into a folder.
 
         Raises:
-            OSError: it could not be written; other workers may have written theirs.
-            CheckpointError: it holds what no checkpoint can, or safetensors is missing.
+            OSError: if it could not be written; other workers may have written theirs.
+            CheckpointError: if the state cannot be saved, or safetensors is missing.
         """
 
     def load(self, folder: Path) -> None:
-        """Resume from what as many workers have saved, before the first step.
+        """Resume from a checkpoint of the same number of workers, before the first step.
 
         Raises:
-            CheckpointError: it does not fit, on all workers alike; nothing was changed.
+            CheckpointError: if it does not fit, on all workers alike; nothing was changed.
         """
 
     def state_sha256(self) -> str:
         """Return a hash of parameters, buffers and the optimiser's state.
 
         Raises:
-            CheckpointError: there is something among them that has no bytes.
+            CheckpointError: if a tensor has no plain bytes.
         """
 
     def agreed(self, is_so: bool) -> bool:
@@ -100,7 +103,7 @@ def weights_of(model: nn.Module) -> Tensors:
     """Return parameters, persistent buffers and extra state; a shared one by its first name.
 
     Raises:
-        CheckpointError: there is something else among them.
+        CheckpointError: if the state holds anything but tensors.
     """
     state = model.state_dict(keep_vars=True)
     refuse_non_tensors(state)
@@ -109,7 +112,7 @@ def weights_of(model: nn.Module) -> Tensors:
 
 
 def num_trained(model: nn.Module) -> int:
-    """Return how many real numbers of a model are trained; a complex parameter has two each."""
+    """Return the number of trained real numbers of a model; a complex parameter counts as two."""
     trained = (p for p in model.parameters() if p.requires_grad)
     return sum(p.numel() * (2 if p.is_complex() else 1) for p in trained)
 
@@ -121,14 +124,15 @@ def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
 
 
 def rows_of(num_rows: int, index: int, num_parts: int) -> slice:
-    """Return the rows of part number `index`."""
+    """Return the rows of part `index` of `num_parts` nearly equal parts."""
     return slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
 
 
 def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
     """Yield the parts of a batch, each with its share of the scored targets.
 
-    The loss of a part is a mean over these, so that losses times shares add up to the whole one's.
+    The loss of a part is a mean over these, so the sum of losses times shares is the loss of the
+    batch.
     """
     num_scored = int((batch.targets != UNSCORED).sum()) if num_parts > 1 else 0
     if not num_scored:
@@ -144,8 +148,8 @@ def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
 def weight_of(part: Batch, batch: Batch, num_parts: int) -> float:
     """Return the weight of a part's loss with which the mean over parts is the batch's loss.
 
-    A loss is a mean over scored targets, of which parts may have more or fewer; 1 where all have
-    equally many.
+    A loss is a mean over scored targets, of which parts may have more or fewer; the weight is 1 if
+    all parts have equally many.
     """
     num_scored = int((batch.targets != UNSCORED).sum())
     own = int((part.targets != UNSCORED).sum())
@@ -160,15 +164,15 @@ def learned_loss(
     model: nn.Module,
     training: Training,
 ) -> Tensor:
-    """Return the mean loss of a part of a batch: the task's, and terms of model and recipe.
+    """Return the mean loss of a part of a batch: the task's, with terms of model and recipe.
 
     Args:
-        outputs: Of the model in training, in float32.
-        taught: Of its teacher; None where it has none.
+        outputs: The outputs of the model in training, in float32.
+        taught: The outputs of its teacher, or None without one.
         batch: The part.
-        task: Whose loss it is.
-        model: Keeps what some losses read besides, as an average cost.
-        training: With label smoothing and distillation.
+        task: The task, which defines the loss.
+        model: The model, which holds the buffers of some losses, such as an average cost.
+        training: The settings, with label smoothing and distillation.
     """
     loss = task.loss(outputs, batch, training.label_smoothing)
     if outputs.auxiliary:
@@ -183,8 +187,8 @@ def _with_auxiliary(
 ) -> Tensor:
     """Add the score-function loss of sampled choices, and the model's penalty.
 
-    The penalty is the mean over examples, each weighted by its scored targets, as losses are: so
-    the parts of a batch add up.
+    The penalty is the mean over examples, each weighted by its scored targets as in the loss, so
+    that the parts of a batch add up.
     """
     from suite.training.score_function import with_score
 
@@ -222,16 +226,16 @@ def evaluate_in_parts(
     """Return the task's metric over a whole split, and over each part that has targets.
 
     Args:
-        model: That answers.
-        task: Gives the split, its parts and the metric.
-        split: Which.
-        batch: Rows at once.
-        device: Where the model is.
-        others: Further metrics of the whole split. Those of playing share the episodes.
+        model: The model to score.
+        task: The task, with the split, its parts and the metric.
+        split: The split to score.
+        batch: The number of rows at once.
+        device: The device of the model.
+        others: Further metrics of the whole split; metrics of played episodes share the episodes.
 
     Returns:
-        The metric by coordinate, as ``pairs=8``; that of the whole split first, under ``""``. Then
-        the further ones by their names.
+        The metric by coordinate, such as ``pairs=8``; that of the whole split is first, under
+        ``""``. The further metrics follow by their names.
     """
     sums: dict[str, list[Tensor]] = {at: [] for at in ("", *task.parts())}
     further: dict[str, list[Tensor]] = {each.name: [] for each in others}
@@ -259,7 +263,7 @@ def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
 
 
 def writes(metric: Metric) -> bool:
-    """Return True if the metric scores what a model generates or plays by itself."""
+    """Return True if the metric scores generated sequences or pictures, or played episodes."""
     if isinstance(metric, PlayedMetric):
         return True
     if isinstance(metric, PictureMetric):
@@ -273,13 +277,14 @@ def score_batch(
     """Run the model, in evaluation mode, once on the batch; return a function that scores it.
 
     Args:
-        model: That answers.
-        metric: Says how.
-        batch: What it is given.
-        returns: What it got in these episodes, where it has played them already.
+        model: The model to score.
+        metric: The metric.
+        batch: The batch.
+        returns: The returns of these episodes, if the model has already played them.
 
     Returns:
-        The metric's sums over the batch, or over the batch with some of its targets left out.
+        A function that returns the metric's sums over the batch, or over the batch with some of its
+        targets left out.
     """
     if isinstance(metric, SequenceMetric) and metric.decoder is not None:
         found = written(model, batch, metric.decoder, metric.end)
@@ -295,8 +300,8 @@ def score_batch(
 def written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> Decoded:
     """Decode each row, given all inputs before the first target.
 
-    No row becomes longer than its targets may be, `[batch, time]`; it is cut there. The model is in
-    evaluation mode.
+    No row becomes longer than its targets may be, `[batch, time]`; it is cut there. The model must
+    be in evaluation mode.
     """
     own = (INPUTS, "mask")
     sources = {name: tensor for name, tensor in batch.inputs.items() if name not in own}
@@ -309,7 +314,7 @@ def written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -
 def drawn(model: Any, batch: Batch) -> Tensor:
     """Generate the picture of each row, given all inputs but the picture.
 
-    The model is in evaluation mode.
+    The model must be in evaluation mode.
     """
     given = {name: tensor for name, tensor in batch.inputs.items() if name != CONTEXT}
     symbols = given[INPUTS]
@@ -320,7 +325,7 @@ def drawn(model: Any, batch: Batch) -> Tensor:
 
 @contextmanager
 def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Set evaluation mode for the block, and the former mode after it."""
+    """Set evaluation mode for the block, and restore the former mode after it."""
     was_training = model.training
     model.eval()
     try:

@@ -1,11 +1,11 @@
-"""Goes backward through a loss that compares all examples of a batch, which is run in parts.
+"""Run the backward pass of a loss that compares all examples of a batch, in parts.
 
-A contrastive loss sees each example beside all others, so the losses of parts do not add up to that
-of the whole. Gao et al. 2021 (GradCache, arXiv:2101.06983, section 3.2): run all parts without a
-gradient and join their outputs; take the loss of these, and its gradient by each output; then run
-each part again, and go backward from its outputs with their gradients. The parameters get the
-gradient of the whole batch, for one more forward pass, and no more memory than a part takes. Both
-passes of a part draw the same random numbers, as for dropout.
+A contrastive loss compares each example with all others, so the losses of parts do not add up to
+that of the whole. Gao et al. 2021 (GradCache, arXiv:2101.06983, section 3.2): run all parts without
+a gradient and join their outputs; compute the loss of these, and its gradient for each output; then
+run each part again, and run its backward pass with the gradients of its outputs. The parameters get
+the gradient of the whole batch at the cost of one more forward pass and the memory of one part.
+Both passes of a part draw the same random numbers, for example for dropout.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class FirstPass:
     """The outputs of a part, computed without a gradient.
 
     Attributes:
-        outputs: Its outputs.
-        before: The states of the random numbers before it: of the CPU, and of a GPU if it is used.
+        outputs: The outputs of the part.
+        before: The random states before the part: of the CPU, and of a GPU if there is one.
     """
 
     outputs: Outputs
@@ -41,7 +41,7 @@ def first_pass(part: Batch, answer: Callable[[Batch], Outputs]) -> FirstPass:
 
 
 def joined(outputs: Sequence[Outputs]) -> Outputs:
-    """Return the outputs of all rows, from those of parts."""
+    """Return the outputs of all rows, joined from those of parts."""
     names = outputs[0].auxiliary
     together = {name: torch.cat([each.auxiliary[name] for each in outputs]) for name in names}
     return Outputs(torch.cat([each.logits for each in outputs]), together)
@@ -50,7 +50,7 @@ def joined(outputs: Sequence[Outputs]) -> Outputs:
 def loss_and_gradients(
     outputs: Outputs, loss_of: Callable[[Outputs], Tensor]
 ) -> tuple[Tensor, Outputs]:
-    """Return the loss of a whole batch and its gradient by each output; zeros if unread."""
+    """Return the loss of a whole batch and its gradient for each output; zeros if unused."""
     leaves = outputs.map(lambda tensor: tensor.detach().requires_grad_())
     with torch.enable_grad():
         loss = loss_of(leaves)
@@ -72,7 +72,7 @@ def divided(outputs: Outputs, sizes: Sequence[int]) -> list[Outputs]:
 def second_pass(
     part: Batch, answer: Callable[[Batch], Outputs], before: Sequence[Tensor], gradients: Outputs
 ) -> Tensor:
-    """Run a part again. Going backward from the returned number gives its parameters' gradient."""
+    """Run a part again, and return a scalar whose backward pass gives its parameters' gradient."""
     after = _random_states()
     _restore(before)
     outputs = answer(part)

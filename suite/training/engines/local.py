@@ -1,9 +1,9 @@
-"""Runs a training step on one device, by a recipe.
+"""Run a training step on one device, by a recipe.
 
-Forward and backward run as the model declares: see `runtimes`. Eagerly, torch starts one kernel for
-each operation as Python reaches it; the trainings of a sweep record them on a GPU, and replay a
-whole step at once: see `recording`. What is computed stays the same, up to rounding. A split is
-always scored eagerly.
+Forward and backward run as the model declares: see `runtimes`. Eagerly, torch launches one kernel
+for each operation as Python reaches it. The trainings of a sweep record a whole step on a GPU and
+replay it at once: see `recording`. The results stay the same, up to rounding. A split is always
+scored eagerly.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from suite.training.tensor_io import (
 
 
 def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module:
-    """By the runtime of its spec; a module of a user's own, without a spec, is run eagerly."""
+    """Return the model with the runtime of its spec; a user's module without one runs eagerly."""
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
         return at_precision(model, precision, device)
@@ -64,10 +64,10 @@ _MODEL, _AVERAGES, _RATES = "model", "average", "rates.json"
 
 
 class LocalEngine:
-    """One model on one device, and its optimiser; see `Engine`.
+    """An `Engine` of one model on one device, with its optimiser.
 
     Attributes:
-        model: What steps go through: the model at its precision, run as its spec declares.
+        model: The module that steps run: the model at its precision, with the runtime of its spec.
     """
 
     rank, num_workers = 0, 1
@@ -82,18 +82,18 @@ class LocalEngine:
         teacher: nn.Module | None = None,
         is_recorded: bool = False,
     ) -> None:
-        """Move the models there.
+        """Move the models to the device.
 
         Args:
-            model: What is trained.
-            training: How.
-            device: As torch names it.
-            seed: Of the training, for what the recipe draws in a step.
-            teacher: A trained model, called as the other one; it is run eagerly.
-            is_recorded: Whether a GPU records whole steps, where it can, and replays them.
+            model: The model to train.
+            training: The training settings.
+            device: The device, named as in torch.
+            seed: The seed of the training, for random numbers that the recipe draws in a step.
+            teacher: A trained model with the same inputs, or None; it is run eagerly.
+            is_recorded: Whether whole steps are recorded on a GPU, if possible, and replayed.
 
         Raises:
-            suite.training.engines.runtimes.NoRuntime: this machine cannot run it as declared.
+            suite.training.engines.runtimes.NoRuntime: if this machine cannot run it as declared.
         """
         self.device, self._training, self._seed = device, training, seed
         self._teacher = teacher.to(device).eval() if teacher else None
@@ -116,12 +116,12 @@ class LocalEngine:
 
     @property
     def how_steps_run(self) -> str:
-        """Return how steps are run; see `Engine`."""
+        """How steps are run, as defined by `Engine`."""
         how: str = self._recorded.how if self._recorded else ""
         return how
 
     def step(self, batch: Batch, task: Task) -> Tensor:
-        """Forward, backward, update. Returns the loss, a scalar left on the device."""
+        """Run forward, backward and update; return the loss, a scalar left on the device."""
         if self._training.scheduled_sampling:
             batch = self._with_own_answers(batch.to(self.device))
         step = self._recorded or self._update
@@ -132,7 +132,7 @@ class LocalEngine:
         return loss
 
     def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
-        """Return the step, in which torch's choice of kernel is recorded once."""
+        """Return the step, in which torch's choice of attention kernel is recorded once."""
         from suite.training.engines.attention_choice import AttentionChoice
 
         def first(batch: Batch, task: Task) -> Tensor:
@@ -144,7 +144,7 @@ class LocalEngine:
         return first
 
     def _update(self, batch: Batch, task: Task) -> Tensor:
-        """Make an update that can be recorded: it depends on the batch and on tensors that stay."""
+        """Make an update that can be recorded: it uses the batch and tensors that stay in place."""
         if task.compares_examples and self._training.accumulation > 1:
             loss = self._go_backward_jointly(batch, task)
         else:
@@ -155,12 +155,12 @@ class LocalEngine:
         return loss
 
     def _go_backward(self, batch: Batch, task: Task) -> Tensor:
-        """Part by part; returns the loss of the whole batch."""
+        """Compute gradients part by part; return the loss of the whole batch."""
         losses: list[Tensor] = []
         for part, share in shares_of(batch, self._training.accumulation):
             for place, loss in enumerate(self._losses(part.to(self.device), task)):
                 loss = loss if share == 1.0 else loss * share
-                if not losses:  # so late, since memory is measured
+                if not losses:  # so late, because peak memory is measured
                     self.optimizer.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 losses += [] if place else [loss.detach()]
@@ -196,7 +196,7 @@ class LocalEngine:
         return batch.through(self.model)
 
     def _losses(self, batch: Batch, task: Task) -> Iterator[Tensor]:
-        """Yield the losses to differentiate in turn: one, except for HAT's steps."""
+        """Yield the losses to differentiate in turn: one, except for steps of HAT."""
         if not self._training.adversarial_steps:
             yield self._loss(batch, task)[0]
             return
@@ -206,7 +206,7 @@ class LocalEngine:
         yield from adversarial_losses(lambda moved: self._loss(moved, task), batch, task, passes)
 
     def _loss(self, batch: Batch, task: Task) -> tuple[Tensor, Tensor]:
-        """Mean loss of a part of the batch, and the model's logits; both in float32."""
+        """Return the mean loss of a part of the batch, and the model's logits; both in float32."""
         outputs, taught = batch.through(self.model), None
         if self._teacher is not None:
             with torch.no_grad():
@@ -228,21 +228,21 @@ class LocalEngine:
             return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
 
     def _answers(self, batch: Batch) -> Tensor:
-        """Return the likeliest symbols, `[batch, time]`, as many rows at once as in training."""
+        """Return the most likely symbols, `[batch, time]`, computed in parts as in training."""
         num_parts = self._training.accumulation
         parts = (part_of(batch, index, num_parts) for index in range(num_parts))
         outputs = [self._outputs(self._eager, part) for part in parts if len(part.targets)]
         return torch.cat([each.logits.argmax(dim=-1) for each in outputs])
 
     def mean(self, losses: Sequence[Tensor]) -> float:
-        """Return the mean loss over steps; this waits for the device."""
+        """Return the mean loss over steps; this synchronises with the device."""
         return torch.stack(list(losses)).mean().item()
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """Return the task's metric over a whole split, the model run eagerly.
+        """Return the task's metric over a whole split, with the model run eagerly.
 
-        The last batch of a split may be smaller, and would be compiled for itself. It is scored in
-        float32, with the average of the weights where there is one.
+        The last batch of a split may be smaller, and would be compiled separately. The model is
+        scored in float32, with the average of the weights if there is one.
         """
         with self._averaged():
             return evaluate(self._eager, task, split, batch, self.device)
@@ -266,11 +266,11 @@ class LocalEngine:
             self._average = None
 
     def agreed(self, is_so: bool) -> bool:
-        """Return the value: there is one worker."""
+        """Return the value itself, since there is only one worker."""
         return is_so
 
     def largest(self, value: float) -> float:
-        """Return the value: there is one worker."""
+        """Return the value itself, since there is only one worker."""
         return value
 
     def weights(self) -> Tensors:
@@ -294,14 +294,14 @@ class LocalEngine:
             raise CheckpointError("the optimiser has other groups of parameters")
         if self._average:
             self._average.load(averages)
-        self._eager.load_state_dict(model, strict=False)  # a shared tensor is in it once
+        self._eager.load_state_dict(model, strict=False)  # a shared tensor is stored once
         optimizer = self.optimizer.state_dict()
         optimizer["state"] = states
         self.optimizer.load_state_dict(optimizer)
         for group, rate in zip(self.optimizer.param_groups, rates["rates"], strict=True):
             is_tensor = isinstance(group["lr"], Tensor)
             group["lr"] = torch.full_like(group["lr"], rate) if is_tensor else rate
-        lambdas = [None] * len(self.optimizer.param_groups)  # functions, which it has already
+        lambdas = [None] * len(self.optimizer.param_groups)  # the schedule has these functions
         self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
 
     def state_sha256(self) -> str:
@@ -309,7 +309,7 @@ class LocalEngine:
         return sha256_of(self._state())
 
     def _state(self) -> dict[str, Tensors]:
-        """Return all tensors that training changes, by the file in which they are kept."""
+        """Return all tensors that training changes, by the file in which they are stored."""
         of_each = self.optimizer.state_dict()["state"]
         averages = {_AVERAGES: self._average.averages} if self._average else {}
         return {_MODEL: self.weights(), **averages} | {
@@ -321,7 +321,7 @@ class LocalEngine:
         """Return the optimiser's state of each parameter.
 
         Raises:
-            CheckpointError: it is of other parameters.
+            CheckpointError: if it belongs to other parameters.
         """
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         states: dict[int, dict[str, Tensor]] = {}

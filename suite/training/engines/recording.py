@@ -1,19 +1,20 @@
-"""Records a whole training step as a CUDA graph, and replays it: one launch in place of hundreds.
+"""Record a whole training step as a CUDA graph, and replay it: one launch instead of hundreds.
 
-A CUDA graph holds kernels and addresses. So what a step reads and writes stays where it is: a batch
-is copied into the recording's own, the learning rate is a tensor, parameters and the optimiser's
-state change in place. What Python decides in a step is decided once, while it is recorded (torch
-says: captured); a model that draws anew as it trains is not recorded.
+A CUDA graph holds kernels and addresses. So the tensors that a step reads and writes keep their
+addresses: a batch is copied into the recording's own tensors, the learning rate is a tensor,
+parameters and the optimiser's state change in place. Decisions of Python are made once, while the
+step is recorded (torch's term is captured); a model that draws random numbers in training is not
+recorded.
 
-Recording needs trial runs, which are undone afterwards, random numbers included: so every step of a
-training is a replay, the first one too, and a resumed training ends as an uninterrupted one. A
-recording counts only if two replays give the losses of two eager steps, the second of which shows
-what the first one changed.
+Recording needs trial runs, which are undone afterwards, including random numbers. So every step of
+a training is a replay, including the first one, and a resumed training ends in the same way as an
+uninterrupted one. A recording is used only if two replays give the losses of two eager steps, the
+second of which shows the changes of the first one.
 
-A step that no graph can hold is found out before it is captured: see `capturable`. If a capture
-fails nevertheless, its process is of no more use: torch's generator of the GPU refuses to draw, and
-its allocator keeps what it holds. So the attempt ends by `CaptureFailed`, and the trial begins
-again in another process, in which `record_nothing` was called.
+A step that no graph can hold is detected before it is captured: see `capturable`. If a capture
+fails nevertheless, its process cannot be used any more: torch's generator of the GPU refuses to
+draw, and its allocator keeps its memory. So the attempt ends with `CaptureFailed`, and the trial
+begins again in another process, in which `record_nothing` was called.
 
 Source: PyTorch's notes on CUDA graphs, "Whole-network capture".
 """
@@ -38,11 +39,11 @@ from suite.training.engines.capturable import why_not_captured
 Step = Callable[[Batch, Task], Tensor]
 Work = Callable[[], Tensor]
 RECORDED = "each one CUDA graph"
-_OPTIMIZERS = ("adamw", "sgd")  # whose updates wait for no number from the GPU
-_WARM_UPS = 3  # as in PyTorch's notes: libraries choose kernels and take their memory
-_MOST_SHAPES = 8  # of batches; each recording keeps the memory of a whole step
-_TOLERANCE = {"float32": 1e-4, "tf32": 1e-3, "bf16": 1e-2}  # relative, of a loss
-_why_nothing = ""  # is recorded in this process
+_OPTIMIZERS = ("adamw", "sgd")  # their updates wait for no number from the GPU
+_WARM_UPS = 3  # see PyTorch's notes: libraries choose kernels and allocate memory
+_MOST_SHAPES = 8  # different batch shapes; each recording keeps the memory of a step
+_TOLERANCE = {"float32": 1e-4, "tf32": 1e-3, "bf16": 1e-2}  # relative error of a loss
+_why_nothing = ""  # why nothing is recorded in this process, or ""
 
 
 def record_nothing(why: str) -> None:
@@ -55,8 +56,8 @@ def on_gpu(work: Work) -> Work:
     """Return a function that repeats the work; its result is in the same memory.
 
     Raises:
-        CaptureFailed: the process is of no more use: work waits for the GPU, a shape depends on
-            data, or memory does not suffice.
+        CaptureFailed: if the work waits for the GPU, a shape depends on data, or memory is short;
+            the process cannot be used any more.
     """
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
@@ -68,7 +69,7 @@ def on_gpu(work: Work) -> Work:
     try:
         with torch.cuda.graph(graph):
             result = work()
-    except Exception as error:  # also where torch cannot end the capture
+    except Exception as error:  # also raised if torch cannot end the capture
         first = error.__context__ if isinstance(error.__context__, Exception) else error
         raise CaptureFailed(str(first).partition("\n")[0]) from error
 
@@ -82,7 +83,7 @@ def on_gpu(work: Work) -> Work:
 def why_eager(model: nn.Module, training: Training) -> str:
     """Return why steps of this model cannot be recorded, if that is known; else "".
 
-    A module of a user's own, without a spec, declares nothing that could be relied on.
+    A user's own module, without a spec, makes no declarations that could be relied on.
     """
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec):
@@ -106,7 +107,7 @@ def why_eager(model: nn.Module, training: Training) -> str:
 
 
 class RecordedSteps:
-    """Training steps of one model; each shape of a batch is recorded when it first comes."""
+    """Training steps of one model; each shape of a batch is recorded when it first occurs."""
 
     def __init__(
         self,
@@ -117,14 +118,15 @@ class RecordedSteps:
         *,
         device: str,
     ) -> None:
-        """Nothing is recorded before the first step, since a checkpoint may be loaded until then.
+        """Prepare to record at the first step, since a checkpoint may be loaded until then.
 
         Args:
-            step: Forward, backward and update. It must take the learning rate as a tensor.
-            models: What it changes, with the optimiser's state; a teacher behind.
-            optimizer: Whose state begins as zeros.
-            training: How the step trains.
-            device: Where the models are.
+            step: Function for forward, backward and update. It must use the learning rate as a
+                tensor.
+            models: The model that it changes, then a teacher if there is one.
+            optimizer: The optimiser, whose state begins as zeros.
+            training: The settings of the step.
+            device: The device of the models.
         """
         reasons = (why_eager(model, training) for model in models)
         self._why_eager = _why_nothing or next(filter(None, reasons), "")
@@ -135,7 +137,7 @@ class RecordedSteps:
 
     @property
     def how(self) -> str:
-        """How steps are run, and why so."""
+        """How steps are run, and why."""
         return f"eagerly: {self._why_eager}" if self._why_eager else RECORDED
 
     def __call__(self, batch: Batch, task: Task) -> Tensor:
@@ -162,13 +164,13 @@ class RecordedSteps:
         if why:
             self._give_up(why)
             return
-        eager = _two_losses(lambda: self._step(own, task))  # what fails here fails eagerly, too
+        eager = _two_losses(lambda: self._step(own, task))  # fails if eager steps fail
         before.restore()
         try:
             recording = _Recording(own, on_gpu(lambda: self._step(own, task)))
             before.restore()
             replayed = _two_losses(lambda: recording(batch))
-        except RuntimeError as error:  # a warm-up lacks memory; a capture that fails ends all
+        except RuntimeError as error:  # not enough memory for a warm-up
             self._give_up(str(error).partition("\n")[0])
         else:
             self._recordings[key] = recording
@@ -191,14 +193,14 @@ class _Recording:
     replay: Work
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Copy the loss, since the next replay writes into the same memory."""
+        """Replay the step; return a copy of the loss, whose memory the next replay reuses."""
         for inside, given in zip(_tensors(self.own), _tensors(batch), strict=True):
             inside.copy_(sendable(given, inside.device.type), non_blocking=True)
         return self.replay().clone()
 
 
 class _Snapshot:
-    """A copy of all that a step changes: parameters, buffers, optimiser, random numbers."""
+    """A copy of everything that a step changes: parameters, buffers, optimiser, random numbers."""
 
     def __init__(self, models: Sequence[nn.Module], optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
@@ -210,7 +212,7 @@ class _Snapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Restore in place; newer state of the optimiser becomes zeros, as it began."""
+        """Restore in place; newer state of the optimiser becomes zero, its initial value."""
         for tensor, value in self._kept.values():
             tensor.copy_(value)
         for tensor in _states(self._optimizer):

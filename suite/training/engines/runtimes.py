@@ -1,9 +1,10 @@
-"""Runs a model as its spec declares: compiled by torch, or recorded as a CUDA graph.
+"""Run a model as its spec declares: compiled by torch, or recorded as a CUDA graph.
 
-`compiled` is `torch.compile` with fixed shapes: fused kernels, made at the first call of each shape
-and mode, which takes from seconds to minutes and shows in `first_call_seconds`. `cuda_graph`
-records what is launched at the first call of each shape and mode, and launches it again as one
-piece. What is computed stays the same, up to rounding; parameters are those of the model itself.
+`compiled` is `torch.compile` with fixed shapes: fused kernels, compiled at the first call of each
+shape and mode, which takes from seconds to minutes and is part of `first_call_seconds`.
+`cuda_graph` records the kernels that are launched at the first call of each shape and mode, and
+launches them again as a whole. The results stay the same, up to rounding; parameters are those of
+the model itself.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class NoRuntime(Exception):
 def prepared(
     model: nn.Module, runtime: Runtime, device: str, precision: str = "float32"
 ) -> nn.Module:
-    """Return the model, on the device already, to be called as before and run as declared.
+    """Return the model, already on the device, as a module that runs as declared.
 
-    At ``bf16`` it runs under autocast, which is recorded with it, and returns float32.
-    Modes are switched, and parameters found, on what is returned as on the model.
+    At ``bf16`` it runs under autocast, which is recorded with it, and returns float32. The returned
+    module has the modes and parameters of the model.
 
     Raises:
-        NoRuntime: no compiler to compile with, no GPU to record.
+        NoRuntime: if there is no compiler to compile with, or no GPU to record on.
     """
     if runtime == "eager":
         return at_precision(model, precision, device)
@@ -56,7 +57,7 @@ def _compiled(model: nn.Module, device: str) -> nn.Module:
 
 
 def _has_cpp_compiler() -> bool:
-    """Asked of torch itself, which would say so in the midst of compiling, and at length."""
+    """Return True if torch finds a C++ compiler; its own error would come late and be long."""
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler
 
@@ -70,7 +71,7 @@ def _has_cpp_compiler() -> bool:
 class _Graphed(nn.Module):
     """A model that is recorded once for each shape and mode, and replayed.
 
-    What it returns, and the gradients, lie where the next replay writes: they must be used before.
+    Its outputs and gradients are in memory that the next replay overwrites; use them before.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -80,7 +81,7 @@ class _Graphed(nn.Module):
         self._recorded: dict[_Signature, Callable[..., Any]] = {}
 
     def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
-        """Run the model on tensors alone."""
+        """Run the model, whose arguments must all be tensors."""
         given = (*unnamed, *named.values())
         signature = (
             self.model.training,
@@ -97,13 +98,13 @@ class _Graphed(nn.Module):
 def _record(
     model: nn.Module, given: tuple[Tensor, ...], names: tuple[str, ...]
 ) -> Callable[..., Any]:
-    """Record warm-up, forward and backward, with inputs of its own to copy into.
+    """Record warm-up, forward and backward, with separate inputs to copy into.
 
-    Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
-    shares the model's parameters.
+    Recording replaces the `forward` of the recorded module, so each recording gets its own wrapper,
+    which shares the model's parameters.
     """
     shell = _Shell(model, names)
-    shell.training = model.training  # of the shell alone
+    shell.training = model.training  # only the wrapper's mode
     own = tuple(each.detach().clone().requires_grad_(each.requires_grad) for each in given)
     recorded: Any = torch.cuda.make_graphed_callables(shell, own, allow_unused_input=True)
     replay: Callable[..., Any] = recorded

@@ -1,13 +1,14 @@
-"""Runs a training step on several workers by DeepSpeed, with the numbers of one process.
+"""Run a training step on several workers with DeepSpeed, with the numbers of one process.
 
 Every worker builds the same model from the same seed and takes its rows of the same global batch;
-optimiser, clipping and schedule are those of one process. What ZeRO (Rajbhandari et al. 2020,
-arXiv:1910.02054) divides is where numbers are kept, not which: in float32 the losses of stages 0
-to 3 differ from one process's by the order of sums, 2e-7 of their value over 30 steps on two CPUs.
+optimiser, clipping and schedule are those of one process. ZeRO (Rajbhandari et al. 2020,
+arXiv:1910.02054) changes where numbers are stored, not their values: in float32 the losses of
+stages 0 to 3 differ from those of one process by the order of sums, by 2e-7 of their value over 30
+steps on two CPUs.
 
 bf16 is autocast: products are computed in it, while parameters, optimiser states and losses stay
 in float32; losses then differ by up to 1e-3 of their value over those 30 steps. DeepSpeed's own
-bf16 mode turns parameters to bf16 as well, and models that add tables of their own, or transform
+bf16 mode converts parameters to bf16 as well, and models that add tables of their own, or transform
 by FFT, fail in it.
 
 DeepSpeed compiles nothing here: the optimiser is torch's, and its shared-memory kernels are off.
@@ -56,13 +57,14 @@ from suite.training.tensor_io import (
     write_tensors,
 )
 
-VERSION = 1  # goes up whenever a change here moves a number
+VERSION = 1  # increases whenever a change of the code changes a number
 _DIVIDED = 3  # the stage of ZeRO at which no worker holds all parameters
-_FLAT = "fp32_flat_groups"  # where stage 3 keeps this worker's share of the parameters
+_FLAT = "fp32_flat_groups"  # the key of this worker's share of the parameters at stage 3
 _SCALER = "loss_scaler"  # an object; it does not change, since no gradient is scaled here
 _NOT_SAVED = (_SCALER, "param_slice_mappings")  # the latter is for another checkpoint format
 _MODEL_FILE, _STATE_FILE = "model.safetensors", "optimizer-{}"
-# Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
+# The share of all parameters, the limits of a bucket, and the size up to which a parameter stays on
+# every worker at stage 3; all in numbers.
 _BUCKET_SHARE, _LARGEST_BUCKET, _SMALL_ENOUGH = 32, 500_000_000, 10_000
 
 
@@ -91,7 +93,7 @@ class ShardedEngine:
         """Build the engine on all workers at once, each with the whole model and teacher.
 
         Raises:
-            NoDeepSpeed: where it is not installed.
+            NoDeepSpeed: if it is not installed.
         """
         self.rank, self.num_workers = dist.get_rank(), dist.get_world_size()
         self.device, self._accumulation, self._stage = device, parallel.accumulation, parallel.zero
@@ -109,13 +111,13 @@ class ShardedEngine:
             config=_settings(training, parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )
-        if self.rank:  # were all alike, dropout would drop the same places of all shares
+        if self.rank:  # with equal seeds, dropout would use the same mask on all workers
             torch.manual_seed(torch.initial_seed() + self.rank)
 
     def step(
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
-        """Make one update; `before_update` is called when all gradients are there."""
+        """Make one update; `before_update` is called once all gradients are computed."""
         batch, losses = self._with_own_answers(batch), []
         loss_of = self._jointly(batch, task) if task.compares_examples else None
         for index, part in enumerate(self._parts(batch)):
@@ -130,7 +132,7 @@ class ShardedEngine:
         return torch.stack(losses).mean()
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the parts of this worker's share that go through the model at once."""
+        """Yield the parts of this worker's share, each of which goes through the model at once."""
         share = part_of(batch, self.rank, self.num_workers)
         for index in range(self._accumulation):
             yield part_of(share, index, self._accumulation).to(self.device)
@@ -138,15 +140,15 @@ class ShardedEngine:
     def _loss(self, batch: Batch, task: Task, weight: float) -> Tensor:
         """Return the weighted loss of a part, in float32."""
         outputs = batch.through(self.model).map(Tensor.float)
-        if not weight:  # a backward pass all the same, in which other workers take part
+        if not weight:  # the backward pass is needed, because other workers take part in it
             return outputs.logits.sum() * 0.0
         taught, module = self._taught(batch), self.model.module
         return learned_loss(outputs, taught, batch, task, module, self._training) * weight
 
     def _jointly(self, batch: Batch, task: Task) -> Callable[[int, Batch], Tensor]:
-        """Return a function of a part and its number: its loss where all rows are compared.
+        """Return a function from a part's index and batch to its loss, which compares all rows.
 
-        Its value is the loss of the whole batch, on all workers; see `joint`.
+        The value is the loss of the whole batch, on all workers; see `joint`.
         """
         from suite.training.engines.joint import (
             divided,
@@ -165,7 +167,7 @@ class ShardedEngine:
         )
         rows = rows_of(len(batch.targets), self.rank, self.num_workers)
         own = divided(gradients.map(lambda each: each[rows]), sizes)
-        num_parts = self.num_workers * self._accumulation  # over which DeepSpeed takes the mean
+        num_parts = self.num_workers * self._accumulation  # DeepSpeed takes the mean over these
 
         def loss_of(index: int, part: Batch) -> Tensor:
             found = second_pass(part, self._answer, passes[index].before, own[index]) * num_parts
@@ -178,7 +180,7 @@ class ShardedEngine:
         return batch.through(self.model).map(Tensor.float)
 
     def _of_all_workers(self, batch: Batch) -> Callable[[Tensor], Tensor]:
-        """Return a function that collects the rows of all workers."""
+        """Return a function that gathers the rows of all workers."""
         num_rows = len(batch.targets)
 
         def of_all(own: Tensor) -> Tensor:
@@ -189,7 +191,7 @@ class ShardedEngine:
         return of_all
 
     def _taught(self, batch: Batch) -> Outputs | None:
-        """Return the teacher's outputs in float32; None without a teacher."""
+        """Return the teacher's outputs in float32, or None without a teacher."""
         if self._teacher is None:
             return None
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
@@ -197,7 +199,7 @@ class ShardedEngine:
             return batch.through(self._teacher).map(Tensor.float)
 
     def _with_own_answers(self, batch: Batch) -> Batch:
-        """Replace inputs by the model's own answers; the draw is of the whole batch."""
+        """Replace inputs by the model's own answers, by one draw for the whole batch."""
         step: int = self.model.global_steps
         share = share_at(step, self._training)
         if not share:
@@ -206,7 +208,7 @@ class ShardedEngine:
             return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
 
     def _answers(self, batch: Batch) -> Tensor:
-        """Return the likeliest symbols, `[batch, time]`; 0 in the rows of other workers."""
+        """Return the most likely symbols, `[batch, time]`; 0 in the rows of other workers."""
         own = [part.through(self.model).logits.argmax(dim=-1) for part in self._parts(batch)]
         shares = [part_of(batch, rank, self.num_workers) for rank in range(self.num_workers)]
         found = [torch.zeros_like(share.targets) for share in shares]
@@ -223,7 +225,7 @@ class ShardedEngine:
         return self._scores(task, split, batch, [""], metric)[""]
 
     def evaluate_in_parts(self, task: Task, split: Split, batch: int) -> dict[str, float]:
-        """Return the task's metric over the split and its parts, as `engine.evaluate_in_parts`."""
+        """Return the task's metric over the split and over its parts that have targets."""
         return self._scores(task, split, batch, ["", *task.parts()])
 
     def _scores(
@@ -236,7 +238,7 @@ class ShardedEngine:
     ) -> dict[str, float]:
         """Return the metric at the coordinates that have targets; ``""`` is the whole split.
 
-        A worker without a row of its own runs one all the same: at stage 3 all must take part.
+        A worker without a row still runs one, because at stage 3 all workers must take part.
         """
         metric = asked_for or task.metric
         totals = {at: torch.zeros((), dtype=torch.float64) for at in places}
@@ -250,15 +252,15 @@ class ShardedEngine:
                 for at, asked in in_parts(task, share) if len(places) > 1 else [("", share)]:
                     sums = sums_of(asked)
                     totals[at] = totals[at] + (sums if has_rows else torch.zeros_like(sums))
-        nothing = torch.zeros_like(totals[""])  # the sums of a part without rows here
+        nothing = torch.zeros_like(totals[""])  # the sums of a part without rows on this worker
         found = {at: self._sum((nothing + t).to(self.device)).cpu() for at, t in totals.items()}
         return {at: metric.value(sums) for at, sums in found.items() if not at or sums.any()}
 
     def _whole(self) -> nn.Module:
         """Return the model with all parameters on this worker, for decoding in float32.
 
-        Workers write sequences of different lengths, during which no one may wait for another's
-        parameters, as it would at stage 3; there it is a copy.
+        Workers generate sequences of different lengths, during which they cannot wait for each
+        other's parameters, as they would at stage 3; there it is a copy.
         """
         module: nn.Module = self.model.module
         if self._copy is None:
@@ -293,7 +295,7 @@ class ShardedEngine:
         return float(found.item())
 
     def finish(self) -> None:
-        """Do nothing: there is no average of weights."""
+        """Do nothing, since there is no average of weights."""
 
     def weights(self) -> Tensors:
         """Return copies of the weights on the CPU, since stage 3 divides them again."""
@@ -322,7 +324,7 @@ class ShardedEngine:
             why = str(error)
         if self.largest(bool(why)):
             raise CheckpointError(why or "another worker cannot read its part")
-        self.model.module.load_state_dict(model, strict=False)  # a shared tensor is in it once
+        self.model.module.load_state_dict(model, strict=False)  # a shared tensor is stored once
         self._load_optimizer(own["optimizer"])
         self.model.lr_scheduler.load_state_dict(own["schedule"])
         self.model.global_steps = own["global_steps"]
@@ -340,7 +342,7 @@ class ShardedEngine:
         return sha256_of({"workers": {"digests": self._sum(digests)}})
 
     def _model_state(self) -> Tensors:
-        """Return what the optimiser's state does not hold; at stage 3 it holds all parameters."""
+        """Return the part that the optimiser's state lacks; at stage 3 it holds all parameters."""
         found = weights_of(self.model.module)
         if self._stage != _DIVIDED:
             return found
@@ -353,19 +355,19 @@ class ShardedEngine:
 
     def _load_optimizer(self, state: dict[str, Any]) -> None:
         optimizer = self.model.optimizer
-        if not self._stage:  # torch's own
+        if not self._stage:  # torch's own optimiser
             optimizer.load_state_dict(state)
             return
-        if self._stage == _DIVIDED:  # small parameters, too, are taken from this worker's share
+        if self._stage == _DIVIDED:  # small parameters, too, are loaded from this worker's share
             optimizer.checkpoint_event_prologue()
             state = {**state, _SCALER: optimizer.loss_scaler}
-        of_all = [state] * self.num_workers  # of which a worker reads its own
+        of_all = [state] * self.num_workers  # a worker reads only its own
         optimizer.load_state_dict(state_dict_list=of_all, load_from_fp32_weights=True)
         if self._stage == _DIVIDED:
             optimizer.checkpoint_event_epilogue()
 
     def _refuse_misfit(self, model: Tensors, own: dict[str, Any]) -> None:
-        """Refuse another model's checkpoint before workers begin to wait for each other."""
+        """Reject the checkpoint of another model before workers begin to wait for each other."""
         refuse_misfit("tensor", model, self._model_state())
         here, found = self._optimizer_state(), own.get("optimizer", {})
         groups = ({str(n): t for n, t in enumerate(each.get(_FLAT, []))} for each in (found, here))
@@ -386,8 +388,9 @@ def _without_parameters(model: nn.Module) -> nn.Module:
 def _settings(training: Training, parallel: Parallel, num_parameters: int) -> dict[str, Any]:
     """Return DeepSpeed's configuration; its batch size matters only in proportion.
 
-    Buckets in which gradients travel are small against the model, since by default each worker
-    sets aside room for half a billion numbers. At stage 3 single vectors stay on all workers.
+    Communication buckets for gradients are small relative to the model, since by default each
+    worker reserves memory for half a billion numbers. At stage 3 single vectors stay on all
+    workers.
     """
     bucket = min(_LARGEST_BUCKET, max(_SMALL_ENOUGH, num_parameters // _BUCKET_SHARE))
     return {
@@ -409,8 +412,8 @@ def _settings(training: Training, parallel: Parallel, num_parameters: int) -> di
 def _deepspeed(device: str) -> Any:
     """Import DeepSpeed, without logs or compilation, on torch's process group."""
     os.environ["DS_ACCELERATOR"] = "cpu" if device == "cpu" else "cuda"  # read on import
-    os.environ.setdefault("LOCAL_RANK", "0")  # unless the launcher of several on a host has set it
-    for kind in (FutureWarning, DeprecationWarning):  # it calls much of torch by old names
+    os.environ.setdefault("LOCAL_RANK", "0")  # several workers on a host: set by the launcher
+    for kind in (FutureWarning, DeprecationWarning):  # it uses deprecated names of torch
         warnings.filterwarnings("ignore", "`torch.", kind)
     try:
         import deepspeed

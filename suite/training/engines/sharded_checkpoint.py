@@ -1,8 +1,8 @@
-"""Writes nested containers of scalars and tensors as safetensors and JSON, without pickle.
+"""Write nested containers of scalars and tensors as safetensors and JSON, without pickle.
 
-The state dictionaries of DeepSpeed's optimisers are such nests. The tensors go to one file, the
-nest itself to another, in which a tensor is a name. It is read back with the same kinds of
-containers and keys, each tensor in memory of its own.
+The state dictionaries of DeepSpeed's optimisers are such containers. The tensors go to one file,
+the structure to another, in which a tensor is a name. It is read back with the same kinds of
+containers and keys, each tensor in its own memory.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def write_tree(path: Path, tree: object) -> None:
     """Write two new, durable files: `path` with ``.json`` and ``.safetensors`` added.
 
     Raises:
-        OSError: one could not be written.
-        CheckpointError: it holds something other than containers, scalars and tensors.
+        OSError: if a file could not be written.
+        CheckpointError: if `tree` holds anything but containers, scalars and tensors.
     """
     tensors: dict[str, Tensor] = {}
     nest = _encoded(tree, tensors, {})
@@ -33,10 +33,10 @@ def write_tree(path: Path, tree: object) -> None:
 
 
 def read_tree(path: Path) -> Any:
-    """Read what `write_tree` wrote.
+    """Read the containers that `write_tree` wrote.
 
     Raises:
-        CheckpointError: a file is missing, or has another format.
+        CheckpointError: if a file is missing, or has another format.
     """
     tensors = read_tensors(path.with_name(f"{path.name}.safetensors"))
     try:
@@ -46,14 +46,14 @@ def read_tree(path: Path) -> Any:
 
 
 def tensors_in(tree: object) -> dict[str, Tensor]:
-    """Return all tensors of a nest, each once; nests of the same shape give the same names."""
+    """Return all tensors of nested containers, each once, by names that depend on the structure."""
     found: dict[str, Tensor] = {}
     _encoded(tree, found, {})
     return found
 
 
 def _encoded(tree: object, tensors: dict[str, Tensor], known: dict[object, str]) -> Any:
-    """Replace tensors by names, so that JSON can hold the nest; store a repeated tensor once."""
+    """Replace tensors by names, so that JSON can hold the rest; store a repeated tensor once."""
     if isinstance(tree, Tensor):
         key = (tree.data_ptr(), tree.dtype, tree.shape, tree.stride())
         name = known.setdefault(key, str(len(known)))
