@@ -25,9 +25,8 @@ class Batch:
             if all are real. ``context`` and ``context_mask`` are a second stream, such as the
             source of a translation, which may be longer or shorter.
         targets: `[batch, time]` (one per token) or `[batch]` (one per sequence): integers, or
-            floats for tasks with numeric answers; `UNSCORED` at positions without a question. With
-            one more axis, `[..., classes]` floats: probabilities, all `UNSCORED` without a
-            question.
+            floats for tasks with numeric answers; `UNSCORED` if they are not scored. With one more
+            axis, `[..., classes]` floats: probabilities, all `UNSCORED` if they are not scored.
         part: `[batch]` integers: the index in `Task.parts` of each example, if the inputs do not
             determine it. It is not passed to a model.
         boxes: `[batch, time, 4]` integers, for tasks whose targets name objects of a picture: the
@@ -105,7 +104,7 @@ class Batch:
 
 
 def sendable(tensor: Tensor, kind: str) -> Tensor:
-    """Return the tensor in memory from which it is copied to such a device without waiting.
+    """Return the tensor in memory from which it can be copied to the device without waiting.
 
     Only copies from pinned memory are asynchronous on a GPU: a copy from other memory blocks the
     process until the GPU has done all its queued work. With pinned memory, the next batch is made

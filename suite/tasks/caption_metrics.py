@@ -49,7 +49,7 @@ class CaptionMetric(SequenceMetric):
     """The mean over sentences of a score of their words.
 
     Attributes:
-        text: Converts symbols to a sentence.
+        text: The function that converts symbols to a sentence.
     """
 
     better: Literal["higher", "lower", "none"] = "higher"

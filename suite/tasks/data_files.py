@@ -64,7 +64,7 @@ def read_verified(source: DataSource) -> bytes:
 
 @contextmanager
 def opened_verified(source: DataSource) -> Iterator[BufferedReader]:
-    """Open the file at its beginning after a check of its digest, if it is too large for memory.
+    """Open the file at its start after a check of its digest; for files too large for memory.
 
     Raises:
         TaskError: if the file is missing, unreadable or different.

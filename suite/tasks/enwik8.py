@@ -30,7 +30,7 @@ NUM_HELD_OUT = 5_000_000
 
 
 class Enwik8(TextWindows):
-    """Predict the next byte; the metric is bits per byte."""
+    """Prediction of the next byte, scored in bits per byte."""
 
     name = "enwik8"
     source = SOURCE

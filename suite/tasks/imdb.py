@@ -32,7 +32,7 @@ _LABELS = {"neg": 0, "pos": 1}
 
 
 class Imdb(TextClassification):
-    """Classify a review as negative (0) or positive (1)."""
+    """Classification of reviews as negative (0) or positive (1)."""
 
     name = "imdb"
     source = SOURCE

@@ -56,7 +56,7 @@ Numbers = NDArray[np.float64]
 
 
 class KernelRegression(GeneratedTask):
-    """Predict the value of a function at one point from noisy values at others."""
+    """Prediction of a function at one point from noisy values at others."""
 
     name = "kernel_regression"
     version = VERSION

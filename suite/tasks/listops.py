@@ -86,7 +86,7 @@ class Level:
 
 
 class ListOps(GeneratedTask):
-    """Compute the value of a nested list, one of ten."""
+    """Evaluation of a nested list, whose value is one of ten."""
 
     name = "listops"
     version = VERSION

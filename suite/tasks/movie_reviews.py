@@ -31,7 +31,7 @@ LEAST_RATING = 0.5  # smallest absolute rating that is used
 
 
 class MovieReviews(TextClassification):
-    """Classify a sentence as negative (0) or positive (1)."""
+    """Classification of sentences as negative (0) or positive (1)."""
 
     name = "movie_reviews"
     source = SOURCE

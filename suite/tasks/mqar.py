@@ -62,7 +62,7 @@ def _source(name: str, num_symbols: int) -> DataSource:
 
 
 class Mqar(GeneratedTask):
-    """Recall the value of each key that recurs."""
+    """Recall of the value of each key that recurs."""
 
     name = "mqar"
     version = VERSION

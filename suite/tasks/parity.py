@@ -38,7 +38,7 @@ SOURCE = definition_source(
 
 
 class Parity(GeneratedTask):
-    """Predict after every bit whether the number of ones so far is odd."""
+    """Running parity: after every bit, whether the number of ones so far is odd."""
 
     name = "parity"
     version = VERSION

@@ -46,7 +46,7 @@ SOURCE = definition_source(
 
 
 class SelectiveCopying(GeneratedTask):
-    """Repeat the data tokens in their order, without the noise between them."""
+    """Repetition of the data tokens in their order, without the noise between them."""
 
     name = "selective_copying"
     version = VERSION

@@ -95,7 +95,7 @@ class ExactMatch(SequenceMetric):
     better: Literal["higher", "lower", "none"] = "higher"
 
     def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
-        """Return 1 if the symbols equal one of the references, else 0; and the number 1."""
+        """Return whether the symbols equal one of the references, and the number of examples."""
         return list(written) in map(list, asked), 1
 
 
@@ -109,7 +109,7 @@ class SacrebleuMetric(SequenceMetric):
     """A metric of sacrebleu with its default settings; 0 to 100.
 
     Attributes:
-        text: Converts symbols to a sentence.
+        text: The function that converts symbols to a sentence.
         num_references: The number of references of each sentence; part of the signature.
     """
 
@@ -141,7 +141,7 @@ class SacrebleuMetric(SequenceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Bleu(SacrebleuMetric):
-    """BLEU of a whole split: how many n-grams of up to four words are right."""
+    """BLEU of a whole split, over n-grams of up to four words."""
 
     name: str = "bleu"
     unit: str = "BLEU"
@@ -150,7 +150,7 @@ class Bleu(SacrebleuMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class ChrF(SacrebleuMetric):
-    """chrF2 of a whole split: right n-grams of up to six characters, without spaces."""
+    """chrF2 of a whole split, over n-grams of up to six characters, ignoring spaces."""
 
     name: str = "chrf"
     unit: str = "chrF"

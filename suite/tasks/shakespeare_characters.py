@@ -51,7 +51,7 @@ SCORED_CHARACTERS_PER_PLAY: Mapping[Split, int] = {"validation": 32_768, "test":
 
 
 class ShakespeareCharacters(TextWindows):
-    """Predict the next character; the metric is bits per character over held-out plays."""
+    """Prediction of the next character, scored in bits per character over held-out plays."""
 
     name = "shakespeare_characters"
     metric = Bits(name="bits_per_character")
@@ -73,7 +73,7 @@ class ShakespeareCharacters(TextWindows):
 
 
 class ShakespeareTragedies(ShakespeareCharacters):
-    """Predict the next character, trained on eight tragedies: 1.1 million characters.
+    """Prediction of the next character, trained on eight tragedies: 1.1 million characters.
 
     Held-out plays and scored positions are those of `ShakespeareCharacters`. The training text is
     as long as that of "tiny Shakespeare": training for a minute on a CPU core passes over it three
@@ -104,7 +104,7 @@ class ShakespeareTragedies(ShakespeareCharacters):
 
 
 class ShakespeareAct(ShakespeareTragedies):
-    """Predict the next character, trained on an act of Hamlet: a training set to overfit.
+    """Prediction of the next character, trained on an act of Hamlet: a training set to overfit.
 
     Training for a minute on a CPU core passes over its 40,000 characters 70 times, so a model can
     memorise them, and the effect of regularisation becomes visible.

@@ -35,7 +35,7 @@ HIDDEN = len(VOCABULARY)  # the symbol that replaces a hidden one
 
 
 class ShakespeareMasked(ShakespeareCharacters):
-    """Predict the hidden characters of a window; the metric is bits per hidden character."""
+    """Prediction of the hidden characters of a window, scored in bits per hidden character."""
 
     name = "shakespeare_masked"
     architecture = "masked_language_model"

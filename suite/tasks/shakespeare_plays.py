@@ -45,7 +45,7 @@ Acts = tuple[NDArray[np.uint8], ...]  # the acts of one play
 
 
 class ShakespearePlays(Task):
-    """Name the play that a window is from."""
+    """Classification of windows by the play that they are from."""
 
     name = "shakespeare_plays"
     architecture = "classifier"

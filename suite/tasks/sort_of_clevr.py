@@ -49,7 +49,7 @@ NUM_ANSWERS = ONE + NUM_COLOURS
 
 
 class SortOfClevr(GeneratedTask):
-    """Answer a question about a picture of symbols."""
+    """Answers to questions about a picture of symbols."""
 
     name = "sort_of_clevr"
     version = VERSION

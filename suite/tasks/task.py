@@ -95,7 +95,7 @@ class Task(ABC):
     aimed_at: ClassVar[str] = ""  # coordinate whose value is the target score of its part
     has_boxes: ClassVar[bool] = False  # batches hold the boxes of the objects that targets name
     answers_are_shown: ClassVar[bool] = False  # an example's input holds all of its targets
-    reads_answers: ClassVar[bool] = False  # an input is the target of the previous position
+    reads_answers: ClassVar[bool] = False  # inputs are previous targets (teacher forcing)
     source: ClassVar[DataSource]
     floors: ClassVar[tuple[str, ...]] = (
         "uniform",
@@ -227,13 +227,16 @@ class Task(ABC):
 
 
 class TaskError(UsageError):
-    """Raised for an impossible task setting, or for missing or altered data; one sentence."""
+    """Raised for an impossible task setting, or for missing or altered data.
+
+    The message is one sentence.
+    """
 
 
 def _loss_of_probabilities(
     logits: Tensor, targets: Tensor, is_scored: Tensor, label_smoothing: float
 ) -> Tensor:
-    """Return the mean cross-entropy over the scored rows; torch itself ignores no rows of floats.
+    """Return the mean cross-entropy over the scored rows, which torch cannot select by itself.
 
     A row that is not scored gets a zero target instead of being removed with a mask: the shape of
     the remainder would depend on the data, and a GPU would have to synchronise.

@@ -44,7 +44,7 @@ _TITLE = re.compile(rb"<title>(.*?)</title>")
 
 
 class WikipediaBytes(TextWindows):
-    """Predict the next byte; the metric is bits per byte over held-out articles."""
+    """Prediction of the next byte, scored in bits per byte over held-out articles."""
 
     name = "wikipedia_bytes"
     source = SOURCE

@@ -59,7 +59,7 @@ SUPERSENSES = (
 
 
 class WordnetGlosses(TextClassification):
-    """Predict the supersense of a definition, as its index in `SUPERSENSES`."""
+    """Classification of definitions by supersense, its index in `SUPERSENSES`."""
 
     name = "wordnet_glosses"
     source = SOURCE

@@ -2,9 +2,10 @@
 
 symbols   0 is padding, 1 begins and 2 ends a caption, as in `suite.tasks.bases.subwords`; then
           the words in alphabetical order
-context   the picture, `[rows, columns, 3]`, in colour inputs    1, then the words of the caption,
-padded at the end target    at each position the next word, after the last one 2; padding is not
-scored score     BLEU of the captions that the model generates by greedy search
+context   the picture, `[rows, columns, 3]`, in colour
+inputs    1, then the words of the caption, padded at the end
+target    at each position the next word, after the last one 2; padding is not scored
+score     BLEU of the captions that the model generates by greedy search
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Words:
         return " ".join(word for word, _ in self.words(symbols))
 
     def words(self, symbols: Sequence[int]) -> list[tuple[str, range]]:
-        """Return the words of such a text, each with the position of its symbol."""
+        """Return the words of the symbols' text, each with the position of its symbol."""
         words = (self._words[symbol] for symbol in symbols)
         return [(word, range(place, place + 1)) for place, word in enumerate(words) if word]
 
@@ -99,7 +100,7 @@ class PictureTask(Task):
 
 
 class CaptionTask(PictureTask):
-    """Write a caption of the picture.
+    """A task that asks for a caption of a picture.
 
     Attributes:
         num_references: The number of right captions of each picture, one of which is the target.

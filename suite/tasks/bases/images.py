@@ -25,7 +25,7 @@ IMAGE_FLOORS = (
 
 
 class ImageTask(LabelledTask):
-    """Name the class of an image that is read whole, `[rows, columns, channels]`.
+    """Classification of images that are read whole, `[rows, columns, channels]`.
 
     Attributes:
         white: The largest value of a pixel; black is 0.
@@ -37,7 +37,7 @@ class ImageTask(LabelledTask):
     floors: ClassVar[tuple[str, ...]] = IMAGE_FLOORS
 
     def batch_of(self, examples: Examples) -> Batch:
-        """Return the examples as a batch; their pixels already have the shape for a model."""
+        """Return the examples as a batch of standardised pixels."""
         pixels = torch.from_numpy(examples.inputs.astype(np.float32)) / self.white
         mean, deviation = map(torch.tensor, (self.pixel_mean, self.pixel_standard_deviation))
         inputs = (pixels - mean) / deviation

@@ -40,7 +40,7 @@ class LabelledData:
 
 
 class LabelledTask(Task):
-    """Name the class of an example."""
+    """Classification of labelled examples."""
 
     architecture = "classifier"
     asks_for = "class"

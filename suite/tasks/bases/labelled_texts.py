@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[^\w\s]|_")
 
 
 class TextClassification(LabelledTask):
-    """Name the class of a text from its first tokens; symbol 0 is padding and occurs in no text."""
+    """Classification of texts by their first tokens; symbol 0 is padding and occurs in no text."""
 
     floors = ("uniform", "majority", "tf_idf")
     lengths = (1, 512)

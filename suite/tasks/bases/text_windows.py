@@ -43,7 +43,7 @@ class Corpus:
 
 
 class TextWindows(Task):
-    """Predict the next symbol, by default a byte; the metric is bits per held-out symbol."""
+    """Prediction of the next symbol, by default a byte, scored in bits per held-out symbol."""
 
     architecture = "language_model"
     asks_for: ClassVar[Answer] = "next_symbols"

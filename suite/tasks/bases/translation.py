@@ -75,7 +75,7 @@ class Padded:
 
 
 class Translation(Task):
-    """Write the sentence in the other language.
+    """Translation of a sentence into the other language.
 
     Attributes:
         most_scored: The number of sentences of a split that are scored, from its beginning.

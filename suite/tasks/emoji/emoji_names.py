@@ -60,7 +60,7 @@ class NamedImages:
 
 
 class EmojiNames(CaptionTask):
-    """Write the name of an emoji."""
+    """Captioning of emoji with their names."""
 
     name = "emoji_names"
     source = SOURCE

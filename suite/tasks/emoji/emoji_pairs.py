@@ -64,7 +64,7 @@ _ALIKE = 1  # kind of candidates some of which name the same objects; 0 is the o
 
 
 class EmojiPairs(PictureTask, GeneratedTask):
-    """Choose a picture's own caption among several."""
+    """Choice of a picture's own caption among several."""
 
     name = "emoji_pairs"
     version = VERSION

@@ -56,7 +56,7 @@ class CoarseScenes(GeneratedTask):
 
 
 class EmojiPictures(CoarseScenes):
-    """Reconstruct the picture."""
+    """Reconstruction of a picture through a few tokens."""
 
     name = "emoji_pictures"
     version = VERSION

@@ -9,7 +9,8 @@ Antol et al. 2015, "VQA: Visual Question Answering" (arXiv:1505.00468), on a sma
     questions  all four kinds are equally frequent, each a part:
                ``question=1``  "what is left of the dog", "right of", "above" or "below": exactly
                                one object is. Left or right applies if the horizontal distance is
-                               larger than the vertical one, else above or below; no case is close
+                               larger than the vertical one, else above or below; they are never
+                               close to each other
                ``question=2``  "where is the red apple": its centre is in that quarter
                ``question=3``  "how many dogs": zero to three of three or four objects; the others
                                are of one or two further kinds, so that these recur, too
@@ -17,8 +18,8 @@ Antol et al. 2015, "VQA: Visual Question Answering" (arXiv:1505.00468), on a sma
     fairness   given the question, all of its answers are equally likely: 39 objects, four quarters,
                four numbers, two words. A question-only baseline reaches an accuracy of 0.26
 
-Departures: pictures are drawn anew for each question, and an answer is one of a list, as in the
-paper's multiple choice.
+Two points differ from the paper: pictures are drawn anew for each question, and an answer is one of
+a list, as in the paper's multiple choice.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ LENGTH = 7  # number of words of the longest question
 
 
 class EmojiQuestions(PictureTask, GeneratedTask):
-    """Answer a question about a picture."""
+    """Visual question answering on scenes of emoji."""
 
     name = "emoji_questions"
     version = VERSION

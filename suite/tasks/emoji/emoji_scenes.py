@@ -64,7 +64,7 @@ LENGTH = MOST * 3 + (MOST - 1) * 2 + 1  # words of the longest caption, and its 
 
 
 class EmojiScenes(CaptionTask, GeneratedTask):
-    """Write the only right caption."""
+    """Captioning of scenes that have exactly one right caption."""
 
     fixed_length = LENGTH
     name = "emoji_scenes"

@@ -46,7 +46,7 @@ VERSION = 1
 
 
 class EmojiTokens(PictureTask, CoarseScenes):
-    """Draw the picture of a caption."""
+    """Generation of the picture of a caption."""
 
     name = "emoji_tokens"
     version = VERSION

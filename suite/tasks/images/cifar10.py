@@ -36,7 +36,7 @@ TEST_FILE = f"{FOLDER}/test_batch.bin"
 
 
 class Cifar10(ImageTask):
-    """Classify a photo that is read whole, `[32, 32, 3]`."""
+    """Classification of photos that are read whole, `[32, 32, 3]`."""
 
     name = "cifar10"
     source = SOURCE

@@ -26,7 +26,7 @@ BLUR = 1.5  # standard deviation of the Gaussian in pixels
 SHIFT_ONE_IN = 7  # fraction of the side: 4 pixels of 28 and of 32
 OCCLUDED = 3 / 8  # fraction of the side, so a seventh of the image
 PATCHES = 4  # along each side
-CONTRAST = 0.3  # factor of the distance from the mean of the image
+CONTRAST = 0.3  # remaining share of a pixel's distance from the mean
 _DIRECTIONS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
 

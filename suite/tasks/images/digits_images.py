@@ -35,7 +35,7 @@ NUM_IMAGES, NUM_TRAINING, NUM_VALIDATION = 1_797, 1_257, 180
 
 
 class DigitsImages(ImageTask):
-    """Classify an image that is read whole, `[8, 8, 1]`."""
+    """Classification of images that are read whole, `[8, 8, 1]`."""
 
     name = "digits_images"
     source = SOURCE

@@ -79,7 +79,7 @@ class _FashionMnist(LabelledTask):
 
 
 class FashionMnistImages(_FashionMnist):
-    """Classify an image that is read whole, `[28, 28, 1]`."""
+    """Classification of images that are read whole, `[28, 28, 1]`."""
 
     name = "fashion_mnist_images"
     architecture = "vit"
@@ -97,7 +97,7 @@ class FashionMnistImages(_FashionMnist):
 
 
 class FashionMnistPixels(_FashionMnist):
-    """Classify an image that is read pixel by pixel, row by row."""
+    """Classification of images that are read pixel by pixel, row by row."""
 
     name = "fashion_mnist_pixels"
     patch_side = 1
@@ -106,7 +106,7 @@ class FashionMnistPixels(_FashionMnist):
 
 
 class FashionMnistPatches(_FashionMnist):
-    """Classify an image that is read in 4 x 4 patches, row by row, like a patch's pixels."""
+    """Classification of images as 4 x 4 patches; patches and pixels are ordered row by row."""
 
     name = "fashion_mnist_patches"
     patch_side = PATCH_SIDE

@@ -27,7 +27,7 @@ SIZES = (60_000, 10_000)  # numbers of published images
 
 
 class FashionMnistFull(FashionMnistImages):
-    """Classify an image that is read whole, `[28, 28, 1]`."""
+    """Classification of images that are read whole, `[28, 28, 1]`."""
 
     name = "fashion_mnist_full"
     source = SOURCE

@@ -49,7 +49,7 @@ class _Halved(ImageTask):
 
 
 class FashionMnistHalved(_Halved):
-    """Classify an image that is read whole, `[14, 14, 1]`."""
+    """Classification of images that are read whole, `[14, 14, 1]`."""
 
     name = "fashion_mnist_14"
     whole = fashion_mnist.FashionMnistImages
@@ -63,7 +63,7 @@ class FashionMnistHalved(_Halved):
 
 
 class OpenmojiHalved(_Halved):
-    """Classify an emoji that is read whole, `[16, 16, 3]`."""
+    """Classification of emoji that are read whole, `[16, 16, 3]`."""
 
     name = "openmoji_groups_16"
     whole = openmoji.OpenmojiGroups

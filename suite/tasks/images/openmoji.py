@@ -47,7 +47,7 @@ SIZES = (1_200, 197, 473)  # numbers of training, validation and test images
 
 
 class OpenmojiGroups(ImageTask):
-    """Classify an emoji that is read whole, `[32, 32, 3]`."""
+    """Classification of emoji that are read whole, `[32, 32, 3]`."""
 
     name = "openmoji_groups"
     source = SOURCE

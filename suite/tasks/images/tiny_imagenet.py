@@ -37,7 +37,7 @@ FOLDER = "tiny-imagenet-200"
 
 
 class TinyImagenet(ImageTask):
-    """Classify a photo that is read whole, `[64, 64, 3]`."""
+    """Classification of photos that are read whole, `[64, 64, 3]`."""
 
     name = "tiny_imagenet"
     source = SOURCE

@@ -37,7 +37,7 @@ SOURCE = definition_source(
 
 
 class Duplication(GeneratedTask):
-    """Repeat the word."""
+    """Repetition of a word of random symbols."""
 
     name = "duplication"
     version = VERSION

@@ -94,7 +94,7 @@ class _Haystack(GeneratedTask):
 
 
 class Needle(_Haystack):
-    """Recall the value of the only name."""
+    """Recall of the value of a single name."""
 
     name = "needle"
     source = _source("needle", "One fact in a haystack", facts=1, depths=DEPTHS)
@@ -128,7 +128,7 @@ class Needle(_Haystack):
 
 
 class Needles(_Haystack):
-    """Recall the value of each of many names."""
+    """Recall of the values of several names."""
 
     name = "needles"
     answers_are_shown = True
@@ -166,7 +166,7 @@ class Needles(_Haystack):
 
 
 class VariableTracking(_Haystack):
-    """Find the value to which each name leads."""
+    """Recall of the values to which chains of names lead."""
 
     name = "variable_tracking"
     answers_are_shown = True

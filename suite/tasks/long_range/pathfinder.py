@@ -5,9 +5,9 @@ units" (arXiv:1805.08315), section 3.1, as in the Long Range Arena (Tay et al. 2
 arXiv:2011.04006, section 2.2.5).
 
                   picture     dashes of a contour   distractors            tokens
-pathfinder        32 x 32     14                    5 of 4 dashes          1,024 pathfinder_small
-16 x 16     5                     2 of 2 dashes          256 pathfinder_x      128 x 128   14
-8 of 4 dashes          16,384
+pathfinder        32 x 32     14                    5 of 4 dashes          1,024
+pathfinder_small  16 x 16     5                     2 of 2 dashes          256
+pathfinder_x      128 x 128   14                    8 of 4 dashes          16,384
 
     drawn     two long contours of dashes, then distractors, if they fit; a dash is 2 pixels
               long and 0.5 wide, with a contrast of 0.75 (`pathfinder_x`: 5, 1.5 and 0.9); a contour
@@ -80,7 +80,7 @@ def _source(name: str, layout: Layout) -> DataSource:
 
 
 class Pathfinder(GeneratedTask):
-    """Classify a picture: 1 if the markers are joined, else 0."""
+    """Classification of pictures: 1 if a contour joins the markers, else 0."""
 
     name = "pathfinder"
     version = VERSION
@@ -94,7 +94,7 @@ class Pathfinder(GeneratedTask):
     fixed_length = 32 * 32
     input_size = 1
     output_size = 2
-    mean: ClassVar[float] = 0.076  # mean of the pixels; their standard deviation follows
+    mean: ClassVar[float] = 0.076  # mean of the pixels
     deviation: ClassVar[float] = 0.186
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
@@ -124,7 +124,7 @@ class Pathfinder(GeneratedTask):
 
 
 class PathfinderSmall(Pathfinder):
-    """The task with smaller pictures, for a quick run."""
+    """Pathfinder with smaller pictures, for a quick run."""
 
     name = "pathfinder_small"
     layout: ClassVar[Layout] = Layout(side=16, contour=5, distractor=2, num_distractors=2)
@@ -135,7 +135,7 @@ class PathfinderSmall(Pathfinder):
 
 
 class PathfinderX(Pathfinder):
-    """The task with as many tokens as the Arena's Path-X."""
+    """Pathfinder with as many tokens as the Arena's Path-X."""
 
     name = "pathfinder_x"
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 200, "test": 500}

@@ -71,7 +71,7 @@ class Chapter:
 
 
 class Retrieval(Task):
-    """Classify two passages: 1 if both begin with the same verse, else 0."""
+    """Classification of two passages: 1 if both begin with the same verse, else 0."""
 
     name = "retrieval"
     architecture = "pair_classifier"

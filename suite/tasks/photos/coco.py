@@ -40,7 +40,7 @@ NUM_HELD_OUT = 500  # number of photos of each held-out split
 
 
 class CocoCaptions(PhotoCaptions):
-    """Write a caption of a photo of COCO."""
+    """Captioning of photos of COCO."""
 
     name = "coco_captions"
     source = SOURCE

@@ -40,7 +40,7 @@ LISTS: Mapping[str, tuple[str, int]] = {
 
 
 class Flickr8kCaptions(PhotoCaptions):
-    """Write a caption of a photo of Flickr8k."""
+    """Captioning of photos of Flickr8k."""
 
     name = "flickr8k_captions"
     source = SOURCE

@@ -118,7 +118,7 @@ class Described:
     references: Whole
 
     def batch(self, chosen: Whole, captions: Whole, task: type[PhotoCaptions]) -> Batch:
-        """Return some photos, each with one of its captions."""
+        """Return the chosen photos, each with one of its captions."""
         statistics = task.pixel_mean, task.pixel_standard_deviation
         pictures = scaled(self.pixels[chosen], *statistics)
         inputs, asked = captioned(self.targets[chosen, captions], pictures)
@@ -127,7 +127,7 @@ class Described:
 
 
 class PhotoCaptions(CaptionTask):
-    """Write a caption of a photo.
+    """Captioning of photos.
 
     Attributes:
         folder: The folder of the photos in the last file of `source`, a zip archive.

@@ -41,7 +41,7 @@ _SPECIAL = 2  # number of symbols that begin and end a text
 
 
 class InWords(TextClassification):
-    """Name the class of a text; the symbols are those of `corpora`."""
+    """Classification of texts in the symbols of `corpora`."""
 
     source = SOURCE
     input_size = NUM_SYMBOLS
@@ -54,7 +54,7 @@ class InWords(TextClassification):
 
 
 class ReviewsInWords(InWords):
-    """Classify a sentence of a film review as negative (0) or positive (1)."""
+    """Classification of sentences of film reviews as negative (0) or positive (1)."""
 
     name = "reviews_in_words"
     output_size = 2
@@ -68,7 +68,7 @@ class ReviewsInWords(InWords):
 
 
 class GlossesInWords(InWords):
-    """Predict the supersense of a definition of a noun, as its index in `SUPERSENSES`."""
+    """Classification of definitions of nouns by supersense, its index in `SUPERSENSES`."""
 
     name = "glosses_in_words"
     output_size = len(SUPERSENSES)
@@ -82,7 +82,7 @@ class GlossesInWords(InWords):
 
 
 class PlaysInWords(InWords):
-    """Name the play, of 38, that a passage is from."""
+    """Classification of passages by play, one of 38."""
 
     name = "plays_in_words"
     is_padded = False

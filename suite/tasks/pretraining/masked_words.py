@@ -50,7 +50,7 @@ _WORDS = range(FIRST_WORD, DOES_NOT_FOLLOW)
 
 
 class DefinitionsMasked(TextsWithoutLabels):
-    """Predict hidden words of definitions: 15 %, as BERT."""
+    """Prediction of hidden words of definitions: 15 %, as BERT."""
 
     name = "definitions_masked"
     asks_for: ClassVar[Answer] = "symbols"
@@ -84,49 +84,49 @@ class DefinitionsMasked(TextsWithoutLabels):
 
 
 class DefinitionsMasked5(DefinitionsMasked):
-    """Predict hidden words of definitions: 5 %."""
+    """Prediction of hidden words of definitions: 5 %."""
 
     name = "definitions_masked_5"
     masking = Masking(share=0.05)
 
 
 class DefinitionsMasked40(DefinitionsMasked):
-    """Predict hidden words of definitions: 40 %, as Wettig et al. 2023 (arXiv:2202.08005)."""
+    """Prediction of hidden words of definitions: 40 %, as Wettig et al. 2023 (arXiv:2202.08005)."""
 
     name = "definitions_masked_40"
     masking = Masking(share=0.4)
 
 
 class DefinitionsMaskedOnly(DefinitionsMasked):
-    """Predict hidden words of definitions, all of them masked, as Wettig et al. 2023."""
+    """Prediction of hidden words of definitions, all of them masked, as Wettig et al. 2023."""
 
     name = "definitions_masked_only"
     masking = Masking(replaced=1.0, random=0.0)
 
 
 class DefinitionsSpans(DefinitionsMasked):
-    """Predict hidden spans of three words; SpanBERT's spans have 3.8 on average."""
+    """Prediction of hidden spans of three words; SpanBERT's spans have 3.8 on average."""
 
     name = "definitions_spans"
     masking = Masking(span=3)
 
 
 class WikipediaMasked(DefinitionsMasked):
-    """Predict hidden words of Wikipedia articles."""
+    """Prediction of hidden words of Wikipedia articles."""
 
     name = "wikipedia_masked"
     corpora = ("wikipedia",)
 
 
 class PlaysMasked(DefinitionsMasked):
-    """Predict hidden words of Shakespeare's plays."""
+    """Prediction of hidden words of Shakespeare's plays."""
 
     name = "plays_masked"
     corpora = ("plays",)
 
 
 class EnglishMasked(DefinitionsMasked):
-    """Predict hidden words of all texts."""
+    """Prediction of hidden words of all texts."""
 
     name = "english_masked"
     corpora = ALL
@@ -145,7 +145,7 @@ class HiddenWordBits(Bits):
 
 @dataclass(frozen=True, kw_only=True)
 class NextTextAccuracy(Accuracy):
-    """The share of pairs for which the model knows whether the second text follows the first."""
+    """The accuracy of the prediction whether the second text follows the first."""
 
     name: str = "next_text_accuracy"
 
@@ -155,7 +155,7 @@ class NextTextAccuracy(Accuracy):
 
 
 class DefinitionsPairs(DefinitionsMasked):
-    """Predict hidden words, and whether the second of two texts follows the first."""
+    """Prediction of hidden words, and whether the second of two texts follows the first."""
 
     name = "definitions_pairs"
     metric = HiddenWordBits()

@@ -23,7 +23,7 @@ from suite.tasks.task import Batch
 
 
 class DefinitionsNext(TextsWithoutLabels):
-    """Predict the next word from left to right."""
+    """Prediction of the next word from left to right."""
 
     name = "definitions_next"
     architecture = "bert_left_to_right"
@@ -38,7 +38,7 @@ class DefinitionsNext(TextsWithoutLabels):
 
 
 class DefinitionsPrefix(DefinitionsNext):
-    """Predict the next word after a prefix that is read in both directions."""
+    """Prediction of the next word after a prefix that is read in both directions."""
 
     name = "definitions_prefix"
     architecture = "bert_prefix"

@@ -47,7 +47,7 @@ _DAMAGES = (
 
 
 class FetchUnavailable(UnavailableError):
-    """Raised if the network, the server or the disk fails; one sentence."""
+    """Raised if the network, the server or the disk fails; the message is one sentence."""
 
 
 class RefusedArchive(TaskError):

@@ -40,7 +40,7 @@ NUM_PARTS, TEST_PARTS, VALIDATION_PARTS = 40, (0, 1, 2), (3,)
 
 
 class Bible(Translation):
-    """Translate a verse from English into another language."""
+    """Translation of verses from English into another language."""
 
     source = SOURCE
     most_scored: ClassVar[Mapping[str, int]] = {"validation": 500, "test": 1_000}
@@ -54,14 +54,14 @@ class Bible(Translation):
 
 
 class BibleEnDe(Bible):
-    """Translate a verse from English into German."""
+    """Translation of verses from English into German."""
 
     name = "bible_en_de"
     language = "German"
 
 
 class BibleEnFr(Bible):
-    """Translate a verse from English into French."""
+    """Translation of verses from English into French."""
 
     name = "bible_en_fr"
     language = "French"

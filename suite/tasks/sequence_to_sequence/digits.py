@@ -54,7 +54,7 @@ def _source(name: str, title: str, origin: str) -> DataSource:
 
 
 class _Digits(GeneratedTask):
-    """Write the digits of the source in another order."""
+    """Rewriting of the digits of a source in another order."""
 
     version = VERSION
     architecture = "translator"
@@ -111,7 +111,7 @@ class _Digits(GeneratedTask):
 
 
 class Copying(_Digits):
-    """Write the digits of the source from the first to the last."""
+    """Copying of the digits of a source, from the first to the last."""
 
     name = "copying"
     floors = ("likeliest_sequence",)  # not copied_source, which would be the answer
@@ -124,7 +124,7 @@ class Copying(_Digits):
 
 
 class Reversal(_Digits):
-    """Write the digits of the source from the last to the first."""
+    """Reversal of the digits of a source, from the last to the first."""
 
     name = "reversal"
     source = _source(
@@ -138,7 +138,7 @@ class Reversal(_Digits):
 
 
 class Sorting(_Digits):
-    """Write the digits of the source from the smallest to the largest."""
+    """Sorting of the digits of a source, from the smallest to the largest."""
 
     name = "sorting"
     source = _source(

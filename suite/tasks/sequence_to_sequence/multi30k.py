@@ -43,7 +43,7 @@ FILES: Mapping[str, tuple[str, int]] = {
 
 
 class Multi30k(Translation):
-    """Translate a caption into the other language."""
+    """Translation of captions between English and German."""
 
     source = SOURCE
     most_scored: ClassVar[Mapping[str, int]] = {name: most for name, (_, most) in FILES.items()}
@@ -57,14 +57,14 @@ class Multi30k(Translation):
 
 
 class Multi30kEnDe(Multi30k):
-    """Translate a caption from English into German."""
+    """Translation of captions from English into German."""
 
     name = "multi30k_en_de"
     is_back = False
 
 
 class Multi30kDeEn(Multi30k):
-    """Translate a caption from German into English."""
+    """Translation of captions from German into English."""
 
     name = "multi30k_de_en"
     is_back = True

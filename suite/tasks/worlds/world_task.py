@@ -5,8 +5,8 @@ data       1,000 episodes, the same for every seed: of a random, a medium and an
 inputs     windows of an episode: states; actions, those taken in the states; returns, the sum of
            the rewards from each step on; times, the steps since the episode began. They are padded
            after an episode's end
-target     the action of each step held out   starts of episodes, each with its random numbers, and
-with a return that is asked for: at
+target     the action of each step
+held out   starts of episodes, each with its random numbers, and with a return that is asked for: at
            25, 50, 75 and 100 percent of the way from the lowest to the highest return of the mixed
            data of the world, to three places; as ``asked=0.883``, whatever data a task trains on
 score      the mean return that the model gets by playing when the highest one is asked for; see
@@ -48,7 +48,7 @@ BEST_TENTH = 0.1
 
 
 class WorldTask(Task):
-    """Act in a world so as to get the return that is asked for.
+    """A task of acting in a world so as to get the return that is asked for.
 
     Attributes:
         world: The world to act in.
