@@ -5,7 +5,7 @@ film reviews byte by byte: the evidence is spread over the window, and a model m
 bytes into words. Any length up to 8,192 is possible; longer windows hold more evidence.
 
     split        acts               windows
-    training     I, III, V          at random positions within an act, each play as often
+    training     I, III, V          at random positions within an act, each play equally often
     validation   II                 16 of each play, evenly spaced from the act's start to its end
     test         IV                 32 of each play, spaced in the same way
 

@@ -13,7 +13,7 @@
 
 Most are people: of a profession or a sport, a gender and a skin tone. The held-out names are
 therefore compositions of known words, such as a farmer whose training pictures have another gender
-and skin tone.
+or skin tone.
 """
 
 from __future__ import annotations

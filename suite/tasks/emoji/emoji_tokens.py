@@ -9,8 +9,8 @@ a model has learned a code of tokens for such pictures.
               before it; the picture is absent when the model draws
     loss      the cross-entropy of the tokens; a model may add that of the words
     score     the share of drawn pictures whose caption, read from their pixels by rule
-              (`suite.tasks.emoji.reading`), is the given one. Models are therefore judged by their
-              pictures, whatever their code, which bits per token depend on
+              (`suite.tasks.emoji.reading`), is the given one. The score therefore compares models
+              with different codes, which bits per token do not
 """
 
 from __future__ import annotations

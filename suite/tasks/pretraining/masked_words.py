@@ -6,7 +6,7 @@ begin or end a text, are never asked for. `places` holds the positions that are 
 model computes only their logits. The tasks differ in the masking or in the texts:
 
     definitions_masked        15 %, as BERT: 80 % of it masked, 10 % another word, 10 % unchanged
-    definitions_masked_5      5 %; definitions_masked_40 40 %
+    definitions_masked_5      5 %; definitions_masked_40 has 40 %
     definitions_masked_only   all of the 15 % masked
     definitions_spans         three neighbours together
     definitions_pairs         with the question whether the second text follows the first

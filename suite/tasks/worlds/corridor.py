@@ -17,11 +17,11 @@ assignment over time.
     medium     goes to the door without the key
     expert     goes to the key, then to the door
 
-Both take a random action in one of ten steps; the random player always does. The mean returns of
-the random player, the medium one and the expert, over 2,000 episodes, are 0.05, 0.22 and 0.61. On a
-floor that is not slippery, one step of context was as good as 20 (0.66 and 0.67 in a trial with one
-seed), because time and cell revealed whether the player had the key. On this floor the returns are
-0.54 and 0.66.
+The last two take a random action in one of ten steps; the random player always does. The mean
+returns of the random player, the medium one and the expert, over 2,000 episodes, are 0.05, 0.22 and
+0.61. On a floor that is not slippery, one step of context was as good as 20 (0.66 and 0.67 in a
+trial with one seed), because time and cell revealed whether the player had the key. On this floor
+the returns are 0.54 and 0.66.
 """
 
 from __future__ import annotations

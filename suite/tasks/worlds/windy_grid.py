@@ -13,8 +13,9 @@ Introduction", example 6.5, where the wind is deterministic, and there is one go
     medium     goes to the near goal
     expert     goes to the far goal, first across the windy columns, then up or down
 
-Both take a random action in one of ten steps; the random player always does. The mean returns of
-the random player, the medium one and the expert, over 2,000 episodes, are -0.13, 0.35 and 0.84.
+The last two take a random action in one of ten steps; the random player always does. The mean
+returns of the random player, the medium one and the expert, over 2,000 episodes, are -0.13, 0.35
+and 0.84.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ inputs     windows of an episode: states; actions, those taken in the states; re
 target     the action of each step
 held out   starts of episodes, each with its random numbers, and with a return that is asked for: at
            25, 50, 75 and 100 percent of the way from the lowest to the highest return of the mixed
-           data of the world, to three places; as ``asked=0.883``, whatever data a task trains on
+           data of the world, to three places (``asked=0.883``), whatever data a task trains on
 score      the mean return that the model gets by playing when the highest one is asked for; see
            `suite.tasks.worlds.playing`. Also the correlation of asked and got, and the return for
            each return asked for: the nearer to that the better
