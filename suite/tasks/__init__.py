@@ -1,1 +1,1 @@
-"""One task a file: data with fixed splits, a loss, and one number that says how good."""
+"""The tasks, one per file: data with fixed splits, a loss and one metric."""

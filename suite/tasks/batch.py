@@ -1,4 +1,4 @@
-"""Define a batch: named inputs, targets, and what may be done to all of its tensors at once."""
+"""Define a batch: named inputs, targets, and operations on all of its tensors at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.interface import INPUTS, Outputs
 
-UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
+UNSCORED = -100  # target that losses and scores ignore; default `ignore_index` of `cross_entropy`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,24 +19,26 @@ class Batch:
     """Inputs and targets of one step.
 
     Attributes:
-        inputs: By the parameters of the model's `forward`: ``inputs`` is `[batch, time]` integers,
-            or floats with an axis of features behind, as `[batch, time, features]` or `[batch,
-            rows, columns, channels]`; ``mask`` is `[batch, time]`, True for real tokens, and is
-            missing where all are real; ``context`` and ``context_mask`` are a second stream, as the
+        inputs: The tensors by parameter of the model's `forward`. ``inputs`` is `[batch, time]`
+            integers, or floats with further axes, as `[batch, time, features]` or `[batch, rows,
+            columns, channels]`. ``mask`` is `[batch, time]`, True for real tokens, and is missing
+            if all are real. ``context`` and ``context_mask`` are a second stream, such as the
             source of a translation, which may be longer or shorter.
-        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers, or
-            floats where a task asks for numbers; `UNSCORED` where nothing is asked. With one more
-            axis, `[..., classes]`, floats: probabilities, all `UNSCORED` where nothing is asked.
-        part: `[batch]` integers: which of `Task.parts` each example is of, where the inputs do not
-            show it; no model is given it.
-        boxes: `[batch, time, 4]` integers, of tasks whose targets name objects of a picture: where
-            the object is that each target's word names, as top, left, bottom and right in pixels,
-            of which the last two are just outside; -1 where it names none. No model is given them.
-        chances: `[batch, steps, numbers]` floats, of episodes that a model is to play: their luck,
-            as `suite.tasks.worlds.world` reads it. No model is given them.
-        references: `[batch, references, time]` integers, of tasks with several right answers, of
-            which a target is one: the symbols of each, `UNSCORED` behind. Metrics of sequences
-            judge by them in place of the targets. No model is given them.
+        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence): integers, or
+            floats for tasks with numeric answers; `UNSCORED` if they are not scored. With one more
+            axis, `[..., classes]` floats: probabilities, all `UNSCORED` if they are not scored.
+        part: `[batch]` integers: the index in `Task.parts` of each example, if the inputs do not
+            determine it. It is not passed to a model.
+        boxes: `[batch, time, 4]` integers, for tasks whose targets name objects of a picture: the
+            box of the object that each target word names, as top, left, bottom and right in pixels,
+            the last two exclusive; -1 for words that name no object. They are not passed to a
+            model.
+        chances: `[batch, steps, numbers]` floats, for episodes that a model plays: the random
+            numbers of the environment, as read by `suite.tasks.worlds.world`. They are not passed
+            to a model.
+        references: `[batch, references, time]` integers, for tasks with several right answers, one
+            of which is the target: the symbols of each, padded with `UNSCORED`. Metrics of
+            sequences compare with them instead of the targets. They are not passed to a model.
     """
 
     inputs: Mapping[str, Tensor]
@@ -47,7 +49,7 @@ class Batch:
     references: Tensor | None = None
 
     def through(self, model: Callable[..., Tensor | Outputs]) -> Outputs:
-        """The outputs of the model, which is called with ``**inputs``.
+        """Return the outputs of the model, which is called with ``**inputs``.
 
         ``inputs`` is passed by position: a user's module may give its parameter another name.
         """
@@ -56,18 +58,18 @@ class Batch:
         return outputs_of(model(*first, **others))
 
     def to(self, device: str) -> Batch:
-        """The batch on `device`; itself where it already is there."""
+        """Return the batch on `device`, or itself if it is already there."""
         kind = torch.device(device).type
         if self.targets.device.type == kind:
             return self
         return self.map(lambda tensor: sendable(tensor, kind).to(device, non_blocking=True))
 
     def rows(self, chosen: slice) -> Batch:
-        """A copy of some examples."""
+        """Return a copy of the chosen examples."""
         return self.map(lambda tensor: tensor[chosen].clone())
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The batch with each of its tensors changed."""
+        """Return the batch with `change` applied to each of its tensors."""
         inputs = {name: change(tensor) for name, tensor in self.inputs.items()}
         unseen = (self.part, self.boxes, self.chances, self.references)
         part, boxes, chances, references = (
@@ -83,16 +85,16 @@ class Batch:
         )
 
     def is_scored(self, logits: Tensor) -> Tensor:
-        """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
+        """Return `[...]` booleans: which targets are scored, for logits `[..., classes]`."""
         is_scored: Tensor = self.targets != UNSCORED
         return is_scored.all(dim=-1) if self.is_soft(logits) else is_scored
 
     def is_soft(self, logits: Tensor) -> bool:
-        """Whether targets are rows of probabilities: as many numbers as there are logits."""
+        """Return True if targets are rows of probabilities, in the shape of the logits."""
         return self.targets.is_floating_point() and self.targets.shape == logits.shape
 
     def only(self, is_asked: Tensor) -> Batch:
-        """The batch with some of its targets; what is left out becomes `UNSCORED`.
+        """Return the batch with only some of its targets; the others become `UNSCORED`.
 
         Args:
             is_asked: `[batch]` or `[batch, time]`, booleans, one per target.
@@ -102,17 +104,18 @@ class Batch:
 
 
 def sendable(tensor: Tensor, kind: str) -> Tensor:
-    """The tensor as it is copied to that kind of device without waiting.
+    """Return the tensor in memory from which it can be copied to the device without waiting.
 
-    A GPU copies by itself only from pinned memory: from any other the process waits until all that
-    it has asked of the GPU is done. So the next batch is made while the GPU still computes. Torch
-    uses a block of pinned memory again when the copy is over (`torch.Tensor.pin_memory`).
+    Only copies from pinned memory are asynchronous on a GPU: a copy from other memory blocks the
+    process until the GPU has done all its queued work. With pinned memory, the next batch is made
+    while the GPU still computes. Torch reuses a block of pinned memory after the copy is complete
+    (`torch.Tensor.pin_memory`).
     """
     return tensor.pin_memory() if kind == "cuda" and tensor.device.type == "cpu" else tensor
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """The examples of several batches, which have the same inputs of the same shapes."""
+    """Return the examples of several batches, which have the same inputs of the same shapes."""
     inputs = {
         name: torch.cat([each.inputs[name] for each in batches]) for name in batches[0].inputs
     }
@@ -127,7 +130,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
 
 def _joined(tensors: Sequence[Tensor | None]) -> Tensor | None:
-    """All of them, or None where there are none."""
+    """Return the concatenated tensors, or None if there are none."""
     found = [tensor for tensor in tensors if tensor is not None]
     assert len(found) in (0, len(tensors)), "batches of one split are alike"
     return torch.cat(found) if found else None
@@ -136,8 +139,9 @@ def _joined(tensors: Sequence[Tensor | None]) -> Tensor | None:
 def outputs_of(returned: Any) -> Outputs:
     """Return what a module returned as `Outputs`.
 
-    A mapping or an object names its `logits`, as the outputs of transformers do; a tuple has them
-    first, as a recurrent network that returns its state too. Anything else is the logits.
+    The logits are the entry or attribute `logits` of a mapping or an object, such as the outputs of
+    transformers; the first element of a tuple, as of a recurrent network that also returns its
+    state; or else the returned value itself.
     """
     if isinstance(returned, Outputs):
         return returned

@@ -1,19 +1,19 @@
-"""Metrics of captions: CIDEr-D and ROUGE-L, as the code that published papers use computes them.
+"""Metrics of captions, CIDEr-D and ROUGE-L, computed like the code behind published results.
 
-    CIDEr-D   Vedantam et al. 2015, arXiv:1411.5726, section 3 and its variant D: how alike the
-              n-grams of two sentences are, the rare ones counting more. 0 to 10
+    CIDEr-D   Vedantam et al. 2015, arXiv:1411.5726, section 3 and its variant D: the similarity of
+              the n-grams of two sentences, in which rare ones weigh more. 0 to 10
     ROUGE-L   Lin 2004 (https://aclanthology.org/W04-1013), section 3: the F-measure of the longest
               common subsequence of words. 0 to 1
 
-Both are means over sentences, so their sums add up over batches. The code is coco-caption (Chen et
-al. 2015, arXiv:1504.00325) in the version of pycocoevalcap 1.2, whose class `Cider` is CIDEr-D; a
-test holds ours against it. Words stand between spaces: captions have no marks of punctuation that
-a tokeniser would have to split off, and their case counts. Of several references of a picture
-CIDEr-D takes the mean of the scores, and ROUGE-L the best precision and the best recall.
+Both are means over sentences, so their sums add up over batches. The reference code is coco-caption
+(Chen et al. 2015, arXiv:1504.00325) in the version of pycocoevalcap 1.2, whose class `Cider` is
+CIDEr-D; a test compares this module with it. Words are separated by spaces: captions contain no
+punctuation for a tokeniser to split off, and case is significant. With several references of a
+picture, CIDEr-D takes the mean of the scores, and ROUGE-L the best precision and the best recall.
 
-Departures of that code from the paper, which are ours too: counts of n-grams are not divided by
-how many there are, which counts where they are clipped; an n-gram that no reference has weighs as
-one that one reference has.
+The reference code departs from the paper in two ways, and so does this module: counts of n-grams
+are not divided by their total number, which matters where they are clipped; an n-gram that occurs
+in no reference weighs as much as one that occurs in one reference.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from suite.tasks.sequence_metrics import (
 )
 from suite.tasks.task import Split, Task
 
-MAX_ORDER = 4  # of the n-grams of CIDEr-D
+MAX_ORDER = 4  # the longest n-grams of CIDEr-D
 LENGTH_DEVIATION = 6.0  # words; sigma of CIDEr-D's penalty
-BETA = 1.2  # how much more recall weighs in ROUGE-L than precision
+BETA = 1.2  # weight of recall relative to precision in ROUGE-L
 
 Words = Sequence[str]
 WordNGram = tuple[str, ...]
@@ -49,31 +49,31 @@ class CaptionMetric(SequenceMetric):
     """The mean over sentences of a score of their words.
 
     Attributes:
-        text: Makes a sentence of symbols.
+        text: The function that converts symbols to a sentence.
     """
 
     better: Literal["higher", "lower", "none"] = "higher"
     text: Callable[[Symbols], str] = symbols_as_words
 
     def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
-        """The score of one sentence, and one."""
+        """Return the score of one sentence, and 1."""
         references = (self.text(each).split() for each in asked)
         return self.score(self.text(written).split(), *references), 1
 
     @abstractmethod
     def score(self, written: Words, *asked: Words) -> float:
-        """Of one sentence against its references, one or more."""
+        """Return the score of one sentence against its references, one or more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RougeL(CaptionMetric):
-    """(1 + b^2) P R / (R + b^2 P), of the words in common in their order, with b = 1.2."""
+    """The F-measure (1 + b^2) P R / (R + b^2 P) of the longest common subsequence, with b = 1.2."""
 
     name: str = "rouge_l"
     unit: str = "1"
 
     def score(self, written: Words, *asked: Words) -> float:
-        """See `CaptionMetric.score`; of two empty sentences 1."""
+        """Return the score of one sentence against its references; 1 if both are empty."""
         num_common = [longest_common_subsequence(written, each) for each in asked]
         if not any(num_common):
             return float(not written and any(not each for each in asked))
@@ -83,8 +83,8 @@ class RougeL(CaptionMetric):
 
 
 def longest_common_subsequence(one: Words, other: Words) -> int:
-    """How many words both have in the same order, others between them or not."""
-    lengths = [0] * (len(other) + 1)  # of what was read of `one`, and each beginning of `other`
+    """Return the length of the longest common subsequence of words."""
+    lengths = [0] * (len(other) + 1)  # for the words of `one` so far and each prefix of `other`
     for word in one:
         before = lengths
         lengths = [0]
@@ -96,16 +96,17 @@ def longest_common_subsequence(one: Words, other: Words) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class CiderD(CaptionMetric):
-    """Ten times the mean over n = 1 to 4 of a clipped cosine of n-grams, less for other lengths.
+    """Ten times the mean over n = 1 to 4 of a clipped cosine of n-grams, with a length penalty.
 
-    A sentence of fewer than n words has no n-grams, which counts as 0: of two words the most is 5.
-    Where there is one reference in all, every n-gram weighs nothing, and all scores are 0.
+    A sentence of fewer than n words has no n-grams, which counts as 0: two words score at most 5.
+    If there is only one reference in all, every n-gram has weight 0, and so have all scores.
 
     Attributes:
-        references: The sentences that say how rare an n-gram is, those of one picture a document:
-            of the whole test split, whatever part of it a batch holds. On that split alone a task
-            is `also_scored`. They are read once, so the function must be the same whenever it is
-            given, as a module's or a class's.
+        references: A function that returns the sentences that determine the rarity of n-grams, with
+            the references of one picture as one document. They are those of the whole test split,
+            whatever part of it a batch holds, so a task lists this metric only in `also_scored`,
+            for that split. They are read once per function object, so pass a function of a module
+            or a class rather than a new one each time.
     """
 
     name: str = "cider_d"
@@ -113,16 +114,16 @@ class CiderD(CaptionMetric):
     references: Callable[[], Iterable[Document]]
 
     def score(self, written: Words, *asked: Words) -> float:
-        """See `CaptionMetric.score`.
+        """Return the score of one sentence against its references.
 
         Raises:
-            ValueError: if there are no references.
+            ValueError: if there are no documents to compute the rarity from.
         """
         rarity = rarity_among(self.references)
         return fmean(self._score(rarity, written, each) for each in asked)
 
     def _score(self, rarity: Rarity, written: Words, asked: Words) -> float:
-        """Against one reference."""
+        """Return the score against one reference."""
         cosines = [
             _clipped_cosine(rarity.weights(written, order), rarity.weights(asked, order))
             for order in range(1, MAX_ORDER + 1)
@@ -133,13 +134,13 @@ class CiderD(CaptionMetric):
 
 @dataclass(frozen=True)
 class Rarity:
-    """How many documents there are, and how many have each n-gram."""
+    """The number of documents, and the number of documents that contain each n-gram."""
 
     num_documents: int
     num_with: Mapping[WordNGram, int]
 
     def weights(self, words: Words, order: int) -> dict[WordNGram, float]:
-        """The count of each n-gram times the logarithm of its inverse document frequency."""
+        """Return each n-gram's count times the logarithm of its inverse document frequency."""
         return {
             ngram: count * math.log(self.num_documents / max(1, self.num_with.get(ngram, 0)))
             for ngram, count in Counter(_ngrams(words, order)).items()
@@ -148,7 +149,7 @@ class Rarity:
 
 @cache
 def rarity_among(references: Callable[[], Iterable[Document]]) -> Rarity:
-    """Counted once for each such function.
+    """Return the document frequencies of n-grams, counted once for each function.
 
     Raises:
         ValueError: if there are no references.
@@ -168,12 +169,12 @@ def rarity_among(references: Callable[[], Iterable[Document]]) -> Rarity:
 
 
 def _ngrams(words: Words, order: int) -> Iterator[WordNGram]:
-    """All of them, in their order."""
+    """Yield all n-grams in their order."""
     return zip(*(words[first:] for first in range(order)), strict=False)
 
 
 def _clipped_cosine(written: Mapping[WordNGram, float], asked: Mapping[WordNGram, float]) -> float:
-    """Of two sparse vectors; no number of what is written counts for more than what is asked."""
+    """Return the cosine of two sparse vectors, the written weights clipped to the reference's."""
     norms = math.hypot(*written.values()) * math.hypot(*asked.values())
     if norms == 0:
         return 0.0
@@ -182,11 +183,11 @@ def _clipped_cosine(written: Mapping[WordNGram, float], asked: Mapping[WordNGram
 
 
 def captions(task: Task, split: Split = "test") -> list[Document]:
-    """The sentences that a split asks for, those of each picture, as `references` of `CiderD`.
+    """Return the target sentences of each picture of a split, for `references` of `CiderD`.
 
     Args:
-        task: Whose metric makes text of symbols.
-        split: All of it, in its order.
+        task: The task, whose metric converts symbols to text.
+        split: The split to read, whole and in order.
     """
     metric = task.metric
     assert isinstance(metric, SacrebleuMetric | CaptionMetric), "it must make text of symbols"

@@ -1,10 +1,10 @@
-"""Reads one data file, or says in one sentence why it cannot.
+"""Read one data file, or raise an error of one sentence that states the problem.
 
-The digest is checked before a byte is decompressed, so what the decompressor and the parsers see
-is what shipped, or was published. Files that ship are xz over plain bytes, never a pickle. Each
-task keeps what it parsed for the life of the process, so a file is read and checked once. Files
-that `bakeoff data fetch` brings lie in a folder of their own; generated data have no file, unless
-they are composed of what is in one, and so nothing that could be damaged.
+The digest is checked before a byte is decompressed, so the decompressor and the parsers only
+process the bytes that shipped or were published. Files that ship are xz over plain bytes, never a
+pickle. Each task keeps its parsed data for the life of the process, so a file is read and checked
+once. Files from `bakeoff data fetch` are in a folder of their own. Generated data have no file that
+could be damaged, unless they are composed of the content of one.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from pathlib import Path
 from suite.tasks.task import DataSource, TaskError
 
 DATA_FOLDER = Path(__file__).with_name("data")
-FETCHED_FOLDER_VARIABLE = "BAKEOFF_DATA"  # in the environment, in place of the default
+FETCHED_FOLDER_VARIABLE = "BAKEOFF_DATA"  # environment variable that replaces the default
 
 
 def fetched_folder() -> Path:
-    """Where fetched files lie, unless somebody says otherwise."""
+    """Return the folder of fetched files: the environment variable's or the default one."""
     named = os.environ.get(FETCHED_FOLDER_VARIABLE)
     return Path(named) if named else Path.home() / ".cache" / "bakeoff"
 
 
 def path_of(source: DataSource) -> Path:
-    """Where the file of a data set lies, or ought to; it must have one."""
+    """Return the path of a data set's file, whether or not it exists; the set must have one."""
     assert source.file, "generated data have no file"
     return (fetched_folder() if source.is_fetched else DATA_FOLDER) / source.file
 
 
 def is_absent(source: DataSource) -> bool:
-    """Whether the data could be fetched, and none was yet; nothing is wrong then."""
+    """Return True if the data can be fetched and none of their files is present (not an error)."""
     return source.is_fetched and not any(os.path.exists(path_of(each)) for each in source.files)
 
 
 def refuse_damaged(source: DataSource) -> None:
-    """Refuse data that are not those that the task was defined on.
+    """Raise if the data are not those that the task was defined on.
 
     Raises:
-        TaskError: if there are files, and one is missing, unreadable or another one.
+        TaskError: if a file of the set is missing, unreadable or different.
     """
     for each in source.files:
         if each.file:
@@ -53,10 +53,10 @@ def refuse_damaged(source: DataSource) -> None:
 
 
 def read_verified(source: DataSource) -> bytes:
-    """The file as it stands on disk, still compressed, its digest compared with the recorded one.
+    """Return the file as stored, still compressed, after a check of its digest.
 
     Raises:
-        TaskError: if the file is missing, unreadable or not the one that it should be.
+        TaskError: if the file is missing, unreadable or different.
     """
     with opened_verified(source) as file:
         return file.read()
@@ -64,10 +64,10 @@ def read_verified(source: DataSource) -> bytes:
 
 @contextmanager
 def opened_verified(source: DataSource) -> Iterator[BufferedReader]:
-    """The same file, open at its beginning, for what is too large to be held in memory.
+    """Open the file at its start after a check of its digest; for files too large for memory.
 
     Raises:
-        TaskError: if the file is missing, unreadable or not the one that it should be.
+        TaskError: if the file is missing, unreadable or different.
     """
     path = path_of(source)
     try:
@@ -82,7 +82,7 @@ def opened_verified(source: DataSource) -> Iterator[BufferedReader]:
 
 
 def _refuse_other(source: DataSource, file: BufferedReader) -> None:
-    """Refuse a file that has not the recorded digest; it is read to its end."""
+    """Raise if the file does not have the recorded digest; it is read to its end."""
     name, expected = ("SHA-256", source.sha256) if source.sha256 else ("MD5", source.md5)
     hashed = hashlib.sha256() if source.sha256 else hashlib.md5(usedforsecurity=False)
     found = hashlib.file_digest(file, lambda: hashed).hexdigest()
@@ -95,10 +95,10 @@ def _refuse_other(source: DataSource, file: BufferedReader) -> None:
 
 
 def read_content(source: DataSource) -> bytes:
-    """The decompressed content of the file.
+    """Return the decompressed content of the file.
 
     Raises:
-        TaskError: as `read_verified`, and if the file is no whole xz stream.
+        TaskError: as `read_verified`, or if the file is not a whole xz stream.
     """
     packed = read_verified(source)
     try:
@@ -108,7 +108,7 @@ def read_content(source: DataSource) -> bytes:
 
 
 def malformed(source: DataSource, problem: str) -> TaskError:
-    """The error of a parser that finds `problem` in the content of a file."""
+    """Return the error of a parser that finds `problem` in the content of a file."""
     return TaskError(f"data file {path_of(source)} is malformed: {problem}")
 
 

@@ -1,12 +1,12 @@
 """Language modelling of enwik8: the first 100 million bytes of the English Wikipedia of March 2006.
 
-The usual split: the first 90 million bytes for training, the next 5 million for validation, the
-last 5 million for test, so bits per byte compare with published ones. Scored are the first 524,288
-bytes of the validation part, to be quick, and all of the test part but its first byte, which is
-context only. Windows are those of `text_windows`, so a byte has 1 to `length` bytes before it,
-where published evaluations often give each a full window.
+The split is the usual one: the first 90 million bytes for training, the next 5 million for
+validation, the last 5 million for test, so bits per byte compare with published ones. To be quick,
+only the first 524,288 bytes of the validation part are scored; in the test part all bytes are
+scored except the first, which is context only. Windows are those of `text_windows`, so a byte has 1
+to `length` bytes of context, whereas published evaluations often give each a full window.
 
-The file does not ship: `bakeoff data fetch enwik8` brings it.
+The file does not ship: `bakeoff data fetch enwik8` downloads it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUM_HELD_OUT = 5_000_000
 
 
 class Enwik8(TextWindows):
-    """Predict the next byte; bits per byte."""
+    """Prediction of the next byte, scored in bits per byte."""
 
     name = "enwik8"
     source = SOURCE
@@ -39,7 +39,7 @@ class Enwik8(TextWindows):
     @staticmethod
     @cache
     def read() -> Corpus:
-        """See `TextWindows.read`."""
+        """Return the bytes of all splits, read once per process."""
         try:
             with zipfile.ZipFile(io.BytesIO(read_verified(SOURCE))) as archive:
                 content = archive.read("enwik8")

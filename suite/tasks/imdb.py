@@ -1,11 +1,12 @@
-"""Long text classification: the sentiment of a film review of IMDb, read byte by byte.
+"""Long text classification: the sentiment of an IMDb film review, read byte by byte.
 
-Maas et al. 2011: 25,000 reviews for training, 25,000 for test, half of them positive. "Text" of
-the Long Range Arena (Tay et al. 2020, arXiv:2011.04006) is this set at ``length=4096``: the first
-4,096 bytes of a review, padded behind. Of the training reviews, one in ten (by the SHA-256 of its
-bytes) is for validation; the Arena takes the test reviews for that.
+Maas et al. 2011: 25,000 reviews for training, 25,000 for test, half of them positive. "Text" of the
+Long Range Arena (Tay et al. 2020, arXiv:2011.04006) is this set at ``length=4096``: the first 4,096
+bytes of a review, padded at the end. One in ten of the training reviews (by the SHA-256 of its
+bytes) is for validation; the Arena validates on the test reviews.
 
-Bytes are shifted by one, since 0 pads. The file does not ship: `bakeoff data fetch imdb` brings it.
+Bytes are shifted by one, since 0 is padding. The file does not ship: `bakeoff data fetch imdb`
+downloads it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LABELS = {"neg": 0, "pos": 1}
 
 
 class Imdb(TextClassification):
-    """Negative (0) or positive (1)."""
+    """Classification of reviews as negative (0) or positive (1)."""
 
     name = "imdb"
     source = SOURCE
@@ -44,7 +45,7 @@ class Imdb(TextClassification):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`; reviews are in the order of their names in the archive."""
+        """Return the reviews of all splits, in the order of their names in the archive."""
         parts: dict[str, list[tuple[str, bytes]]] = {"training": [], "validation": [], "test": []}
         for name, text in _read_reviews():
             parts[_split_of(name, text)].append((name, text))
@@ -56,7 +57,7 @@ class Imdb(TextClassification):
 
 
 def _read_reviews() -> Iterator[tuple[str, bytes]]:
-    """Name and text of each review that has a label, as ``aclImdb/train/pos/0_9.txt``."""
+    """Yield name and text of each labelled review, such as ``aclImdb/train/pos/0_9.txt``."""
     wanted = tuple(f"aclImdb/{part}/{label}/" for part in ("train", "test") for label in _LABELS)
     try:
         with tarfile.open(fileobj=io.BytesIO(read_verified(SOURCE)), mode="r|*") as archive:

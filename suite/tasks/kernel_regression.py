@@ -1,11 +1,11 @@
 """Kernel regression in context: noisy points of an unknown function, then an x; predict its y.
 
-Nadaraya 1964 and Watson 1964 answer with a mean of the y, weighted by a Gaussian kernel of the
-distance to each x (`suite.floors.task_specific`). One attention layer is the learned version of
+The estimate of Nadaraya 1964 and Watson 1964 is a mean of the y, weighted by a Gaussian kernel of
+the distance to each x (`suite.floors.task_specific`). One attention layer is the learned version of
 that estimate: its softmax of -(x - x_i)^2 / (2 h^2) is that kernel, its temperature the bandwidth.
-Nothing but the points tells the function, so a model must learn how to regress, not what; Garg et
-al. 2022, "What can transformers learn in-context?" (arXiv:2208.01066), ask for linear functions
-in that way.
+Only the points determine the function, so a model must learn the method of regression, not a
+function; Garg et al. 2022, "What can transformers learn in-context?" (arXiv:2208.01066), pose
+linear functions in the same way.
 
     function  f(x) = sqrt(2 / 8) sum_k cos(w_k x + b_k), k = 1..8, with w_k normal, of standard
               deviation 1 / 0.3, and b_k uniform: variance 1, and close to a draw of a Gaussian
@@ -13,8 +13,8 @@ in that way.
     points    length - 1 of them: x uniform in -1 to 1, y = f(x) + normal noise of standard
               deviation 0.3
     input     (x, y, 0) for each point, in the order in which they were drawn; then (x, 0, 1)
-    target    f(x) there, without noise: what a regression estimates
-    score     mean squared error; 0 is perfect, and about 1 is reached without looking
+    target    f(x) at that x, without noise: the value that a regression estimates
+    score     mean squared error; 0 is perfect, and about 1 is reached without the points
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from suite.tasks.task import Batch
 
 VERSION = 1
 NUM_WAVES = 8
-SMOOTHNESS = 0.3  # width of the kernel of the process that the functions are close to
+SMOOTHNESS = 0.3  # kernel width of the Gaussian process that the functions approximate
 NOISE = 0.3  # standard deviation
 SOURCE = definition_source(
     name="kernel_regression",
@@ -56,7 +56,7 @@ Numbers = NDArray[np.float64]
 
 
 class KernelRegression(GeneratedTask):
-    """The value of a function at a place, from noisy values at others."""
+    """Prediction of a function at one point from noisy values at others."""
 
     name = "kernel_regression"
     version = VERSION
@@ -71,7 +71,7 @@ class KernelRegression(GeneratedTask):
     output_size = 1
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """A function of its own for each example."""
+        """Draw a different function for each example."""
         frequencies = stream.normal(count, NUM_WAVES) / SMOOTHNESS
         phases = 2 * math.pi * stream.uniform(count, NUM_WAVES)
         x = 2 * stream.uniform(count, self.length) - 1
@@ -86,21 +86,21 @@ class KernelRegression(GeneratedTask):
         )
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        """Mean squared error; numbers have no labels to smooth."""
+        """Return the mean squared error; label smoothing does not apply to numbers."""
         is_scored = batch.is_scored(outputs.logits)
         errors: Tensor = outputs.logits[..., 0] - batch.targets
-        # Not cut out by the mask: a shape that depends on data would make a GPU be waited for.
+        # Selecting by the mask would give a shape that depends on data, so a GPU would synchronise.
         return errors.masked_fill(~is_scored, 0.0).square().sum() / is_scored.sum()
 
 
 def points_of(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """The points' x and y, `[batch, points]` each, and the x that is asked for, `[batch]`."""
+    """Return the points' x and y, `[batch, points]` each, and the x of the query, `[batch]`."""
     inputs = batch.inputs["inputs"]
     return inputs[:, :-1, 0], inputs[:, :-1, 1], inputs[:, -1, 0]
 
 
 def waves(x: Numbers, frequencies: Numbers, phases: Numbers) -> Numbers:
-    """`[rows, places]`: the function of each row at its x; one wave at a time, to save memory."""
+    """Return each row's function at its x, `[rows, places]`, wave by wave to save memory."""
     total = np.zeros_like(x)
     for wave in range(frequencies.shape[1]):
         total += np.cos(frequencies[:, wave, None] * x + phases[:, wave, None])

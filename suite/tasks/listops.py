@@ -1,24 +1,25 @@
 """ListOps: nested lists of operators and digits, to be evaluated.
 
-Nangia and Bowman 2018 (arXiv:1804.06028), drawn as the Long Range Arena has it (Tay et al. 2020,
+Nangia and Bowman 2018 (arXiv:1804.06028), drawn as in the Long Range Arena (Tay et al. 2020,
 arXiv:2011.04006, section 2.2.1, and its public generator):
 
     tree      a node is an operator with probability 1/4, else a digit, 0 to 9; at depth 10 always
               a digit; an operator has 2 to 10 arguments, uniform
     operators MIN, MAX, MED (the median, rounded down), SM (the sum modulo 10), uniform
-    tokens    [OP arg ... ] : two for an operator, one for a digit; 16 symbols with that of padding
+    tokens    [OP arg ... ] : two for an operator, one for a digit; 16 symbols including padding
     kept      trees of more than 500 and fewer than 2,000 tokens; others are drawn again
     target    the value of the whole, one of ten classes
 
 The task at length n keeps trees of more than n / 4 and fewer than n tokens, padded to n, so
-``length=2000`` is the Arena's. **Below that only the bounds differ**: the law of the trees is the
-same, conditioned on another size. Short ones are therefore flatter and easier: at 2,000 tokens
-nearly all reach depth 10, at 128 tokens few do. Departures: training draws afresh, where the Arena
-repeats 96,000 trees (and 2,000 each for validation and test); the closing bracket is a token of its
-own, as in its later pipeline; a first one dropped all brackets.
+``length=2000`` is the Arena's. **Below that only the bounds differ**: the distribution of the trees
+is the same, conditioned on another size. Short ones are therefore flatter and easier: at 2,000
+tokens nearly all reach depth 10, at 128 tokens few do. There are two departures: training examples
+are always new, whereas the Arena repeats 96,000 trees (and has 2,000 each for validation and test);
+and the closing bracket is a token of its own, as in the Arena's later pipeline, whereas its first
+one dropped all brackets.
 
-All trees of a batch grow at once, level by level. One that is too long already stops: it would be
-drawn again anyway.
+All trees of a batch grow at once, level by level. A tree that is already too long stops growing,
+because it will be drawn again anyway.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ SOURCE = definition_source(
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """The nodes of many trees at one depth; the arguments of a node stand side by side.
+    """The nodes of many trees at one depth; the arguments of a node are adjacent.
 
     Attributes:
-        tree: `[nodes]`, which tree each belongs to.
+        tree: `[nodes]`, the tree of each node.
         parent: `[nodes]`, index in the level above.
         num_arguments: `[nodes]`, 0 for a digit.
         symbol: `[nodes]`, the digit, or the index of the operator.
@@ -75,17 +76,17 @@ class Level:
 
     @cached_property
     def is_operator(self) -> NDArray[np.bool_]:
-        """`[nodes]`."""
+        """`[nodes]` booleans, True for operators."""
         return self.num_arguments > 0
 
     def num_tokens(self, num_trees: int) -> Whole:
-        """`[trees]`, tokens of this level in each."""
+        """Return the number of tokens of this level in each tree, `[trees]`."""
         of_operators = np.bincount(self.tree[self.is_operator], minlength=num_trees)
         return np.bincount(self.tree, minlength=num_trees) + of_operators
 
 
 class ListOps(GeneratedTask):
-    """The value of a nested list, one of ten."""
+    """Evaluation of a nested list, whose value is one of ten."""
 
     name = "listops"
     version = VERSION
@@ -99,7 +100,7 @@ class ListOps(GeneratedTask):
     output_size = NUM_CLASSES
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """The first `count` trees of allowed length."""
+        """Draw trees and return the first `count` of allowed length."""
         tokens: list[Whole] = []
         values: list[Whole] = []
         num_found, num_trees = 0, 64 + 6 * count  # one in three to ten is of allowed length
@@ -118,12 +119,12 @@ class ListOps(GeneratedTask):
 
 
 def grow(stream: RandomStream, num_trees: int, length: int) -> tuple[list[Level], Whole]:
-    """Trees level by level, each with an operator at its root, since a mere digit is too short.
+    """Grow trees level by level, each with an operator at its root, since one digit is too short.
 
     Trees of `length` tokens or more are left unfinished.
 
     Returns:
-        The levels, and the tokens of each tree.
+        The levels, and the number of tokens of each tree.
     """
     roots = np.arange(num_trees)
     level = _level(stream, roots, np.zeros_like(roots), depth=1)
@@ -138,7 +139,7 @@ def grow(stream: RandomStream, num_trees: int, length: int) -> tuple[list[Level]
 
 
 def _level(stream: RandomStream, tree: Whole, parent: Whole, *, depth: int) -> Level:
-    """Draw what stands at each node."""
+    """Draw the content of each node."""
     count = len(tree)
     kind, arguments, operator, digit = stream.bits(4 * count).reshape(4, count)
     is_operator = remainders(kind, OPERATOR_ONE_IN) == 0
@@ -151,12 +152,12 @@ def _level(stream: RandomStream, tree: Whole, parent: Whole, *, depth: int) -> L
 
 
 def kept(levels: list[Level], trees: Whole, num_trees: int) -> list[Level]:
-    """Only these trees of so many, in their order, numbered anew."""
+    """Return only the chosen of `num_trees` trees, in their order, renumbered."""
     is_kept = np.zeros(num_trees, dtype=np.bool_)
     is_kept[trees] = True
     new_tree = np.cumsum(is_kept) - 1
     found: list[Level] = []
-    new_place = new_tree  # of the nodes of the level above
+    new_place = new_tree  # new indices of the nodes of the level above
     for level in levels:
         stays = is_kept[level.tree]
         found.append(
@@ -172,7 +173,7 @@ def kept(levels: list[Level], trees: Whole, num_trees: int) -> list[Level]:
 
 
 def evaluate(levels: list[Level]) -> Whole:
-    """`[trees]`, from the deepest level upwards."""
+    """Return the values `[trees]`, computed from the deepest level upwards."""
     below = np.zeros(0, dtype=np.int64)
     for level in reversed(levels):
         values = level.symbol.copy()
@@ -183,10 +184,10 @@ def evaluate(levels: list[Level]) -> Whole:
 
 
 def _applied(level: Level, below: Whole) -> Whole:
-    """`[operators]`, each operator of the level on its arguments, the values of the level below."""
+    """Apply each operator of the level to its values in the level below; `[operators]`."""
     counts = level.num_arguments[level.is_operator]
     starts = np.cumsum(counts) - counts
-    # By operator, then by value, which is a digit.
+    # Sort by operator, then by value, which is a digit.
     keys = np.repeat(10 * np.arange(len(counts), dtype=np.int32), counts) + below.astype(np.int32)
     ordered = np.sort(keys) % 10
     middle = ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]
@@ -203,7 +204,7 @@ def _applied(level: Level, below: Whole) -> Whole:
 
 
 def written(levels: list[Level], length: int) -> Whole:
-    """`[trees, length]` tokens, padded behind."""
+    """Return the trees as tokens `[trees, length]`, padded at the end."""
     spans = _spans(levels)
     tokens = np.full((len(levels[0].tree) if levels else 0, length), PADDING, dtype=np.int64)
     first = np.zeros(len(tokens), dtype=np.int64)
@@ -216,12 +217,12 @@ def written(levels: list[Level], length: int) -> Whole:
             first = first[level.parent] + 1 + before - of_siblings
         symbol = np.where(level.is_operator, FIRST_OPERATOR, FIRST_DIGIT) + level.symbol
         tokens[level.tree, first + span - 1] = END
-        tokens[level.tree, first] = symbol  # of a digit the same place
+        tokens[level.tree, first] = symbol  # a digit has only this position
     return tokens
 
 
 def _spans(levels: list[Level]) -> list[Whole]:
-    """For each level `[nodes]`, the tokens of the node with all that is in it."""
+    """Return for each level `[nodes]`, the number of tokens of each node with its descendants."""
     spans: list[Whole] = []
     for level in reversed(levels):
         span = np.ones(len(level.tree), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Metrics: sums that add up over batches, workers and parts, and a function of the sums.
 
-A mean of the values of batches is right for no metric whose batches differ in size, and for BLEU
-never. So only sums are added, and the value is taken of them once, at the end.
+The mean of the values of batches is wrong for every metric if batches differ in size, and always
+wrong for BLEU. Therefore only sums are added, and the value is computed from them once, at the end.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Metric(ABC):
     """The number that a task is judged by.
 
     Attributes:
-        name: Column value in every table, as ``bits_per_character``.
-        unit: Never empty; ``1`` for a pure number.
-        better: Which direction is good.
-        num_symbols: Answers that must all be right for the metric to count one; 1 where each counts
-            by itself, None where the number differs from example to example.
+        name: The column value in every table, such as ``bits_per_character``.
+        unit: The unit, never empty; ``1`` for a pure number.
+        better: The direction that is good.
+        num_symbols: The number of answers that must all be right to count one; 1 if each counts by
+            itself, None if the number differs between examples.
     """
 
     name: str
@@ -42,36 +42,36 @@ class Metric(ABC):
 
     @property
     def signature(self) -> str:
-        """Sacrebleu's, where that computes it; else empty."""
+        """The signature of sacrebleu for metrics that it computes; otherwise empty."""
         return ""
 
     @abstractmethod
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """`[k]` in float64 on the CPU, of the scored targets; k depends on the metric alone.
+        """Return `[k]` in float64 on the CPU, for the scored targets; k depends only on the metric.
 
-        Where a logit that counts is NaN, so is a sum: `argmax` would name a class all the same.
+        If a scored logit is NaN, so is a sum, because `argmax` would return a class all the same.
         """
 
     def value(self, sums: Tensor) -> float:
-        """The metric, of the sums of all batches added up. Here: the first over the second."""
+        """Return the metric from the total sums of all batches; here the first over the second."""
         total, count = sums.tolist()
         return float(total / count)
 
     def over(self, sums: Iterable[Tensor]) -> float:
-        """The metric of several batches together, of the sums of each."""
+        """Return the metric of several batches together, from the sums of each."""
         return self.value(reduce(torch.add, sums))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy(Metric):
-    """The share of scored targets that have the largest logit; of probabilities, the likeliest."""
+    """The share of scored targets with the largest logit; of soft targets, the likeliest class."""
 
     name: str = "accuracy"
     unit: str = "1"
     better: Literal["higher", "lower", "none"] = "higher"
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Right answers, and answers."""
+        """Return the numbers of right answers and of answers."""
         is_scored = batch.is_scored(outputs.logits)
         logits, asked = outputs.logits[is_scored], batch.targets[is_scored]
         if batch.is_soft(outputs.logits):
@@ -85,8 +85,8 @@ class Accuracy(Metric):
 class Recall(Metric):
     """The share of targets that are among the `num_kept` candidates with the largest logits.
 
-    A candidate whose logit equals that of the target stands before it, so that a model that finds
-    all alike recalls nothing.
+    A candidate whose logit equals that of the target ranks before it, so the recall is 0 if all
+    logits are equal.
     """
 
     num_kept: int
@@ -94,7 +94,7 @@ class Recall(Metric):
     better: Literal["higher", "lower", "none"] = "higher"
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Targets that are kept, and targets."""
+        """Return the numbers of kept targets and of targets."""
         is_scored = batch.is_scored(outputs.logits)
         logits, asked = outputs.logits[is_scored], batch.targets[is_scored]
         own = logits.gather(1, asked[:, None])
@@ -111,7 +111,7 @@ class Bits(Metric):
     better: Literal["higher", "lower", "none"] = "lower"
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Bits, and symbols predicted."""
+        """Return the bits and the number of predicted symbols."""
         targets, logits = batch.targets.flatten(), outputs.logits.flatten(0, -2).float()
         nats = cross_entropy(logits, targets, reduction="none", ignore_index=UNSCORED)
         bits = nats.double().sum().item() / math.log(2)
@@ -120,62 +120,62 @@ class Bits(Metric):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanSquaredError(Metric):
-    """Of the first output, against targets that are numbers."""
+    """The mean squared error of the first output, for targets that are numbers."""
 
     name: str = "mean_squared_error"
     unit: str = "1"
     better: Literal["higher", "lower", "none"] = "lower"
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Squared errors, and numbers predicted."""
+        """Return the sum of squared errors and the number of predicted values."""
         errors = squared_errors(outputs.map(Tensor.double), batch)
         return as_sums(errors.sum().item(), len(errors))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureMetric(Metric):
-    """Compares pictures with the targets, which are pictures.
+    """A metric that compares pictures with the targets, which are pictures.
 
     Attributes:
-        is_drawn: Whether the model draws them, given its inputs without the picture; else it
-            returns them in place of logits.
+        is_drawn: Whether the model generates the pictures, given its inputs without the picture;
+            otherwise it returns them in place of logits.
     """
 
     is_drawn: bool = False
 
     @abstractmethod
     def sums_of(self, pictures: Tensor, batch: Batch) -> Tensor:
-        """As `Metric.sums`, of pictures in the shape of the targets."""
+        """Return the sums of `Metric.sums` for pictures in the shape of the targets."""
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Of what stands in place of logits."""
+        """Return the sums for the pictures that are returned in place of logits."""
         return self.sums_of(outputs.logits, batch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayedMetric(Metric):
-    """Judges the returns that a model gets in episodes that it plays."""
+    """A metric of the returns that a model gets in episodes that it plays."""
 
     @abstractmethod
     def played(self, model: Acting, batch: Batch) -> Tensor:
-        """The return of each row, `[batch]` on the CPU; the model is in evaluation mode."""
+        """Return the return of each row, `[batch]` on the CPU; the model is in evaluation mode."""
 
     @abstractmethod
     def sums_of(self, returns: Tensor, batch: Batch) -> Tensor:
-        """As `Metric.sums`, of the return of each row `[batch]`."""
+        """Return the sums of `Metric.sums` for the return of each row, `[batch]`."""
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Of returns `[batch, 1]` that stand in place of logits."""
+        """Return the sums for returns `[batch, 1]` in place of logits."""
         return self.sums_of(outputs.logits[:, 0], batch)
 
 
 def squared_errors(outputs: Outputs, batch: Batch) -> Tensor:
-    """`[targets]`, of those that are asked for."""
+    """Return the squared errors `[targets]` of the scored targets."""
     is_scored = batch.is_scored(outputs.logits)
     errors: Tensor = (outputs.logits[..., 0] - batch.targets)[is_scored] ** 2
     return errors
 
 
 def as_sums(*numbers: float) -> Tensor:
-    """`[k]` in float64, in which whole numbers up to 2**53 stay whole."""
+    """Return `[k]` in float64, which represents integers up to 2**53 exactly."""
     return torch.tensor(numbers, dtype=torch.float64)

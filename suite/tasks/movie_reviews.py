@@ -2,11 +2,11 @@
 
 10,605 sentences of critics from rottentomatoes.com (Pang and Lee 2005), each rated by 20 people
 from -4 to 4 for the sentiment lexicon VADER (Hutto and Gilbert 2014). A sentence counts as positive
-where the mean rating is at least 0.5, as negative where it is at most -0.5; the 533 between are
-left out. Words, vocabulary and splits are those of `labelled_texts`.
+if the mean rating is at least 0.5, and as negative if it is at most -0.5; the 533 between are left
+out. Words, vocabulary and splits are those of `labelled_texts`.
 
-Labels are of raters, not of the stars of the review, so accuracies do not compare with those
-published for "MR" or SST-2; TF-IDF of the words with logistic regression reaches 78 %.
+Labels come from the raters, not from the stars of the review, so accuracies do not compare with
+those published for "MR" or SST-2; TF-IDF of the words with logistic regression reaches 78 %.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SOURCE = DataSource(
     file="movie-reviews.tsv.xz",
 )
 NUM_SENTENCES = 10_605
-LEAST_RATING = 0.5  # away from 0
+LEAST_RATING = 0.5  # smallest absolute rating that is used
 
 
 class MovieReviews(TextClassification):
-    """Negative (0) or positive (1)."""
+    """Classification of sentences as negative (0) or positive (1)."""
 
     name = "movie_reviews"
     source = SOURCE
@@ -40,7 +40,7 @@ class MovieReviews(TextClassification):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the rated sentences of all splits, without neutral ones."""
         rated = read_sentences()
         return split_texts(
             [(text, int(rating > 0)) for rating, text in rated if abs(rating) >= LEAST_RATING]
@@ -48,7 +48,7 @@ class MovieReviews(TextClassification):
 
 
 def read_sentences() -> list[tuple[float, str]]:
-    """The mean rating of each sentence, and the sentence, in the order of the file.
+    """Return the mean rating and the text of each sentence, in the order of the file.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.

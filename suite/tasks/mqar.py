@@ -1,26 +1,26 @@
 """Multi-query associative recall (MQAR): pairs of keys and values, then the keys again.
 
 Arora, Eyuboglu et al. 2023, "Zoology: Measuring and improving recall in efficient language models"
-(arXiv:2312.04927), section 3 and appendix E; how the authors' public code draws them settles what
-the paper leaves open.
+(arXiv:2312.04927), section 3 and appendix E; the authors' public code settles the details that the
+paper leaves open.
 
-    symbols   8,192: 0 fills, 1 to 4,095 are keys, 4,096 to 8,191 are values
+    symbols   8,192: 0 is filler, 1 to 4,095 are keys, 4,096 to 8,191 are values
     input     the pairs k1 v1 k2 v2 ..., keys distinct and values distinct, uniform; then each key
-              once more, at even distances from there, fillers between
-    gaps      the query of a pair stands 2 g places after the last pair; g = 0, 1, ... is drawn
+              once more, at even distances from there, with fillers between
+    gaps      the query of a pair is 2 g positions after the last pair; g = 0, 1, ... is drawn
               without replacement, one pair after the other, in proportion to (g + 1)**(alpha - 1)
-              with alpha = 0.1: repeated bigrams of real text come back by a power law
-    target    at each query its value; nothing is asked elsewhere
+              with alpha = 0.1: distances between repeated bigrams of real text follow a power law
+    target    at each query its value; other positions are not scored
     score     accuracy over queries; by number of pairs: ``pairs=8``
 
-The paper takes one number of pairs for each length: 4 at 64 tokens, 8 at 128, 16 at 256, 64 at
-512. Here a trial has several, so that one trained model shows where its memory ends: 4, 8, ...
-up to an eighth of the length and at most 64, as many examples of each; a training batch is of one
-of them, drawn anew for each step. Departures besides: batches are always fresh, where the paper
-takes 64 epochs over 100,000 examples; its code has alpha = 0.01.
+The paper uses one number of pairs for each length: 4 at 64 tokens, 8 at 128, 16 at 256, 64 at 512.
+Here a trial has several, so that one trained model shows the limit of its memory: 4, 8, ... up to
+an eighth of the length and at most 64, with equally many examples of each; a training batch has one
+of them, drawn at each step. There are two further departures: training examples are always new,
+whereas the paper takes 64 epochs over 100,000 examples; and its code has alpha = 0.01.
 
-`mqar_small` has 256 symbols (127 keys, 128 values) and is otherwise the same: a few hundred steps
-on a CPU show every symbol often enough to be learned, which 8,192 are not.
+`mqar_small` has 256 symbols (127 keys, 128 values) and is otherwise the same: in a few hundred
+steps on a CPU, every symbol occurs often enough to be learned, which is not so for 8,192.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FILLER = 0
 ALPHA = 0.1
 FEWEST_PAIRS = 4
 MOST_PAIRS = 64
-TOKENS_PER_PAIR = 8  # at least: a pair and its query take three, and queries need room to vary
+TOKENS_PER_PAIR = 8  # minimum: a pair and its query take three, and queries need room to vary
 
 
 def _source(name: str, num_symbols: int) -> DataSource:
@@ -62,7 +62,7 @@ def _source(name: str, num_symbols: int) -> DataSource:
 
 
 class Mqar(GeneratedTask):
-    """Say the value of each key that comes back."""
+    """Recall of the value of each key that recurs."""
 
     name = "mqar"
     version = VERSION
@@ -86,12 +86,12 @@ class Mqar(GeneratedTask):
         super().__init__(length)
 
     def kinds(self) -> Sequence[int]:
-        """Numbers of pairs: 4, 8, ... up to an eighth of the length and at most 64."""
+        """Return the numbers of pairs: 4, 8, ... up to an eighth of the length and at most 64."""
         most = min(MOST_PAIRS, self.length // TOKENS_PER_PAIR)
         return [num for num in (4, 8, 16, 32, 64) if num <= most]
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """`count` examples of `kind` pairs each: keys, values, then gaps."""
+        """Draw `count` examples of `kind` pairs each: keys, values, then gaps."""
         half = self.input_size // 2
         keys = 1 + stream.distinct(count, kind, half - 1)
         values = half + stream.distinct(count, kind, half)
@@ -106,11 +106,11 @@ class Mqar(GeneratedTask):
         return Batch(inputs={"inputs": torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))
 
     def parts(self) -> tuple[str, ...]:
-        """Numbers of pairs."""
+        """Return one part for each number of pairs."""
         return tuple(f"pairs={num}" for num in self.kinds())
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of pairs of the example, which is that of its queries."""
+        """Return the parts by the number of pairs of an example, which equals its queries."""
         num_pairs = (batch.targets != UNSCORED).sum(dim=1, keepdim=True)
         return {
             f"pairs={num}": (num_pairs == num).expand(batch.targets.shape) for num in self.kinds()
@@ -118,7 +118,7 @@ class Mqar(GeneratedTask):
 
 
 class MqarSmall(Mqar):
-    """The same with 256 symbols."""
+    """MQAR with 256 symbols."""
 
     name = "mqar_small"
     source = _source("mqar_small", 256)
@@ -127,9 +127,9 @@ class MqarSmall(Mqar):
 
 
 def draw_gaps(stream: RandomStream, count: int, num_pairs: int, length: int) -> NDArray[np.int64]:
-    """`[count, num_pairs]`: half the distance of each query from the first place after the pairs.
+    """Draw `[count, num_pairs]`: half the distance of each query from the end of the pairs.
 
-    Distinct in a row; small ones are likely, and likelier for the earlier pairs.
+    Gaps are distinct in a row; small ones are likely, and likelier for the earlier pairs.
     """
     num_places = (length - 2 * num_pairs) // 2
     weights = np.arange(1, num_places + 1, dtype=np.float64) ** (ALPHA - 1)

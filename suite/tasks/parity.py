@@ -1,18 +1,19 @@
 """Parity of the number of ones so far, asked after every bit.
 
-The running parity rather than that of the whole string: one string asks at every length at once,
-so that accuracy by length is accuracy by place, and every place gives a signal to learn from; the
-parity of a whole uniform string gives gradient descent next to none. A causal model reads from
-left to right and answers as it goes (one bit of state suffices; Hahn 2020, arXiv:1906.06755, shows
-why bounded attention must fail as strings grow). Liu et al. 2022, "Transformers learn shortcuts to
-automata" (arXiv:2210.10749), ask in the same way.
+The task asks for the running parity rather than the parity of the whole string: one string poses
+the question at every length, so accuracy by length is accuracy by position, and every position
+provides a training signal, whereas the parity of a whole uniform string gives gradient descent
+almost none. A causal model reads from left to right and answers as it goes (one bit of state
+suffices; Hahn 2020, arXiv:1906.06755, shows why bounded attention must fail as strings grow). Liu
+et al. 2022, "Transformers learn shortcuts to automata" (arXiv:2210.10749), pose the task in the
+same way.
 
-    input     bits, independent, as many ones as zeros       01101
-    target    at each place the parity of all up to it       01001
-    score     accuracy over places; by length: over places from just above half a power of two up
-              to it, as ``length=64`` for the places 33 to 64
+    input     independent bits, equally likely               01101
+    target    at each position the parity of all so far      01001
+    score     accuracy over positions; by length: over positions from just above half a power of
+              two up to it, such as ``length=64`` for the positions 33 to 64
 
-Up to about 16 bits so few strings exist that the held-out ones are seen in training too; such
+Up to about 16 bits there are so few strings that the held-out ones also occur in training; such
 lengths show whether the task can be learned, not whether it generalises.
 """
 
@@ -37,7 +38,7 @@ SOURCE = definition_source(
 
 
 class Parity(GeneratedTask):
-    """Answer after every bit whether the ones so far are odd in number."""
+    """Running parity: after every bit, whether the number of ones so far is odd."""
 
     name = "parity"
     version = VERSION
@@ -51,17 +52,17 @@ class Parity(GeneratedTask):
     characters = "01"
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Uniform bits and their running parity."""
+        """Draw uniform bits and compute their running parity."""
         bits = stream.integers(count, self.length, low=0, high=2)
         parity = np.cumsum(bits, axis=1) % 2
         return Batch(inputs={"inputs": torch.from_numpy(bits)}, targets=torch.from_numpy(parity))
 
     def parts(self) -> tuple[str, ...]:
-        """Powers of two up to the length, and the length itself."""
+        """Return one part for each power of two up to the length, and for the length itself."""
         return tuple(f"length={last}" for _, last in self._ranges())
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of bits that an answer is about."""
+        """Return the parts by the number of bits that an answer depends on."""
         num_bits = torch.arange(1, self.length + 1, device=batch.targets.device)
         return {
             f"length={last}": ((num_bits > before) & (num_bits <= last)).expand(batch.targets.shape)
@@ -69,7 +70,7 @@ class Parity(GeneratedTask):
         }
 
     def _ranges(self) -> list[tuple[int, int]]:
-        """As (0, 1), (1, 2), (2, 4), ...: places above the first number up to the second."""
+        """Return (0, 1), (1, 2), (2, 4), ...: positions above the first number up to the second."""
         powers = [2**exponent for exponent in range(self.length.bit_length())]
         lasts = sorted({*powers, self.length})
         return list(zip([0, *lasts], lasts, strict=False))

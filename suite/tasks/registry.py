@@ -1,6 +1,6 @@
-"""The table of contents of the tasks: one line each, resolved on first use.
+"""The table of all tasks, one line each, resolved on first use.
 
-Importing this loads no task and no data.
+Importing this module loads no task and no data.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ TASKS: dict[str, str] = {
     "emoji_pairs": "suite.tasks.emoji.emoji_pairs:EmojiPairs",
     "emoji_pictures": "suite.tasks.emoji.emoji_pictures:EmojiPictures",
     "emoji_tokens": "suite.tasks.emoji.emoji_tokens:EmojiTokens",
-    # generated: worlds to act in, and who played the episodes that are learned from
+    # generated: worlds to act in, by the player of the training episodes
     "corridor_mixed": "suite.tasks.worlds.corridor:CorridorMixed",
     "corridor_best_tenth": "suite.tasks.worlds.corridor:CorridorBestTenth",
     "corridor_random": "suite.tasks.worlds.corridor:CorridorRandom",
@@ -98,7 +98,7 @@ TASKS: dict[str, str] = {
     "cart_pole_random": "suite.tasks.worlds.cart_pole:CartPoleRandom",
     "cart_pole_medium": "suite.tasks.worlds.cart_pole:CartPoleMedium",
     "cart_pole_expert": "suite.tasks.worlds.cart_pole:CartPoleExpert",
-    # generated: a source to be rewritten
+    # generated: sequences to rewrite
     "copying": "suite.tasks.sequence_to_sequence.digits:Copying",
     "reversal": "suite.tasks.sequence_to_sequence.digits:Reversal",
     "sorting": "suite.tasks.sequence_to_sequence.digits:Sorting",
@@ -106,7 +106,7 @@ TASKS: dict[str, str] = {
 
 
 def task_class(name: str) -> type[Task]:
-    """The class of a task.
+    """Return the class of a task.
 
     Raises:
         TaskError: if no task has that name.
@@ -118,16 +118,16 @@ def task_class(name: str) -> type[Task]:
 
 
 def build_task(name: str, length: int, num_training_examples: int | None = None) -> Task:
-    """The task at a sequence length in tokens.
+    """Return the task at a sequence length in tokens.
 
     Args:
-        name: Of a task.
-        length: In tokens.
-        num_training_examples: How many of its labelled examples it trains on; None takes all.
+        name: The name of the task.
+        length: The sequence length in tokens.
+        num_training_examples: The number of its labelled examples to train on, or None for all.
 
     Raises:
-        TaskError: if no task has that name, the length does not suit it, or it has not so many
-            labelled examples.
+        TaskError: if no task has that name, the length does not suit it, or it has fewer labelled
+            examples.
     """
     task = task_class(name)(length)
     if num_training_examples is not None:
@@ -136,12 +136,12 @@ def build_task(name: str, length: int, num_training_examples: int | None = None)
 
 
 def data_sources() -> list[DataSource]:
-    """The data sets behind all tasks, each once, in the order of the table."""
+    """Return the data sets of all tasks, each once, in the order of the table."""
     return list(dict.fromkeys(task_class(name).source for name in TASKS))
 
 
 def verify_data() -> list[tuple[DataSource, str]]:
-    """Each data set with what is wrong with its file: an empty string, or one sentence."""
+    """Return each data set with the problem of its file: an empty string, or one sentence."""
     problems = dict.fromkeys(data_sources(), "")
     for source in problems:
         try:

@@ -1,18 +1,18 @@
-"""Selective copying: remember the marked-out tokens among noise, then say them in their order.
+"""Selective copying: remember the data tokens among noise, then repeat them in their order.
 
-Gu and Dao 2023, "Mamba" (arXiv:2312.00752), section 4.1.1, after the denoising task of Jing et
-al. 2019 (arXiv:1706.02761). Between the 16 data tokens stand stretches of noise of random lengths,
-so that a mixer must choose by content what it keeps; one that only knows distances cannot.
+Gu and Dao 2023, "Mamba" (arXiv:2312.00752), section 4.1.1, after the denoising task of Jing et al.
+2019 (arXiv:1706.02761). The 16 data tokens are separated by noise of random lengths, so a mixer
+must select by content; one that depends only on distances cannot solve the task.
 
-    symbols   16: 0 is noise, 1 to 14 are data, 15 asks for the next of the data
-    input     length - 16 places, of which 16, chosen uniformly, hold uniform data, the others
+    symbols   16: 0 is noise, 1 to 14 are data, 15 asks for the next data token
+    input     length - 16 positions, of which 16, chosen uniformly, hold uniform data, the others
               noise; then 16 times symbol 15
-    target    at each of the last 16 places the next of the data, in their order
-    score     accuracy over these places
+    target    at each of the last 16 positions the next data token, in their order
+    score     accuracy over these positions
 
-In the paper 4,096 places come before the 16 that ask, so ``length=4112`` is its setting; the
-length of a trial is the axis to vary. The paper counts 16 symbols with noise; that one of them asks
-is how its authors' earlier code for copying has it.
+In the paper 4,096 positions precede the 16 queries, so ``length=4112`` is its setting; the length
+of a trial is the axis to vary. The paper counts 16 symbols including noise; that one of them is the
+query follows its authors' earlier code for copying.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SOURCE = definition_source(
 
 
 class SelectiveCopying(GeneratedTask):
-    """Say the data tokens in their order, without the noise between them."""
+    """Repetition of the data tokens in their order, without the noise between them."""
 
     name = "selective_copying"
     version = VERSION
@@ -61,7 +61,7 @@ class SelectiveCopying(GeneratedTask):
     characters = ".abcdefghijklmn?"
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Places first, then their content."""
+        """Draw the positions first, then their content."""
         num_places = self.length - NUM_DATA
         places = np.sort(stream.distinct(count, NUM_DATA, num_places), axis=1)
         data = stream.integers(count, NUM_DATA, low=NOISE + 1, high=ASKING)

@@ -1,8 +1,8 @@
-"""Metrics of whole sequences: exact match, BLEU and chrF; also of what a model writes by itself.
+"""Metrics of whole sequences: exact match, BLEU and chrF; also of sequences that a model generates.
 
 BLEU (Papineni et al. 2002, doi:10.3115/1073083.1073135) and chrF (Popovic 2015,
 doi:10.18653/v1/W15-3049) are computed by the library sacrebleu (Post 2018, arXiv:1804.08771). It is
-imported when the first of them is asked for.
+imported on the first use of one of them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Symbols = Sequence[int]
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceMetric(Metric):
-    """Compares the symbols that are written for each example with those that are asked for.
+    """A metric that compares the symbols that are written for each example with its target.
 
     Attributes:
-        decoder: How the model writes, reading its own outputs; None where it gives the likeliest
-            symbol at each scored place, having read the right ones before it.
-        end: The symbol that ends a sequence, and is no part of it; None where there is none.
+        decoder: The decoder by which the model generates, reading its own outputs. Without one, the
+            metric takes the likeliest symbol at each scored position under teacher forcing.
+        end: The symbol that ends a sequence and does not belong to it, if there is one.
     """
 
     num_symbols: int | None = None
@@ -41,39 +41,39 @@ class SequenceMetric(Metric):
 
     @abstractmethod
     def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
-        """What one example adds to each of the sums; `asked` are its references, mostly one."""
+        """Return what one example adds to the sums; `asked` are its references, usually one."""
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Of the likeliest symbols."""
+        """Return the sums for the likeliest symbols."""
         found = self.sums_of_written(self.likeliest(outputs, batch), batch)
         is_nan = outputs.logits[batch.is_scored(outputs.logits)].isnan().any()
         return found * math.nan if is_nan else found
 
     def likeliest(self, outputs: Outputs, batch: Batch) -> list[Symbols]:
-        """Of each row the likeliest symbols at scored places, before the one that ends it."""
+        """Return for each row the likeliest symbols at scored positions, up to the end symbol."""
         is_scored = batch.is_scored(outputs.logits)
         symbols = outputs.logits.argmax(dim=-1).masked_fill(~is_scored, UNSCORED)
         return [self._sequence(row) for row in symbols.tolist()]
 
     def sums_of_written(self, written: Iterable[Symbols], batch: Batch) -> Tensor:
-        """Of what the model has written for each row; rows of which nothing is asked do not count.
+        """Return the sums for the symbols that the model wrote, skipping rows without targets.
 
         Args:
-            written: The symbols of each row, without the one that ends it.
-            batch: With the targets, `[batch, time]`.
+            written: The symbols of each row, without the end symbol.
+            batch: The batch with the targets, `[batch, time]`.
         """
         rows = zip(written, self.right(batch), strict=True)
         counts = [self.counts(found, *asked) for found, asked in rows if asked]
         return torch.stack([as_sums(*each) for each in counts]).sum(dim=0)
 
     def asked(self, batch: Batch) -> list[Symbols | None]:
-        """Of each row the symbols that are asked for; None where nothing is."""
+        """Return for each row the target symbols, or None if no target is scored."""
         is_asked = (batch.targets != UNSCORED).any(dim=1).tolist()
         rows = zip(batch.targets.tolist(), is_asked, strict=True)
         return [self._sequence(row) if counts else None for row, counts in rows]
 
     def right(self, batch: Batch) -> list[tuple[Symbols, ...]]:
-        """Of each row all that would be right; none where nothing is asked for."""
+        """Return for each row all right answers; an empty tuple if no target is scored."""
         asked = self.asked(batch)
         if batch.references is None:
             return [() if row is None else (row,) for row in asked]
@@ -81,36 +81,36 @@ class SequenceMetric(Metric):
         return [() if row is None else tuple(map(self._sequence, each)) for each, row in rows]
 
     def _sequence(self, row: Symbols) -> Symbols:
-        """The symbols at scored places, before the end."""
+        """Return the symbols at scored positions, up to the end symbol."""
         symbols = [symbol for symbol in row if symbol != UNSCORED]
         return symbols[: symbols.index(self.end)] if self.end in symbols else symbols
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExactMatch(SequenceMetric):
-    """The share of examples of which all symbols are right, and none is missing or too many."""
+    """The share of examples whose symbols are all right, with none missing and none in excess."""
 
     name: str = "exact_match"
     unit: str = "1"
     better: Literal["higher", "lower", "none"] = "higher"
 
     def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
-        """Right examples, and examples; one that is any of the references is right."""
+        """Return whether the symbols equal one of the references, and the number of examples."""
         return list(written) in map(list, asked), 1
 
 
 def symbols_as_words(symbols: Symbols) -> str:
-    """Each symbol's number as a word, for tasks whose symbols are no text."""
+    """Return each symbol's number as a word, for tasks whose symbols are not text."""
     return " ".join(map(str, symbols))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SacrebleuMetric(SequenceMetric):
-    """A metric of sacrebleu with its defaults; 0 to 100.
+    """A metric of sacrebleu with its default settings; 0 to 100.
 
     Attributes:
-        text: Makes a sentence of symbols.
-        num_references: Of each sentence; it stands in the signature.
+        text: The function that converts symbols to a sentence.
+        num_references: The number of references of each sentence; part of the signature.
     """
 
     better: Literal["higher", "lower", "none"] = "higher"
@@ -120,19 +120,19 @@ class SacrebleuMetric(SequenceMetric):
 
     @property
     def signature(self) -> str:
-        """Of sacrebleu: settings and version, by which others compute the same number."""
+        """The signature of sacrebleu: the settings and version that reproduce the number."""
         scorer = _scorer(self.scorer)
-        scorer.num_refs = self.num_references  # it keeps that of the last sentence
+        scorer.num_refs = self.num_references  # else it reports that of the last sentence
         return str(scorer.get_signature())
 
     def counts(self, written: Symbols, *asked: Symbols) -> Sequence[float]:
-        """The statistics of one sentence, as sacrebleu adds them up over a corpus."""
+        """Return the statistics of one sentence, which sacrebleu adds up over a corpus."""
         sentences = [self.text(written)], [[self.text(each)] for each in asked]
         statistics: list[list[float]] = _scorer(self.scorer)._extract_corpus_statistics(*sentences)
         return statistics[0]
 
     def value(self, sums: Tensor) -> float:
-        """The score of a corpus with these statistics."""
+        """Return the score of a corpus with these statistics."""
         if sums.isnan().any():
             return math.nan
         statistics = sums.long().tolist()
@@ -141,7 +141,7 @@ class SacrebleuMetric(SequenceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Bleu(SacrebleuMetric):
-    """BLEU of a whole split: how many n-grams of up to four words are right."""
+    """BLEU of a whole split, over n-grams of up to four words."""
 
     name: str = "bleu"
     unit: str = "BLEU"
@@ -150,7 +150,7 @@ class Bleu(SacrebleuMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class ChrF(SacrebleuMetric):
-    """chrF2 of a whole split: right n-grams of up to six characters, without spaces."""
+    """chrF2 of a whole split, over n-grams of up to six characters, ignoring spaces."""
 
     name: str = "chrf"
     unit: str = "chrF"
@@ -159,10 +159,10 @@ class ChrF(SacrebleuMetric):
 
 @cache
 def _scorer(name: str) -> Any:
-    """A metric of sacrebleu, which takes 0.1 s to import.
+    """Return a metric of sacrebleu, whose import takes 0.1 s.
 
-    Its two private methods are the halves of `corpus_score`, which adds up one process only; so
-    pyproject.toml names its version exactly.
+    Its two private methods are the halves of `corpus_score`, which only works within one process;
+    because they are private, pyproject.toml pins the version exactly.
     """
     from sacrebleu import metrics
 

@@ -1,18 +1,18 @@
 """Character language modelling of Shakespeare: 38 plays, 4.96 million characters, 81 symbols.
 
-Whole plays are held out, a comedy and a tragedy for each split, so that no scene and no speaker
-of a held-out text is seen in training; no 50 characters in a row of a held-out text stand in the
+Whole plays are held out, a comedy and a tragedy for each split, so no scene and no speaker of a
+held-out text occurs in training; no 50 consecutive characters of a held-out text occur in the
 training text (counted; the longest matches are stage directions).
 
     split        plays                                scored characters
     validation   Much Ado About Nothing, Othello      the first 32,768 of each play
     test         Twelfth Night, Macbeth               the first 65,536 of each play
-    training     the other 34, one after the other    4,471,317, as windows at random places
+    training     the other 34, one after the other    4,471,317, as windows at random positions
 
-How windows are cut, and which characters are scored, is said in `text_windows`.
+The module `text_windows` describes the windows and the scored characters.
 
-The plays are of another register than the usual 1.1 million characters of "tiny Shakespeare",
-and the split differs: bits per character here compare with each other only.
+The plays are of another register than the usual 1.1 million characters of "tiny Shakespeare", and
+the split differs: bits per character of this task compare only with each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SOURCE = DataSource(
     sha256="5c6d7638cf13e079e4a4bf93ba9cf27e0767f24a3f3f9279be22206f98286d9a",
     file="shakespeare.txt.xz",
 )
-# The position of a symbol is its token. In order of code points; the last one is an em dash.
+# A symbol's index is its token. They are in order of code points; the last one is an em dash.
 VOCABULARY = (
     "\n !\"$&'(),-.0123456789:;?ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]abcdefghijklmnopqrstuvwxyz\u2014"
 )
@@ -51,7 +51,7 @@ SCORED_CHARACTERS_PER_PLAY: Mapping[Split, int] = {"validation": 32_768, "test":
 
 
 class ShakespeareCharacters(TextWindows):
-    """Predict the next character; bits per character over held-out plays."""
+    """Prediction of the next character, scored in bits per character over held-out plays."""
 
     name = "shakespeare_characters"
     metric = Bits(name="bits_per_character")
@@ -64,7 +64,7 @@ class ShakespeareCharacters(TextWindows):
     @staticmethod
     @cache
     def read() -> Corpus:
-        """See `TextWindows.read`."""
+        """Return the characters of all splits, read once per process."""
         plays = {name: _encode(name, text) for name, text in read_plays().items()}
         held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
         for split, names in HELD_OUT_PLAYS.items():
@@ -73,10 +73,11 @@ class ShakespeareCharacters(TextWindows):
 
 
 class ShakespeareTragedies(ShakespeareCharacters):
-    """Predict the next character, having read eight tragedies: 1.1 million characters.
+    """Prediction of the next character, trained on eight tragedies: 1.1 million characters.
 
-    Held-out plays and scored places are those of `ShakespeareCharacters`. As much text as "tiny
-    Shakespeare" has: a training of a minute on a CPU core passes over it three times.
+    Held-out plays and scored positions are those of `ShakespeareCharacters`. The training text is
+    as long as that of "tiny Shakespeare": training for a minute on a CPU core passes over it three
+    times.
     """
 
     name = "shakespeare_tragedies"
@@ -95,7 +96,7 @@ class ShakespeareTragedies(ShakespeareCharacters):
     @classmethod
     @cache
     def read(cls) -> Corpus:
-        """See `TextWindows.read`."""
+        """Return the characters of all splits, read once per process."""
         texts = read_plays()
         training = np.concatenate([_encode(name, texts[name]) for name in cls.plays])
         training = training[: cls.most_characters]
@@ -103,10 +104,10 @@ class ShakespeareTragedies(ShakespeareCharacters):
 
 
 class ShakespeareAct(ShakespeareTragedies):
-    """Predict the next character, having read an act of Hamlet: a training set to overfit.
+    """Prediction of the next character, trained on an act of Hamlet: a training set to overfit.
 
-    A training of a minute on a CPU core passes over its 40,000 characters 70 times, so that a model
-    can learn them by heart, and what regularisation does can be seen.
+    Training for a minute on a CPU core passes over its 40,000 characters 70 times, so a model can
+    memorise them, and the effect of regularisation becomes visible.
     """
 
     name = "shakespeare_act"
@@ -115,7 +116,7 @@ class ShakespeareAct(ShakespeareTragedies):
 
 
 def read_plays() -> dict[str, str]:
-    """The text of each play by its name, as in ``tragedies/hamlet``, in the order of the file.
+    """Return the text of each play by its name, such as ``tragedies/hamlet``, in file order.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.

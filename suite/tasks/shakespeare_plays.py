@@ -1,20 +1,21 @@
 """Long text classification: which of 38 plays of Shakespeare a window of bytes is from.
 
-After "Text" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006), which reads film reviews
-byte by byte: what tells is spread over the window, and a model must put bytes together to words
-first. Any length up to 8,192; longer windows hold more to go by.
+The task follows "Text" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006), which reads
+film reviews byte by byte: the evidence is spread over the window, and a model must first combine
+bytes into words. Any length up to 8,192 is possible; longer windows hold more evidence.
 
     split        acts               windows
-    training     I, III, V          at random places within an act, each play as often
+    training     I, III, V          at random positions within an act, each play equally often
     validation   II                 16 of each play, evenly spaced from the act's start to its end
-    test         IV                 32 of each play, likewise
+    test         IV                 32 of each play, spaced in the same way
 
-Whole acts are held out, so no passage stands in two splits. What tells is the play's own: names of
-speakers above all, style and subject besides. The classes are equally frequent: majority and
-chance are 1 in 38. Where 16 or 32 windows are longer than the act together, they overlap, and say
-less than as many apart would. Runs of line ends are one, and the long dash of one play, which no
-other has, is two hyphens; without that, layout would tell plays apart. Titles and the headings of
-acts are left out, prologues and epilogues belong to the act in which they stand.
+Whole acts are held out, so no passage occurs in two splits. The evidence is specific to the play:
+above all the names of speakers, besides style and subject. The classes are equally frequent:
+majority and chance are 1 in 38. If 16 or 32 windows together are longer than the act, they overlap,
+and are then less informative than as many separate ones. Runs of line ends are collapsed to one,
+and the long dash, which occurs in only one play, is replaced by two hyphens; otherwise layout would
+distinguish plays. Titles and the headings of acts are left out; prologues and epilogues belong to
+the act that contains them.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ WINDOWS_PER_PLAY: Mapping[Split, int] = {"validation": 16, "test": 32}
 _HEADING = re.compile(r"^ACT [IV]+\b.*\n", re.MULTILINE)
 _LINE_ENDS = re.compile(r"\n+")
 
-Acts = tuple[NDArray[np.uint8], ...]  # of one play
+Acts = tuple[NDArray[np.uint8], ...]  # the acts of one play
 
 
 class ShakespearePlays(Task):
-    """Name the play that a window is from."""
+    """Classification of windows by the play that they are from."""
 
     name = "shakespeare_plays"
     architecture = "classifier"
@@ -58,7 +59,7 @@ class ShakespearePlays(Task):
     characters = BYTES_AS_TEXT[:128]
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Play uniform; within its acts for training, place uniform."""
+        """Draw the play uniformly, then a uniform position within its training acts."""
         stream, plays = RandomStream(seed, step), acts()
         labels = stream.integers(batch, low=0, high=NUM_PLAYS)
         drawn = stream.bits(batch)
@@ -68,7 +69,7 @@ class ShakespearePlays(Task):
         return _batch(windows, labels)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """Play by play, the windows of its act from the first to the last."""
+        """Yield play by play the windows of its act, from the first to the last."""
         count, act = WINDOWS_PER_PLAY[split], HELD_OUT_ACT[split]
         for first in range(0, NUM_PLAYS * count, batch):
             chosen = range(first, min(first + batch, NUM_PLAYS * count))
@@ -81,7 +82,7 @@ class ShakespearePlays(Task):
             yield _batch(windows, labels)
 
     def _window(self, of_play: Acts, drawn: int) -> NDArray[np.uint8]:
-        """The window at one of all places of all acts for training, laid end to end."""
+        """Return the window at one of all start positions of the training acts, laid end to end."""
         texts = [of_play[act] for act in TRAINING_ACTS]
         num_starts = [len(text) - self.length + 1 for text in texts]
         start = drawn % sum(max(0, num) for num in num_starts)
@@ -94,7 +95,7 @@ class ShakespearePlays(Task):
 
 @cache
 def acts() -> tuple[Acts, ...]:
-    """The acts of all plays, read once per process.
+    """Return the acts of all plays, read once per process.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.

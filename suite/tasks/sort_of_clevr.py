@@ -1,4 +1,4 @@
-"""Sort-of-CLEVR in symbols: a question about six objects, or about how they lie to each other.
+"""Sort-of-CLEVR in symbols: a question about six objects, or about their spatial relations.
 
 Santoro et al. 2017, "A simple neural network module for relational reasoning" (arXiv:1706.01427),
 section 3.3; the task of the shared workspace (Goyal et al. 2022, arXiv:2103.01197, section 4).
@@ -12,16 +12,16 @@ section 3.3; the task of the shared workspace (Goyal et al. 2022, arXiv:2103.011
               half, is it in the upper half. ``objects=6``, relational: the shape of the object that
               is nearest to it, of the farthest one, and how many objects have its shape
     fairness  questions and colours are drawn uniformly, and so are the answers to each question:
-              the floor `first_symbol` knows the question and is right half of the time, in one of
-              six when it has to count. One object alone is the nearest, and one the farthest
+              the floor `first_symbol`, which knows the question, is right half of the time, and
+              one time in six for counts. Exactly one object is the nearest, and one the farthest
 
-Who counts shapes and compares no distances can name the shape of most other objects, and is right
-about the nearest and the farthest in 69 of 100 cases.
+A model that counts shapes but compares no distances can name the shape of most other objects, and
+is right about the nearest and the farthest in 69 of 100 cases.
 
-Departures: the paper has pictures of 75 x 75 pixels in colour, which a convolutional network reads,
-and 9,800 of them with 20 questions each; here objects stand on a grid, are symbols, and are drawn
-afresh for each question. Its counts are binomial, so that 3 and 4 are most of the answers; here all
-six are alike.
+There are three departures. The paper has pictures of 75 x 75 pixels in colour, which a
+convolutional network reads, and 9,800 of them with 20 questions each; here objects are symbols on a
+grid, and are drawn anew for each question. The paper's counts are binomial, so that 3 and 4 are
+most of the answers; here all six are equally likely.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NUM_ANSWERS = ONE + NUM_COLOURS
 
 
 class SortOfClevr(GeneratedTask):
-    """The answer to a question about a picture of symbols."""
+    """Answers to questions about a picture of symbols."""
 
     name = "sort_of_clevr"
     version = VERSION
@@ -73,7 +73,7 @@ class SortOfClevr(GeneratedTask):
     }
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Questions, colours, places, then shapes."""
+        """Draw questions, colours, positions, then shapes."""
         rows = np.arange(count)
         asked = stream.integers(count, low=0, high=NUM_KINDS)
         colour = stream.integers(count, low=0, high=NUM_COLOURS)
@@ -87,19 +87,20 @@ class SortOfClevr(GeneratedTask):
         return Batch(inputs={INPUTS: torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))
 
     def parts(self) -> tuple[str, ...]:
-        """Questions about one object, and about all of them."""
+        """Return the parts: questions about one object, and about all of them."""
         return ("objects=1", "objects=6")
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the first symbol."""
+        """Return the parts by the first symbol."""
         is_relational = batch.inputs[INPUTS][:, 0] >= FIRST_QUESTION + NEAREST
         return dict(zip(self.parts(), (~is_relational, is_relational), strict=True))
 
 
 def draw_cells(stream: RandomStream, colour: Whole) -> Whole:
-    """`[count, colours]`, where each object stands; one is the nearest to `colour`, one farthest.
+    """Draw the cell of each object, `[count, colours]`, without ties in distance.
 
-    Pictures with ties are drawn again, whatever is asked.
+    Exactly one object is the nearest to `colour`, and one the farthest. Pictures with ties are
+    drawn again, whatever the question.
     """
     cells = stream.distinct(len(colour), NUM_COLOURS, SIDE * SIDE)
     while (tied := np.flatnonzero(is_tied(cells, colour))).size:
@@ -108,15 +109,15 @@ def draw_cells(stream: RandomStream, colour: Whole) -> Whole:
 
 
 def is_tied(cells: Whole, colour: Whole) -> Whole:
-    """`[count]`, whether two objects are the nearest to that of a colour, or two the farthest."""
-    ordered = np.sort(distances(cells, colour), axis=1)  # the first one is its own
+    """Return `[count]` booleans: True if the nearest or the farthest object is not unique."""
+    ordered = np.sort(distances(cells, colour), axis=1)  # the first is the distance to itself
     nearest, farthest = ordered[:, 1] == ordered[:, 2], ordered[:, -1] == ordered[:, -2]
     tied: Whole = nearest | farthest
     return tied
 
 
 def distances(cells: Whole, colour: Whole) -> Whole:
-    """`[count, colours]`, squared, from the object of a colour to each."""
+    """Return the squared distances `[count, colours]` from the object of a colour to each."""
     places = np.stack([cells // SIDE, cells % SIDE], axis=2)
     own = places[np.arange(len(colour)), colour]
     squares: Whole = ((places - own[:, None]) ** 2).sum(axis=2)
@@ -124,10 +125,13 @@ def distances(cells: Whole, colour: Whole) -> Whole:
 
 
 def draw_shapes(stream: RandomStream, asked: Whole, colour: Whole) -> Whole:
-    """`[count, colours]`, 0 is a square and 1 a circle: uniform, or such that counts are."""
+    """Draw `[count, colours]`, 0 for a square and 1 for a circle.
+
+    The shapes are uniform or, for questions about counts, such that the counts are uniform.
+    """
     count = len(asked)
     shapes = stream.integers(count, NUM_COLOURS, low=0, high=2)
-    num_others = stream.integers(count, low=0, high=NUM_COLOURS)  # of the same shape
+    num_others = stream.integers(count, low=0, high=NUM_COLOURS)  # other objects of the same shape
     ranks = stream.distinct(count, NUM_COLOURS - 1, NUM_COLOURS - 1)
     own = shapes[np.arange(count), colour][:, None]
     counted = np.empty_like(shapes)
@@ -138,7 +142,7 @@ def draw_shapes(stream: RandomStream, asked: Whole, colour: Whole) -> Whole:
 
 
 def answers(cells: Whole, shapes: Whole, colour: Whole) -> Whole:
-    """`[count, kinds]`, to every question about a colour."""
+    """Return the answers `[count, kinds]` to every question about a colour."""
     rows = np.arange(len(colour))
     cell, shape, away = cells[rows, colour], shapes[rows, colour], distances(cells, colour)
     others = np.where(away == 0, 2 * SIDE**2, away)

@@ -1,13 +1,14 @@
 """Language modelling of Wikipedia as bytes: raw XML of 106 articles as of May 2016, 6 megabytes.
 
-A miniature of enwik8 in kind (markup, links, tables, other scripts), **not enwik8**: another
-excerpt of another year, split by article. Bits per byte here compare with each other only.
+The content resembles enwik8 (markup, links, tables, other scripts), but it is **not enwik8**: it is
+another excerpt of another year, split by article. Bits per byte of this task compare only with each
+other.
 
-Whole articles are held out: of those of 16,384 to 65,536 bytes, in the order of the SHA-256 of
-their titles, the first 8 for validation and the next 16 for test; the rest, 5.1 million bytes, is
-for training. Of each held-out article the first 8,192 bytes are scored, so 65,536 and 131,072 in
-all, the same at every length (see `text_windows`). Redirects, which hold a title and a target
-only, were left out of the file.
+Whole articles are held out: of the articles of 16,384 to 65,536 bytes, in the order of the SHA-256
+of their titles, the first 8 are for validation and the next 16 for test; the rest, 5.1 million
+bytes, is for training. The first 8,192 bytes of each held-out article are scored, so 65,536 and
+131,072 in all, the same at every length (see `text_windows`). Redirects, which consist of a title
+and a target only, were left out of the file.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ SOURCE = DataSource(
 )
 NUM_ARTICLES = 106
 NUM_HELD_OUT: Mapping[Split, int] = {"validation": 8, "test": 16}
-HELD_OUT_BYTES = range(16_384, 65_537)  # long enough to score, too short to miss in training
+HELD_OUT_BYTES = range(16_384, 65_537)  # long enough to score, short enough to spare in training
 SCORED_BYTES_PER_ARTICLE = 8_192
 _ARTICLE = re.compile(rb" *<page>.*?</page>\n", re.DOTALL)
 _TITLE = re.compile(rb"<title>(.*?)</title>")
 
 
 class WikipediaBytes(TextWindows):
-    """Predict the next byte; bits per byte over held-out articles."""
+    """Prediction of the next byte, scored in bits per byte over held-out articles."""
 
     name = "wikipedia_bytes"
     source = SOURCE
@@ -54,7 +55,7 @@ class WikipediaBytes(TextWindows):
     @staticmethod
     @cache
     def read() -> Corpus:
-        """See `TextWindows.read`."""
+        """Return the bytes of all splits, read once per process."""
         articles = split_articles()
         held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {
             split: tuple(map(_codes, articles[split])) for split in NUM_HELD_OUT
@@ -63,7 +64,7 @@ class WikipediaBytes(TextWindows):
 
 
 def split_articles() -> dict[str, list[bytes]]:
-    """The XML of the articles of each split, as ``training``.
+    """Return the XML of the articles of each split, such as ``training``.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.
@@ -79,7 +80,7 @@ def split_articles() -> dict[str, list[bytes]]:
 
 
 def read_articles() -> dict[bytes, bytes]:
-    """The XML of each article by its title, in the order of the file.
+    """Return the XML of each article by its title, in the order of the file.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.

@@ -1,1 +1,1 @@
-"""What tasks share: generated data, labelled examples and texts, windows of a text."""
+"""Base classes of tasks: generated data, labelled examples and texts, windows of a text."""

@@ -1,11 +1,11 @@
-"""What tasks share whose words are whole symbols, and what those share that ask for a caption.
+"""Base classes of tasks whose words are whole symbols, and of tasks that ask for a caption.
 
-symbols   0 fills, 1 begins and 2 ends a caption, as in `suite.tasks.bases.subwords`; then the
-          words, by the alphabet
+symbols   0 is padding, 1 begins and 2 ends a caption, as in `suite.tasks.bases.subwords`; then
+          the words in alphabetical order
 context   the picture, `[rows, columns, 3]`, in colour
-inputs    1, then the words of the caption; fillers behind them
-target    at each place the next word, after the last one 2; nothing is asked at fillers
-score     BLEU of what the model writes by itself, by greedy search
+inputs    1, then the words of the caption, padded at the end
+target    at each position the next word, after the last one 2; padding is not scored
+score     BLEU of the captions that the model generates by greedy search
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Words:
     """A vocabulary of whole words.
 
     Args:
-        texts: Words with one space between them, among which are all that there are.
+        texts: Texts that contain all words of the vocabulary, separated by single spaces.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -46,24 +46,24 @@ class Words:
         return len(self._words)
 
     def encoded(self, text: str) -> list[int]:
-        """The symbols of a text of known words."""
+        """Return the symbols of a text of known words."""
         return [self._symbols[word] for word in text.split()]
 
     def decoded(self, symbols: Sequence[int]) -> str:
-        """The text of symbols; those that fill, begin or end are none."""
+        """Return the text of the symbols, ignoring padding, start and end."""
         return " ".join(word for word, _ in self.words(symbols))
 
     def words(self, symbols: Sequence[int]) -> list[tuple[str, range]]:
-        """The words of such a text, each with the place of its symbol."""
+        """Return the words of the symbols' text, each with the position of its symbol."""
         words = (self._words[symbol] for symbol in symbols)
         return [(word, range(place, place + 1)) for place, word in enumerate(words) if word]
 
 
 class PictureTask(Task):
-    """A picture and words, which are symbols.
+    """A task with a picture and words, which are symbols.
 
     Attributes:
-        picture: Rows and columns.
+        picture: The rows and columns of the picture.
     """
 
     is_padded = True
@@ -73,7 +73,7 @@ class PictureTask(Task):
     @classmethod
     @abstractmethod
     def vocabulary(cls) -> Words:
-        """The words, as many as `input_size` says with the special symbols.
+        """Return the words; with the special symbols they are `input_size` symbols.
 
         Raises:
             TaskError: if the data file is missing, altered or malformed.
@@ -81,29 +81,29 @@ class PictureTask(Task):
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
-        """The picture."""
+        """Return the picture."""
         rows, columns = cls.picture
         return {CONTEXT: Input(kind="image", size=3, length=rows * columns, grid=cls.picture)}
 
     @classmethod
     def written(cls, symbols: Sequence[int]) -> str:
-        """The text of symbols."""
+        """Return the text of the symbols."""
         return cls.vocabulary().decoded(symbols)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
+        """Return the tokens as readable text."""
         return self.written(tokens)
 
     def words(self, tokens: Sequence[int]) -> list[tuple[str, range]]:
-        """See `Task.words`."""
+        """Return the words of the tokens' text, each with the position of its token."""
         return self.vocabulary().words(tokens)
 
 
 class CaptionTask(PictureTask):
-    """Write what is in the picture.
+    """A task that asks for a caption of a picture.
 
     Attributes:
-        num_references: Right captions of each picture, one of which is asked for.
+        num_references: The number of right captions of each picture, one of which is the target.
     """
 
     num_references: ClassVar[int] = 1
@@ -114,7 +114,7 @@ class CaptionTask(PictureTask):
     floors = ("likeliest_sequence", "nearest_caption")
 
     def __init_subclass__(cls) -> None:
-        """Each task has metrics of its own, since its symbols are other texts."""
+        """Give each task metrics of its own, since its symbols stand for other words."""
         assert cls.fixed_length is not None, "a caption has a last place"
         cls.metric = Bleu(
             decoder=Decoder(max_length=cls.fixed_length),
@@ -129,27 +129,27 @@ class CaptionTask(PictureTask):
 
     @classmethod
     def references(cls) -> list[Document]:
-        """The captions of the test split, the one that CIDEr-D scores; by them it weighs words."""
+        """Return the captions of the test split, from which CIDEr-D computes word weights."""
         assert cls.fixed_length is not None, "see `__init_subclass__`"
         return captions(cls(cls.fixed_length))
 
 
 def with_article(name: str) -> str:
-    """As "a dog", "an orange book"."""
+    """Return the name with its indefinite article, such as "a dog" or "an orange book"."""
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Whole:
-    """`[rows, longest]`, PADDING behind the last symbol of each."""
+    """Return the rows as `[rows, longest]`, padded at the end with PADDING."""
     longest = max(map(len, rows))
     return np.array([[*row, *[PADDING] * (longest - len(row))] for row in rows])
 
 
 def captioned(targets: Whole, pictures: NDArray[np.float32]) -> tuple[dict[str, Tensor], Tensor]:
-    """What a model is given and asked for.
+    """Return the inputs and the targets of a model.
 
     Args:
-        targets: `[captions, time]`, the words of each and its end, filled behind.
+        targets: `[captions, time]`, the words of each and its end symbol, padded at the end.
         pictures: `[captions, rows, columns, 3]`.
     """
     asked = torch.from_numpy(targets)

@@ -1,13 +1,14 @@
 """Draw the examples of tasks that have no data file.
 
-A training batch is drawn from the stream (seed, step), so no example comes twice but by chance,
-and no epoch ends. The held-out splits are drawn once from streams that no training reads
-(`HELD_OUT_SEED`), and are therefore the same for every seed. They could share an example with
-training by chance only: where so few examples are possible that this matters, a task says so.
+A training batch is drawn from the stream (seed, step), so an example recurs only by chance, and
+there are no epochs. The held-out splits are drawn once from streams that training does not use
+(`HELD_OUT_SEED`), and are therefore the same for every seed. They can share an example with
+training only by chance; a task whose possible examples are so few that this matters states so.
 
-Where examples are drawn, there is no file to check; where they are composed of what is in one, it
-stands beside the definition. What identifies the data is their definition: the digest of its text
-takes the place of that of a file, so a changed definition changes the ids of trials too.
+Generated examples have no file to check; if they are composed of the content of a file, the data
+source lists it next to the definition. The definition identifies the data: the digest of its text
+takes the place of the digest of a file, so a change of the definition changes the ids of trials
+too.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ def definition_source(
     version: int,
     beside: tuple[DataSource, ...] = (),
 ) -> DataSource:
-    """The data source of a generated task.
+    """Return the data source of a generated task.
 
     Args:
-        name: As for any data set.
-        title: In a few words.
+        name: The name of the data set.
+        title: A short description.
         origin: The paper.
-        definition: All that fixes the law of the examples, in plain values.
-        version: Of the task.
+        definition: All values that determine the distribution of the examples, as plain values.
+        version: The version of the task.
         beside: The data files that the examples are composed of, if any.
     """
     text = json.dumps(
@@ -61,35 +62,35 @@ def definition_source(
 
 
 class GeneratedTask(Task):
-    """Accuracy over examples that are drawn by a definition."""
+    """A task whose examples are drawn by a definition."""
 
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 1_000, "test": 2_000}
 
     @abstractmethod
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """`count` examples of one of the `kinds`."""
+        """Draw `count` examples of one of the `kinds`."""
 
     def kinds(self) -> Sequence[int]:
-        """What kinds of examples there are: a training batch is of one, a split of all alike."""
+        """Return the kinds of examples: a training batch has one, a split equally many of each."""
         return (0,)
 
     def held_out_kinds(self, split: Split) -> Sequence[int]:
-        """Those of a held-out split."""
+        """Return the kinds of examples of a held-out split."""
         return self.kinds()
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Of a kind that is drawn first, all alike."""
+        """Draw a kind uniformly, then a batch of that kind."""
         stream, kinds = RandomStream(seed, step), self.kinds()
         kind = kinds[int(stream.integers(1, low=0, high=len(kinds))[0])]
         return self.draw(stream, batch, kind)
 
     @classmethod
     def num_test_examples(cls) -> int | None:
-        """See `Task.num_test_examples`."""
+        """Return the number of examples of the test split."""
         return cls.num_held_out["test"]
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """As many of each kind, one kind after the other."""
+        """Yield equally many examples of each kind, one kind after the other."""
         whole = _whole_split(type(self), self.length, split, self.num_held_out[split])
         for first in range(0, len(whole.targets), batch):
             yield whole.rows(slice(first, first + batch))

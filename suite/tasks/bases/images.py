@@ -1,4 +1,4 @@
-"""What tasks on images share: how pixels are scaled, the floors, and arrays of bytes in a file."""
+"""Base class of tasks on images: the scaling of pixels, the floors, and byte arrays in a file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ IMAGE_FLOORS = (
 
 
 class ImageTask(LabelledTask):
-    """Name the class of an image that is read whole, `[rows, columns, channels]`.
+    """Classification of images that are read whole, `[rows, columns, channels]`.
 
     Attributes:
-        white: The largest number of a pixel; black is 0.
+        white: The largest value of a pixel; black is 0.
     """
 
     white: ClassVar[int] = 255
@@ -37,7 +37,7 @@ class ImageTask(LabelledTask):
     floors: ClassVar[tuple[str, ...]] = IMAGE_FLOORS
 
     def batch_of(self, examples: Examples) -> Batch:
-        """See `LabelledTask.batch_of`; pixels are bytes in the shape that a model reads."""
+        """Return the examples as a batch of standardised pixels."""
         pixels = torch.from_numpy(examples.inputs.astype(np.float32)) / self.white
         mean, deviation = map(torch.tensor, (self.pixel_mean, self.pixel_standard_deviation))
         inputs = (pixels - mean) / deviation
@@ -49,12 +49,12 @@ def scaled(
     mean: Sequence[float],
     deviation: Sequence[float],
 ) -> NDArray[np.float32]:
-    """Pixels from 0 to 255, `[..., 3]`, as a model reads them.
+    """Return pixels from 0 to 255, `[..., 3]`, standardised for a model.
 
     Args:
-        pixels: Of three channels.
-        mean: Of each channel, on a scale from 0 to 1.
-        deviation: Likewise; what is divided by.
+        pixels: The pixels, of three channels.
+        mean: The mean of each channel, on a scale from 0 to 1.
+        deviation: The standard deviation of each channel, on the same scale.
     """
     shift, scale = (np.array(each, dtype=np.float32) for each in (mean, deviation))
     found: NDArray[np.float32] = (pixels.astype(np.float32) / np.float32(255) - shift) / scale
@@ -64,13 +64,13 @@ def scaled(
 def take_images(
     source: DataSource, content: bytes, shape: tuple[int, ...], num_classes: int
 ) -> tuple[Examples, bytes]:
-    """The images at the head of `content`, an IDX array of pixels and one of labels, and the rest.
+    """Return the images at the head of `content`, IDX arrays of pixels and labels, and the rest.
 
     Args:
-        source: Whose content it is.
-        content: Some bytes.
-        shape: Of the pixels, `[images, ...]`.
-        num_classes: Labels are below it.
+        source: The data source of the content.
+        content: The bytes to read from.
+        shape: The shape of the pixels, `[images, ...]`.
+        num_classes: The number of classes, which every label is below.
 
     Raises:
         TaskError: if there are no such arrays.
@@ -87,7 +87,11 @@ def take_images(
 def take_array(
     source: DataSource, content: bytes, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.uint8], bytes]:
-    """The IDX array of bytes at the head of `content`, and what follows it."""
+    """Return the IDX array of bytes at the head of `content`, and the bytes after it.
+
+    Raises:
+        TaskError: if there is no IDX array of that shape.
+    """
     header = bytes([0, 0, 8, len(shape)]) + np.array(shape, dtype=">u4").tobytes()
     end = len(header) + math.prod(shape)
     if content[: len(header)] != header or len(content) < end:
@@ -97,6 +101,6 @@ def take_array(
 
 
 def refuse_rest(source: DataSource, content: bytes) -> None:
-    """Refuse what follows the last array."""
+    """Raise if any bytes follow the last array."""
     if content:
         raise malformed(source, f"{len(content)} bytes after the last array")

@@ -19,7 +19,7 @@ class Examples:
     """Some examples and their classes.
 
     Attributes:
-        inputs: `[examples, ...]`, as they are in the file; of texts, an array of integers each.
+        inputs: `[examples, ...]`, as stored in the file; for texts, one array of integers each.
         labels: `[examples]`.
     """
 
@@ -32,7 +32,7 @@ class Examples:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData:
-    """The three splits, and the words that the symbols mean, where they mean words."""
+    """The three splits, and the word of each symbol if symbols are words."""
 
     training: Examples
     held_out: Mapping[Split, Examples]
@@ -40,7 +40,7 @@ class LabelledData:
 
 
 class LabelledTask(Task):
-    """Name the class of an example."""
+    """Classification of labelled examples."""
 
     architecture = "classifier"
     asks_for = "class"
@@ -48,7 +48,7 @@ class LabelledTask(Task):
     @staticmethod
     @abstractmethod
     def data() -> LabelledData:
-        """The examples of all splits, read once per process.
+        """Return the examples of all splits, read once per process.
 
         Raises:
             TaskError: if the data file is missing, altered or malformed.
@@ -56,12 +56,12 @@ class LabelledTask(Task):
 
     @abstractmethod
     def batch_of(self, examples: Examples) -> Batch:
-        """The examples as a model reads them."""
+        """Return the examples as a batch for a model."""
 
-    _kept: NDArray[np.int64] | None = None  # indices of what is trained on; None for all
+    _kept: NDArray[np.int64] | None = None  # indices of the training examples to use
 
     def train_on(self, num_examples: int) -> None:
-        """See `Task.train_on`; which ones says `balanced_subset`."""
+        """Restrict training to the `balanced_subset` of that size."""
         labels = self.data().training.labels
         if not 1 <= num_examples <= len(labels):
             raise TaskError(
@@ -70,11 +70,11 @@ class LabelledTask(Task):
         self._kept = balanced_subset(labels, num_examples)
 
     def num_training_examples(self) -> int:
-        """The examples for training."""
+        """Return the number of training examples."""
         return len(self.data().training.labels if self._kept is None else self._kept)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Without replacement within an epoch; every epoch in an order of its own."""
+        """Return a batch, drawn without replacement in each epoch, in an order of its own."""
         count = self.num_training_examples()
         chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
         return self.batch_of(
@@ -82,31 +82,31 @@ class LabelledTask(Task):
         )
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """The split's examples in the order of the file."""
+        """Yield the split's examples in the order of the file."""
         examples = self.data().held_out[split]
         for first in range(0, len(examples.labels), batch):
             yield self.batch_of(examples[first : first + batch])
 
 
 def balanced_subset(labels: NDArray[np.int64], num_examples: int) -> NDArray[np.int64]:
-    """Ascending indices of some examples, the first of each class, then the second, and so on.
+    """Return ascending indices of a subset: the first of each class, then the second, and so on.
 
-    So classes are alike in number as long as they last, a smaller subset is part of a larger one,
-    and all examples are themselves in their order. No seed moves it.
+    The classes are therefore equally frequent until one runs out, a smaller subset is part of a
+    larger one, and the whole set keeps its order. The subset does not depend on a seed.
 
     Args:
         labels: `[examples]`.
-        num_examples: At most as many.
+        num_examples: The size of the subset, at most the number of labels.
     """
     by_class = np.argsort(labels, kind="stable")
-    firsts = np.searchsorted(labels[by_class], labels[by_class])  # where each one's class begins
+    firsts = np.searchsorted(labels[by_class], labels[by_class])  # the start of each one's class
     ranks = np.empty_like(labels)
     ranks[by_class] = np.arange(len(labels)) - firsts
     return np.sort(np.lexsort((labels, ranks))[:num_examples])
 
 
 def examples_of(texts: Sequence[NDArray[Any]], labels: Sequence[int]) -> Examples:
-    """Texts of different lengths, as arrays of integers, with their classes."""
+    """Return texts of different lengths, as arrays of integers, with their classes."""
     return Examples(
         inputs=np.fromiter(texts, dtype=object, count=len(texts)),
         labels=np.array(labels, dtype=np.int64),

@@ -1,13 +1,14 @@
-"""Classification of short texts by their words: how texts are cut, split and padded.
+"""Classification of short texts by their words: tokenisation, splits and padding.
 
-words       lower-cased; a run of letters and digits with at most one apostrophe inside is one,
-            so is every other character that is no space
-vocabulary  8,192 symbols: 0 pads, 1 is any other word, then the most frequent words of
-            the training texts, ties in alphabetical order; closed, so that a held-out word that
-            training never showed is unknown
+words       lower-cased; a run of letters and digits with at most one apostrophe inside is one
+            word, and so is every other character except white space
+vocabulary  8,192 symbols: 0 is padding, 1 is any other word, then the most frequent words of
+            the training texts, ties in alphabetical order; it is closed, so a held-out word that
+            does not occur in training is unknown
 splits      by the SHA-256 of the words: of ten parts one is for validation, two are for test,
-            seven for training. The same words are in the same split, however often they come
-length      the first `length` words of a text, padded behind; the batch's mask says what is real
+            seven for training. The same words are in the same split, however often they occur
+length      the first `length` words of a text, padded at the end; the batch's mask marks the
+            real tokens
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[^\w\s]|_")
 
 
 class TextClassification(LabelledTask):
-    """Name the class of a text from its first tokens; symbol 0 pads, and is in no text."""
+    """Classification of texts by their first tokens; symbol 0 is padding and occurs in no text."""
 
     floors = ("uniform", "majority", "tf_idf")
     lengths = (1, 512)
@@ -41,7 +42,7 @@ class TextClassification(LabelledTask):
     input_size = NUM_SYMBOLS
 
     def batch_of(self, examples: Examples) -> Batch:
-        """See `LabelledTask.batch_of`."""
+        """Return the examples as a batch, cut to `length` tokens and padded at the end."""
         tokens = np.full((len(examples.labels), self.length), PADDING, dtype=np.int64)
         for row, text in zip(tokens, examples.inputs, strict=True):
             shown = self.shown(text)
@@ -52,17 +53,17 @@ class TextClassification(LabelledTask):
         return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
 
     def shown(self, text: Whole) -> Whole:
-        """What of a text `[tokens]` a model is given, at most `length` tokens."""
+        """Return the part of a text `[tokens]` that a model is given, at most `length` tokens."""
         return text[: self.length]
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in order."""
+    """Return the words of a text, in order."""
     return _WORD.findall(text.lower())
 
 
 def split_texts(examples: Sequence[tuple[str, int]]) -> LabelledData:
-    """Texts and their classes, cut into words and divided; a text needs a word."""
+    """Divide texts with classes into splits, and encode their words; no text may be empty."""
     parts = divided(examples)
     vocabulary = _vocabulary(parts["training"])
     symbols = {word: symbol for symbol, word in enumerate(vocabulary)}
@@ -73,7 +74,7 @@ def split_texts(examples: Sequence[tuple[str, int]]) -> LabelledData:
 
 
 def divided(examples: Iterable[tuple[str, int]]) -> dict[str, list[tuple[list[str], int]]]:
-    """By split, ``training`` first: the words of each text, and its class."""
+    """Return for each split, ``training`` first, the words of each text and its class."""
     parts: dict[str, list[tuple[list[str], int]]] = {"training": [], "validation": [], "test": []}
     for text, label in examples:
         words = words_of(text)
@@ -82,7 +83,7 @@ def divided(examples: Iterable[tuple[str, int]]) -> dict[str, list[tuple[list[st
 
 
 def split_of(words: Sequence[str]) -> str:
-    """To which split a text of these words belongs."""
+    """Return the split of a text with these words."""
     part = int.from_bytes(hashlib.sha256(" ".join(words).encode()).digest()[:8]) % NUM_PARTS
     if part in _TEST_PARTS:
         return "test"

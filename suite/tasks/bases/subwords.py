@@ -1,11 +1,12 @@
-"""Cut texts into subwords, and put them together again, by merges that are learnt from texts.
+"""Split texts into subwords, and join them again, by merges that are learnt from texts.
 
-Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909, algorithm 1): a word is its characters,
-and of all merges of neighbours the one that was learnt first is applied, until none applies. A word
-begins with the space before it, so that a text is its subwords in a row, without the first space.
+Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909, algorithm 1): a word starts as its
+characters, and of all possible merges of neighbours the one that was learnt first is applied, until
+none applies. A word includes the space before it, so a text is the concatenation of its subwords,
+without the first space.
 
-    symbols   0 fills, 1 begins and 2 ends a sequence, 3 is any character that was never seen, then
-              the characters, then what each merge makes, in the order of the merges
+    symbols   0 is padding, 1 begins and 2 ends a sequence, 3 is any unknown character, then the
+              characters, then the result of each merge, in the order of the merges
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import accumulate, pairwise
 
 PADDING, START, END, UNKNOWN = 0, 1, 2, 3
 _NUM_SPECIAL = 4
-WORD = r" ?\w+| ?[^\w\s]"  # what no merge crosses the border of
+WORD = r" ?\w+| ?[^\w\s]"  # merges do not cross the border of a word
 _WORDS = re.compile(WORD)
 _SHOWN_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
@@ -28,8 +29,8 @@ class Subwords:
     """A vocabulary of subwords.
 
     Args:
-        characters: Each once.
-        merges: The two halves of each, first learnt first.
+        characters: The characters, each once.
+        merges: The two halves of each merge, in the order in which they were learnt.
     """
 
     def __init__(self, characters: str, merges: Sequence[tuple[str, str]]) -> None:
@@ -41,22 +42,22 @@ class Subwords:
 
     @property
     def begin_words(self) -> list[bool]:
-        """Of each symbol whether a word begins with it."""
+        """For each symbol, True if it begins a word."""
         return [text.startswith(" ") for text in self._texts]
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def encoded(self, text: str) -> list[int]:
-        """The symbols of a text, whose words have one space between them."""
+        """Return the symbols of a text whose words are separated by single spaces."""
         return [symbol for word in _WORDS.findall(f" {text}") for symbol in self._of_word(word)]
 
     def decoded(self, symbols: Sequence[int]) -> str:
-        """The text of symbols; those that fill, begin or end are none."""
+        """Return the text of the symbols, ignoring padding, start and end."""
         return "".join(self._texts[symbol] for symbol in symbols).removeprefix(" ")
 
     def words(self, symbols: Sequence[int]) -> list[tuple[str, range]]:
-        """The words of a text, each with the places of its symbols, which make whole words."""
+        """Return the words of a text, each with the positions of its symbols, as whole words."""
         ends = list(accumulate(len(self._texts[symbol]) for symbol in symbols))
         text = "".join(self._texts[symbol] for symbol in symbols)
         found, first = [], 0
@@ -73,22 +74,22 @@ class Subwords:
         return self._known[word]
 
     def _merged(self, pieces: list[str]) -> list[str]:
-        """The pieces after all merges, the earliest learnt first."""
+        """Return the pieces after all merges, applied in the order in which they were learnt."""
         while pairs := set(pairwise(pieces)) & self._ranks.keys():
             pieces = _joined(pieces, min(pairs, key=self._ranks.__getitem__))
         return pieces
 
 
 def learnt(texts: Iterable[str], num_symbols: int) -> Subwords:
-    """Subwords of at most so many symbols, by algorithm 1 of the paper.
+    """Learn subwords of at most `num_symbols` symbols, by algorithm 1 of the paper.
 
-    Again and again the pair of neighbours that is commonest is merged, of equally common ones the
-    first by its characters, until no pair stands twice. Of each merge only the words that hold the
-    pair are counted anew.
+    The most frequent pair of neighbours is merged repeatedly, of equally frequent ones the first in
+    the order of characters, until no pair occurs twice. After each merge only the words that
+    contain the pair are counted again.
 
     Args:
-        texts: Words with one space between them.
-        num_symbols: With characters and the special ones.
+        texts: Texts whose words are separated by single spaces.
+        num_symbols: The size of the vocabulary, with the characters and the special symbols.
     """
     times = Counter(word for text in texts for word in _WORDS.findall(f" {text}"))
     words = [list(word) for word in times]
@@ -104,13 +105,13 @@ def learnt(texts: Iterable[str], num_symbols: int) -> Subwords:
     heapify(queue)
     while queue and len(merges) < num_symbols - _NUM_SPECIAL - len(characters):
         negative, best = heappop(queue)
-        if -negative != counts[best] or negative > -2:  # counted anew since, or rare
+        if -negative != counts[best] or negative > -2:  # an outdated count, or a rare pair
             continue
         merges.append(best)
         changed: Counter[tuple[str, str]] = Counter()
         for number in holders.pop(best):
             before, after = words[number], _joined(words[number], best)
-            if len(before) == len(after):  # it held the pair before other merges
+            if len(before) == len(after):  # the word no longer contains the pair
                 continue
             words[number] = after
             for pair in pairwise(before):
@@ -126,7 +127,7 @@ def learnt(texts: Iterable[str], num_symbols: int) -> Subwords:
 
 
 def _joined(pieces: Sequence[str], pair: tuple[str, str]) -> list[str]:
-    """The pieces with each occurrence of the pair made one, from the left."""
+    """Return the pieces with each occurrence of the pair joined, from the left."""
     found: list[str] = []
     at = 0
     while at < len(pieces):

@@ -1,11 +1,11 @@
-"""Language modelling over a text: windows at random places to train on, whole pieces held out.
+"""Language modelling over a text: random windows for training, whole held-out pieces.
 
 Convention: a window of `length` inputs predicts the `length` symbols that follow each of them.
-There is no start symbol: the first symbol of a held-out piece is context only, and the scored ones
-are the next. Windows of a held-out piece do not overlap, so every scored symbol is predicted once,
-with 1 to `length` symbols before it. The same symbols are scored at every length; where it does
-not divide them, the tail of the piece's last window is filled with more of the piece, which is not
-scored.
+There is no start symbol: the first symbol of a held-out piece is context only, and scoring begins
+with the second. Windows of a held-out piece do not overlap, so every scored symbol is predicted
+once, with 1 to `length` symbols of context. The same symbols are scored at every length; if the
+length does not divide their number, the rest of a piece's last window is filled with more of the
+piece, which is not scored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suite.tasks.data_order import RandomStream
 from suite.tasks.metrics import Bits
 from suite.tasks.task import Batch, Split, Task
 
-# One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each.
+# One character per byte; bytes beyond ASCII are parts of longer characters, each shown as U+FFFD.
 BYTES_AS_TEXT = bytes(range(256)).decode("ascii", errors="replace")
 
 
@@ -34,7 +34,7 @@ class Corpus:
     """A text as tokens.
 
     Attributes:
-        training: `[symbols]`, all that is trained on, one piece after the other.
+        training: `[symbols]`, all pieces for training, concatenated.
         held_out: For each split, `[symbols]` of each of its pieces, whole.
     """
 
@@ -43,7 +43,7 @@ class Corpus:
 
 
 class TextWindows(Task):
-    """Predict the next symbol, a byte if a task has no others; bits per symbol held out."""
+    """Prediction of the next symbol, by default a byte, scored in bits per held-out symbol."""
 
     architecture = "language_model"
     asks_for: ClassVar[Answer] = "next_symbols"
@@ -53,19 +53,19 @@ class TextWindows(Task):
     input_size = 256
     output_size = 256
     characters = BYTES_AS_TEXT
-    num_scored: ClassVar[Mapping[Split, int]]  # symbols of each held-out piece
+    num_scored: ClassVar[Mapping[Split, int]]  # number of symbols of each held-out piece
 
     @staticmethod
     @abstractmethod
     def read() -> Corpus:
-        """The tokens of all splits, read once per process.
+        """Return the tokens of all splits, read once per process.
 
         Raises:
             TaskError: if the data file is missing, altered or malformed.
         """
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Windows at independent random places; one may run from a piece into the next."""
+        """Return windows at independent random positions; one may extend into the next piece."""
         text = self.read().training
         num_starts = len(text) - self.length
         starts = RandomStream(seed, step).integers(batch, low=0, high=num_starts)
@@ -73,7 +73,7 @@ class TextWindows(Task):
         return _predicted(windows)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """Consecutive windows of each piece of the split in turn."""
+        """Yield consecutive windows of each piece of the split in turn."""
         num_scored = self.num_scored[split]
         pieces = self.read().held_out[split]
         windows = [
@@ -89,11 +89,11 @@ class TextWindows(Task):
 
 
 def _predicted(windows: NDArray[np.uint8]) -> Batch:
-    """Each symbol from those before it; `[batch, time + 1]`."""
+    """Return a batch that predicts each symbol of `[batch, time + 1]` from those before it."""
     inputs, targets = as_tokens(windows[:, :-1]), as_tokens(windows[:, 1:])
     return Batch(inputs={"inputs": inputs}, targets=targets)
 
 
 def as_tokens(codes: NDArray[np.uint8]) -> Tensor:
-    """Integers as torch takes them."""
+    """Return the codes as the integers that torch expects."""
     return torch.from_numpy(codes.astype(np.int64))

@@ -1,13 +1,13 @@
-"""Translate a sentence into another language, both cut into the same subwords.
+"""Translate a sentence into another language, both split into the same subwords.
 
-    context   the sentence in the source's language
-    inputs    1, then the sentence in the target's language; see `bases.subwords` for symbols
-    target    at each place the next symbol of that sentence, after the last one 2; nothing is
-              asked at fillers
-    score     BLEU of what the model writes by itself, by greedy search; by number of words of the
-              source
+    context   the sentence in the source language
+    inputs    1, then the sentence in the target language; `bases.subwords` lists the symbols
+    target    at each position the next symbol of that sentence, after the last one 2; padding is
+              not scored
+    score     BLEU of the translations that the model generates by greedy search; by number of
+              words of the source
 
-A pair with a side that is not shorter than a trial's length is left out.
+A pair is left out unless both sides are shorter than a trial's length.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Padded:
     """The sentences of a split that are short enough.
 
     Attributes:
-        sources: `[sentences, length - 1]`, filled behind.
-        targets: `[sentences, length]`, each with its end, filled behind.
+        sources: `[sentences, length - 1]`, padded at the end.
+        targets: `[sentences, length]`, each with its end symbol, padded at the end.
     """
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
 
     def batch(self, chosen: slice | NDArray[np.int64]) -> Batch:
-        """Some of them, as a model reads them."""
+        """Return the chosen sentences as a batch for a model."""
         both = (self.sources[chosen].copy(), self.targets[chosen].copy())
         context, targets = map(torch.from_numpy, both)
         begun = torch.full_like(targets[:, :1], START)
@@ -75,12 +75,12 @@ class Padded:
 
 
 class Translation(Task):
-    """Write the sentence in the other language.
+    """Translation of a sentence into the other language.
 
     Attributes:
-        most_scored: How many of a split are scored, its first ones.
-        most_words: Up to how many words of the source each part goes, in equal steps; the last
-            part has all longer ones too.
+        most_scored: The number of sentences of a split that are scored, from its beginning.
+        most_words: The largest number of words of the source in each part, in equal steps; the last
+            part also has all longer ones.
     """
 
     architecture = "translator"
@@ -96,14 +96,14 @@ class Translation(Task):
     most_words: ClassVar[tuple[int, ...]]
 
     def __init_subclass__(cls) -> None:
-        """Each task has a metric of its own, since its symbols are other texts."""
+        """Give each task a metric of its own, since its symbols stand for other texts."""
         cls.metric = Bleu(decoder=Decoder(max_length=256), end=END, text=cls.written)
         cls.part_titles = _titles(cls.most_words)
 
     @classmethod
     @abstractmethod
     def pairs(cls) -> Pairs:
-        """All sentences, read once per process.
+        """Return all sentences, read once per process.
 
         Raises:
             TaskError: if a data file is missing, altered or malformed.
@@ -111,44 +111,44 @@ class Translation(Task):
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
-        """The source, one shorter than the target with its beginning or end."""
+        """Return the source, one token shorter than the target with its start or end symbol."""
         return {"context": Input(kind="tokens", size=cls.input_size, length=length - 1)}
 
     @classmethod
     def written(cls, symbols: Sequence[int]) -> str:
-        """The text of symbols."""
+        """Return the text of the symbols."""
         return cls.pairs().subwords.decoded(symbols)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
+        """Return the tokens as readable text."""
         return self.written(tokens)
 
     def words(self, tokens: Sequence[int]) -> list[tuple[str, range]]:
-        """See `Task.words`; a mark of punctuation is a word."""
+        """Return the words of the text with their positions; a punctuation mark is a word."""
         return self.pairs().subwords.words(tokens)
 
     def num_training_examples(self) -> int:
-        """The sentences for training that are short enough."""
+        """Return the number of training sentences that are short enough."""
         return len(self._split("training").targets)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Without replacement within an epoch; every epoch in an order of its own."""
+        """Return a batch, drawn without replacement in each epoch, in an order of its own."""
         count = self.num_training_examples()
         chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
         return self._split("training").batch(chosen)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """The split's first sentences."""
+        """Yield the first sentences of the split."""
         most = min(self.most_scored[split], len(self._split(split).targets))
         for first in range(0, most, batch):
             yield self._split(split).batch(slice(first, min(first + batch, most)))
 
     def parts(self) -> tuple[str, ...]:
-        """Numbers of words of the source, up to which a part goes."""
+        """Return one part for each largest number of words of the source."""
         return tuple(f"words={most}" for most in self.most_words)
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of words of the source."""
+        """Return the parts by the number of words of the source."""
         begins = torch.tensor(self.pairs().subwords.begin_words)
         context = batch.inputs["context"]
         num_words = begins.to(context.device)[context].sum(dim=1, keepdim=True)
@@ -179,7 +179,7 @@ def _padded(task: type[Translation], split: str, length: int) -> Padded:
 
 
 def _titles(most_words: Sequence[int]) -> dict[str, str]:
-    """Of the parts: ``11 to 20``, and of the last one ``over 30``."""
+    """Return the titles of the parts: ``11 to 20``, and of the last one ``over 30``."""
     found = {"words": "words of the source"}
     for before, most in pairwise((0, *most_words)):
         is_last = most == most_words[-1]

@@ -1,1 +1,1 @@
-"""The data sets that ship with the suite; README.md says how each was made."""
+"""The data sets that ship with the suite; README.md describes how each was made."""

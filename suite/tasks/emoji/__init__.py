@@ -1,1 +1,1 @@
-"""Tasks on pictures and words: what emoji are called, and how they lie to each other."""
+"""Tasks on pictures and words: the names of emoji, and their spatial relations."""

@@ -26,12 +26,12 @@ NUM_NAMES, NUM_OBJECTS = 2_093, 40
 
 @dataclass(frozen=True, kw_only=True)
 class Atlas:
-    """Pictures and what they are called.
+    """Pictures of emoji and their names.
 
     Attributes:
-        names: Of one to eleven words in lower case.
+        names: The names, of one to eleven words in lower case.
         images: `[names, 32, 32, 3]`.
-        objects: Of one noun, "dog", or a colour and a noun, "red apple".
+        objects: The names of the objects: one noun, "dog", or a colour and a noun, "red apple".
         glyphs: `[objects, 32, 32, 3]`.
     """
 
@@ -43,7 +43,7 @@ class Atlas:
 
 @cache
 def atlas() -> Atlas:
-    """All of the file, read once per process.
+    """Return the content of the file, read once per process.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.
@@ -56,7 +56,7 @@ def atlas() -> Atlas:
 
 
 def _lines(content: bytes) -> tuple[str, ...]:
-    """The names at the end of the file, those of the objects behind."""
+    """Return the names at the end of the file, followed by those of the objects."""
     try:
         lines = tuple(content.decode().splitlines())
     except UnicodeDecodeError as error:

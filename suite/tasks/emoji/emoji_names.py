@@ -1,4 +1,4 @@
-"""Name an emoji: real pictures with the names that Unicode gives them.
+"""Name an emoji: pictures with their Unicode names.
 
     picture   2,093 emoji, 32 x 32 pixels, no two alike
     caption   the name, one to eleven of 214 words, each of which is in four names or more: "woman
@@ -11,8 +11,9 @@
     validation   114
     test         295
 
-Most are people: of a work or a sport, a gender and a skin tone. So what is held out are
-compositions of known words, as a farmer who was seen as a man and with another skin tone.
+Most are people: of a profession or a sport, a gender and a skin tone. The held-out names are
+therefore compositions of known words, such as a farmer whose training pictures have another gender
+or skin tone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from suite.tasks.task import Batch, Split
 
 NUM_PARTS, VALIDATION_PARTS, TEST_PARTS = 20, (0,), (1, 2, 3)
 NUM_SYMBOLS = 217
-MOST_WORDS = (3, 5, 7, 11)  # up to which each part goes
+MOST_WORDS = (3, 5, 7, 11)  # largest number of words in each part
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,21 @@ class NamedImages:
     """The emoji of a split.
 
     Attributes:
-        images: `[images, 32, 32, 3]`, as a model reads them.
-        names: `[images, time]`, the words of each and its end, filled behind.
+        images: `[images, 32, 32, 3]`, standardised for a model.
+        names: `[images, time]`, the words of each and its end symbol, padded at the end.
     """
 
     images: NDArray[np.float32]
     names: Whole
 
     def batch(self, chosen: slice | Whole) -> Batch:
-        """Some of them."""
+        """Return the chosen emoji as a batch."""
         inputs, targets = captioned(self.names[chosen].copy(), self.images[chosen].copy())
         return Batch(inputs=inputs, targets=targets)
 
 
 class EmojiNames(CaptionTask):
-    """Write the name of an emoji."""
+    """Captioning of emoji with their names."""
 
     name = "emoji_names"
     source = SOURCE
@@ -76,31 +77,31 @@ class EmojiNames(CaptionTask):
 
     @classmethod
     def vocabulary(cls) -> Words:
-        """See `PictureTask.vocabulary`."""
+        """Return the words of all names."""
         return _vocabulary()
 
     def num_training_examples(self) -> int:
-        """The emoji for training."""
+        """Return the number of training emoji."""
         return len(_split("training").names)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Without replacement within an epoch; every epoch in an order of its own."""
+        """Return a batch, drawn without replacement in each epoch, in an order of its own."""
         count = self.num_training_examples()
         chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
         return _split("training").batch(chosen)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """The split's emoji in Unicode's order."""
+        """Yield the split's emoji in Unicode's order."""
         found = _split(split)
         for first in range(0, len(found.names), batch):
             yield found.batch(slice(first, first + batch))
 
     def parts(self) -> tuple[str, ...]:
-        """Numbers of words up to which a part goes."""
+        """Return one part for each largest number of words."""
         return tuple(f"words={most}" for most in MOST_WORDS)
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of words, with the symbol before them one more."""
+        """Return the parts by the number of words; the mask also counts the start symbol."""
         num_words = batch.inputs["mask"].sum(dim=1, keepdim=True) - 1
         return {
             f"words={most}": ((fewer < num_words) & (num_words <= most)).expand(batch.targets.shape)
@@ -109,7 +110,7 @@ class EmojiNames(CaptionTask):
 
 
 def split_of(name: str) -> str:
-    """To which split a name belongs."""
+    """Return the split of a name."""
     part = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % NUM_PARTS
     if part in TEST_PARTS:
         return "test"

@@ -1,23 +1,23 @@
-"""Find the caption of a picture among others, trained by pairs alone.
+"""Find the caption of a picture among others, with training on matching pairs only.
 
-Radford et al. 2021 (CLIP, arXiv:2103.00020, section 2.3); candidates of the same words in another
-order as in Yuksekgonul et al. 2023, "When and why vision-language models behave like bags-of-words"
-(arXiv:2210.01936, section 2).
+Radford et al. 2021 (CLIP, arXiv:2103.00020, section 2.3); the candidates with the same words in
+another order follow Yuksekgonul et al. 2023, "When and why vision-language models behave like
+bags-of-words" (arXiv:2210.01936, section 2).
 
     pairs       pictures and captions as in `suite.tasks.emoji.emoji_scenes`; half of the held-out
-                scenes have a pair of objects that no training has shown
-    inputs      `[batch, candidates, time]`, words and an end: in training a picture's own caption
-                alone, so that the other captions of the batch are its candidates; held out, 16
-                captions, of which one, at a place that is drawn, is right
+                scenes have a pair of objects that does not occur in training
+    inputs      `[batch, candidates, time]`, words and an end: in training only a picture's own
+                caption, and the other captions of the batch are its further candidates; held out,
+                16 captions, of which one, at a random index, is right
     candidates  ``candidates=1``: captions of other pictures of the split. ``candidates=2``: five of
                 them name the same objects, in another order or with other relations, which a model
-                that reads captions as bags of words cannot tell apart
+                that reads captions as bags of words cannot distinguish
     loss        in training, the mean of two cross-entropies: of each picture's caption among all
                 captions of the batch, and of each caption's picture among all pictures
-    score       recall at 1 of 16 candidates, so 1/16 by a guess; recall at 5 beside it
+    score       recall at 1 of 16 candidates, so 1/16 by chance; recall at 5 is also scored
 
-Departures: captions of one batch may be alike by chance, and are wrong for each other all the same,
-as in the paper.
+There is one caveat, as in the paper: captions of one batch may be equal by chance, and still count
+as wrong for each other.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ from suite.tasks.task import Batch, Split, TaskError
 
 VERSION = 1
 NUM_CANDIDATES, NUM_ALIKE = 16, 5
-_ALIKE = 1  # the kind of candidates of which some name the same objects; 0 is the other
+_ALIKE = 1  # kind of candidates some of which name the same objects; 0 is the other kind
 
 
 class EmojiPairs(PictureTask, GeneratedTask):
-    """Which of several captions is a picture's own."""
+    """Choice of a picture's own caption among several."""
 
     name = "emoji_pairs"
     version = VERSION
@@ -100,22 +100,26 @@ class EmojiPairs(PictureTask, GeneratedTask):
 
     @classmethod
     def vocabulary(cls) -> Words:
-        """See `PictureTask.vocabulary`."""
+        """Return the words of the captions."""
         return phrases().words
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Pictures, each with its own caption."""
+        """Draw pictures, each with its own caption."""
         scenes = draw_scenes(stream, count, kind)
         return _asked(captions(scenes)[0][:, None], scenes, np.zeros(count, dtype=np.int64))
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """Scenes of known pairs of objects, then those with a new one; candidates by turns."""
+        """Yield scenes of known pairs of objects, then those with a new one."""
         whole = _whole_split(split, self.num_held_out[split])
         for first in range(0, len(whole.targets), batch):
             yield whole.rows(slice(first, first + batch))
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        """Over the whole batch; see `Task.compares_examples`."""
+        """Return the contrastive loss over the whole batch; see `Task.compares_examples`.
+
+        Raises:
+            TaskError: if the model does not return the vectors and the scale as auxiliary outputs.
+        """
         for name in (IMAGE_VECTOR, TEXT_VECTOR, SCALE):
             if name not in outputs.auxiliary:
                 raise TaskError(f"{self.name}: a model must return {name!r} in Outputs.auxiliary")
@@ -126,17 +130,17 @@ class EmojiPairs(PictureTask, GeneratedTask):
         return (sides[0] + sides[1]) / 2
 
     def parts(self) -> tuple[str, ...]:
-        """By what the wrong captions are."""
+        """Return the parts by the kind of wrong captions."""
         return ("candidates=1", "candidates=2")
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says."""
+        """Return the parts that the batch records."""
         assert batch.part is not None, "see `_whole_split`"
         return {at: batch.part == kind for kind, at in enumerate(self.parts())}
 
 
 def _asked(candidates: Whole, scenes: Scenes, targets: Whole) -> Batch:
-    """Of candidates `[scenes, candidates, time]`, among which the own one is at `targets`."""
+    """Return a batch of candidates `[scenes, candidates, time]`, with `targets` as answers."""
     texts, part = torch.from_numpy(candidates), torch.zeros(len(targets), dtype=torch.int64)
     given = {
         INPUTS: texts,
@@ -148,7 +152,7 @@ def _asked(candidates: Whole, scenes: Scenes, targets: Whole) -> Batch:
 
 @lru_cache(maxsize=2)
 def _whole_split(split: Split, num_examples: int) -> Batch:
-    """Both kinds of scenes, each with both kinds of candidates in turn."""
+    """Return both kinds of scenes, each with both kinds of candidates in turn."""
     stream = held_out_stream(split)
     kinds = EmojiScenes(LENGTH).held_out_kinds(split)
     drawn = [draw_scenes(stream, num_examples // len(kinds), kind) for kind in kinds]
@@ -176,7 +180,7 @@ def _whole_split(split: Split, num_examples: int) -> Batch:
 
 
 def _of_others(stream: RandomStream, own: Whole) -> Whole:
-    """`[scenes, candidates - 1, time]`: captions of the split, none twice and none right."""
+    """Draw captions of the split, distinct and all wrong, `[scenes, candidates - 1, time]`."""
     known, which = np.unique(own, axis=0, return_inverse=True)
     drawn = stream.distinct(len(own), NUM_CANDIDATES - 1, len(known) - 1)
     found: Whole = known[drawn + (drawn >= which.reshape(-1, 1))]
@@ -184,7 +188,7 @@ def _of_others(stream: RandomStream, own: Whole) -> Whole:
 
 
 def _alike(stream: RandomStream, scenes: Scenes, number: int, own: Whole) -> Whole:
-    """`[NUM_ALIKE, time]`: captions of the same objects that are wrong, none twice."""
+    """Draw distinct wrong captions of the same objects, `[NUM_ALIKE, time]`."""
     objects = scenes.objects[number]
     present = [int(each) for each in objects if each != NOTHING]
     between = [RELATIONS.index(name) for name in RELATIONS if name != "right of"]

@@ -1,16 +1,16 @@
-"""Give a picture back that has been squeezed through a few tokens.
+"""Reconstruct a picture that is compressed to a few tokens.
 
-The first of two trainings; in the second a model draws such pictures, see
+This is the first of two training stages; in the second a model draws such pictures, see
 `suite.tasks.emoji.emoji_tokens`.
 
     picture   as in `suite.tasks.emoji.emoji_scenes`, with the same pairs of objects held out, but
-              the places of objects are multiples of 8 pixels, so that a token of 8 x 8 pixels sees
-              a quarter of an object or white. So few places let scenes come twice: of held-out
-              ones without a new pair 2.8 % stand among 48,000 training scenes
-    asked     the same picture
+              the positions of objects are multiples of 8 pixels, so that a token of 8 x 8 pixels
+              covers a quarter of an object or white. With so few positions scenes recur: of the
+              held-out ones without a new pair 2.8 % are among 48,000 training scenes
+    target    the same picture
     loss      the mean squared error of pixels that are scaled to a variance of about 1
-    score     that error; besides, whether the scene that is read off what comes back is the same
-              (`suite.tasks.emoji.reading`), and how many codes are in use
+    score     that error; also whether the scene that is read from the reconstruction is the same
+              (`suite.tasks.emoji.reading`), and the number of codes in use
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ VERSION = 1
 
 
 class CoarseScenes(GeneratedTask):
-    """What both tasks of these pictures have: their scale, and their parts."""
+    """Base class of both tasks on these pictures: the scale of the pixels, and the parts."""
 
     pixel_mean = EmojiScenes.pixel_mean
     pixel_standard_deviation = EmojiScenes.pixel_standard_deviation
     part_titles = EmojiScenes.part_titles
 
     def held_out_kinds(self, split: Split) -> Sequence[int]:
-        """Scenes of known pairs, then those with a pair of the split."""
+        """Return the kinds: scenes of known pairs, then those with a pair of the split."""
         return EmojiScenes(EmojiScenes.fixed_length or 0).held_out_kinds(split)
 
     def parts(self) -> tuple[str, ...]:
-        """Scenes of known pairs, and those with a new one."""
+        """Return the parts: scenes of known pairs, and those with a new one."""
         return ("pairs=1", "pairs=2")
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says, for all pixels of a picture alike."""
+        """Return the parts that the batch records, the same for all pixels of a picture."""
         assert batch.part is not None, "see `draw`"
         is_new = (batch.part == 1)[:, None, None, None].expand(batch.targets.shape)
         return {"pairs=1": ~is_new, "pairs=2": is_new}
 
 
 class EmojiPictures(CoarseScenes):
-    """The picture that comes back."""
+    """Reconstruction of a picture through a few tokens."""
 
     name = "emoji_pictures"
     version = VERSION
@@ -80,13 +80,13 @@ class EmojiPictures(CoarseScenes):
     )
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """See `draw_scenes`."""
+        """Draw pictures of scenes at coarse positions."""
         pictures = torch.from_numpy(draw_scenes(stream, count, kind, apart=APART).painted())
         part = torch.full((count,), int(kind != KNOWN))
         return Batch(inputs={INPUTS: pictures}, targets=pictures, part=part)
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        """See the module's note; there are no labels to smooth."""
+        """Return the mean squared error; label smoothing does not apply to pixels."""
         is_scored = batch.is_scored(outputs.logits)
         wanted = batch.targets.where(is_scored.unsqueeze(-1), outputs.logits.detach())
         total = mse_loss(outputs.logits, wanted, reduction="sum")

@@ -1,24 +1,25 @@
-"""Answer a question about a picture, in small: what, where, how many, and is there?
+"""Answer a question about a picture: what, where, how many, and is there?
 
-Antol et al. 2015, "VQA: Visual Question Answering" (arXiv:1505.00468).
+Antol et al. 2015, "VQA: Visual Question Answering" (arXiv:1505.00468), on a small scale.
 
     picture    two to four of 40 objects on white, each once; see `suite.tasks.emoji.scenes`
-    inputs     the words of the question; fillers behind them; 0 fills
+    inputs     the words of the question, padded at the end with 0
     target     one of 50: the objects, the quarters "top left", "top right", "bottom left" and
                "bottom right", "zero" to "three", "yes" and "no"
-    questions  all four kinds alike, each a part:
+    questions  all four kinds are equally frequent, each a part:
                ``question=1``  "what is left of the dog", "right of", "above" or "below": exactly
-                               one object is. Left or right is said where the distance across is
-                               larger than that down, else above or below; no object is doubtful
+                               one object is. Left or right applies if the horizontal distance is
+                               larger than the vertical one, else above or below; they are never
+                               close to each other
                ``question=2``  "where is the red apple": its centre is in that quarter
                ``question=3``  "how many dogs": zero to three of three or four objects; the others
-                               are of one or two further kinds, so that some come twice there too
+                               are of one or two further kinds, so that these recur, too
                ``question=4``  "is there a key"
-    fairness   given the question, all of its answers are alike: 39 objects, four quarters, four
-               numbers, two words. Who reads the question alone is right in 0.26 of all cases
+    fairness   given the question, all of its answers are equally likely: 39 objects, four quarters,
+               four numbers, two words. A question-only baseline reaches an accuracy of 0.26
 
-Departures: pictures are drawn afresh for each question, and an answer is one of a list, as in the
-paper's multiple choice.
+Two points differ from the paper: pictures are drawn anew for each question, and an answer is one of
+a list, as in the paper's multiple choice.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ FIRST_QUARTER = NUM_OBJECTS
 ZERO = FIRST_QUARTER + len(QUARTERS)
 YES, NO = ZERO + len(NUMBERS), ZERO + len(NUMBERS) + 1
 NUM_SYMBOLS = 85
-LENGTH = 7  # words of the longest question
+LENGTH = 7  # number of words of the longest question
 
 
 class EmojiQuestions(PictureTask, GeneratedTask):
-    """The answer to a question about a picture."""
+    """Visual question answering on scenes of emoji."""
 
     name = "emoji_questions"
     version = VERSION
@@ -104,11 +105,11 @@ class EmojiQuestions(PictureTask, GeneratedTask):
 
     @classmethod
     def vocabulary(cls) -> Words:
-        """See `PictureTask.vocabulary`."""
+        """Return the words of all questions."""
         return _vocabulary()
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Kinds of questions, relations, objects, then places."""
+        """Draw kinds of questions, relations, objects, then positions."""
         kinds = stream.integers(count, low=0, high=len(KINDS))
         asked = stream.integers(count, low=0, high=len(RELATIONS))
         about, objects, answers = draw_objects(stream, kinds)
@@ -128,22 +129,22 @@ class EmojiQuestions(PictureTask, GeneratedTask):
         return Batch(inputs=given, targets=torch.from_numpy(targets), part=torch.from_numpy(kinds))
 
     def parts(self) -> tuple[str, ...]:
-        """By kind of the question."""
+        """Return one part for each kind of question."""
         return tuple(f"question={kind + 1}" for kind in KINDS)
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says."""
+        """Return the parts that the batch records."""
         assert batch.part is not None, "see `draw`"
         return {at: batch.part == kind for kind, at in enumerate(self.parts())}
 
 
 def answer_texts() -> tuple[str, ...]:
-    """How a person reads each answer."""
+    """Return the text of each answer."""
     return (*atlas().objects, *QUARTERS, *NUMBERS, "yes", "no")
 
 
 def question(kind: int, relation: int, name: str) -> str:
-    """The words of a question about an object; only the first kind has a relation."""
+    """Return the words of a question about an object; only the first kind has a relation."""
     return (
         f"what is {RELATIONS[relation]} the {name}",
         f"where is the {name}",
@@ -153,7 +154,7 @@ def question(kind: int, relation: int, name: str) -> str:
 
 
 def plural(name: str) -> str:
-    """Of a noun that is no exception but for fish."""
+    """Return the regular plural ("fish" is the only exception)."""
     if name.endswith("fish"):
         return name
     if name.endswith("y") and name[-2] not in "aeiou":
@@ -179,19 +180,19 @@ def _all_questions() -> list[tuple[int, int, str]]:
 
 @cache
 def questions() -> Whole:
-    """`[kinds, relations, objects, LENGTH]`: the symbols of each question, filled behind."""
+    """Return the symbols of each question, padded, `[kinds, relations, objects, LENGTH]`."""
     found = padded([_vocabulary().encoded(question(*each)) for each in _all_questions()])
     return found.reshape(len(KINDS), len(RELATIONS), NUM_OBJECTS, LENGTH)
 
 
 def draw_objects(stream: RandomStream, kinds: Whole) -> tuple[Whole, Whole, Whole]:
-    """What is asked about, the objects of each scene, and answers that do not depend on places.
+    """Draw what is asked about, the objects of each scene, and the answers.
 
-    What is asked about is the first object of a scene, or not in it.
+    The object that is asked about is the first of a scene, or not in it.
 
     Returns:
-        `[scenes]` objects; `[scenes, MOST]` objects, NOTHING behind the last one; `[scenes]`
-        answers, right for the last two kinds of questions.
+        `[scenes]` objects; `[scenes, MOST]` objects, NOTHING after the last one; `[scenes]`
+        answers, valid for the last two kinds of questions, which do not depend on positions.
     """
     count, places = len(kinds), np.arange(MOST)
     drawn = stream.distinct(count, MOST + 1, NUM_OBJECTS)
@@ -212,7 +213,7 @@ def draw_objects(stream: RandomStream, kinds: Whole) -> tuple[Whole, Whole, Whol
 
 
 def is_answered(places: Whole, kinds: Whole, asked: Whole, counts: Whole) -> Truths:
-    """`[scenes, tries]`: whether the first object lies so that there is one clear answer."""
+    """Return `[scenes, tries]`: True if the first object's position gives one clear answer."""
     offsets = places[..., 1:, :] - places[..., :1, :]
     is_object = (np.arange(1, MOST) < counts[:, None])[:, None]
     is_one = ((relations(offsets) == asked[:, None, None]) & is_object).sum(axis=-1) == 1
@@ -224,7 +225,7 @@ def is_answered(places: Whole, kinds: Whole, asked: Whole, counts: Whole) -> Tru
 
 
 def _related(scenes: Scenes, asked: Whole) -> Whole:
-    """`[scenes]`: the object that lies so to the first one; any where none does."""
+    """Return `[scenes]`: the object in that relation to the first one, or any if none is."""
     offsets = scenes.places[:, 1:] - scenes.places[:, :1]
     is_asked = (relations(offsets) == asked[:, None]) & (scenes.objects[:, 1:] != NOTHING)
     found: Whole = scenes.objects[np.arange(len(asked)), 1 + is_asked.argmax(axis=1)]
@@ -232,7 +233,7 @@ def _related(scenes: Scenes, asked: Whole) -> Whole:
 
 
 def _quarters(places: Whole) -> Whole:
-    """`[scenes]`: the answer that names the quarter of the first object."""
+    """Return `[scenes]`: the answer that names the quarter of the first object."""
     is_low, is_right = np.moveaxis(places[:, 0] > (CANVAS - GLYPH) // 2, -1, 0)
     found: Whole = FIRST_QUARTER + 2 * is_low + is_right
     return found

@@ -1,20 +1,20 @@
-"""Say which objects are in a picture, from left to right, and how each lies to the next one.
+"""Name the objects in a picture from left to right, and the relation of each to the next one.
 
     picture   two to four different objects of 40, on white; see `suite.tasks.emoji.scenes`
     caption   "a red apple left of a dog above a key": the objects from left to right by their
-              centres, and between neighbours in that order "left of" where the distance across is
-              larger than that down, else "above" or "below". So there is one right caption: no two
-              centres are less than 3 pixels apart across, and the two distances between neighbours
-              differ by at least 3
+              centres, and between neighbours in that order "left of" if the horizontal distance is
+              larger than the vertical one, else "above" or "below". There is exactly one right
+              caption: no two centres are less than 3 pixels apart horizontally, and the two
+              distances between neighbours differ by at least 3
     symbols   and the score: see `suite.tasks.bases.captions`
-    pairs     of the 780 pairs of objects each belongs to one split, by the SHA-256 of the names: of
-              ten parts one is validation's, one is test's, the others are training's. The objects
-              of a training scene are of training's pairs alone. Of both held-out splits one half is
-              so too, ``pairs=1``; each scene of the other half, ``pairs=2``, has at least one pair
-              of its split, and none of the other one. So what is chosen on validation data has not
-              seen the pairs of the test, and is chosen for pairs that are new
+    pairs     each of the 780 pairs of objects belongs to one split, by the SHA-256 of the names: of
+              ten parts one is for validation, one is for test, the others are for training. A
+              training scene contains only training pairs. So does one half of both held-out splits,
+              ``pairs=1``; each scene of the other half, ``pairs=2``, has at least one pair of its
+              split, and none of the other one. A choice made on validation data therefore does not
+              depend on the test pairs, and is made for pairs that are new
 
-Each batch says where the object is that a target's word names (`Batch.boxes`), for all words of a
+Each batch holds the box of the object that a target word names (`Batch.boxes`), for all words of a
 name.
 """
 
@@ -56,15 +56,15 @@ from suite.tasks.emoji.scenes import (
 from suite.tasks.task import Batch, Split
 
 VERSION = 1
-NUM_PARTS = 10  # of all pairs
+NUM_PARTS = 10  # equal parts of all pairs
 KNOWN, OF_VALIDATION, OF_TEST = range(3)  # kinds of pairs, and of scenes
 NUM_SYMBOLS = 46
-_MOST_WORDS = 5  # of an object: a relation of two words, an article, a name of two
+_MOST_WORDS = 5  # words per object: a relation of two words, an article, a name of two
 LENGTH = MOST * 3 + (MOST - 1) * 2 + 1  # words of the longest caption, and its end
 
 
 class EmojiScenes(CaptionTask, GeneratedTask):
-    """Write the one right caption."""
+    """Captioning of scenes that have exactly one right caption."""
 
     fixed_length = LENGTH
     name = "emoji_scenes"
@@ -99,15 +99,15 @@ class EmojiScenes(CaptionTask, GeneratedTask):
 
     @classmethod
     def vocabulary(cls) -> Words:
-        """See `PictureTask.vocabulary`."""
+        """Return the words of the captions."""
         return phrases().words
 
     def held_out_kinds(self, split: Split) -> Sequence[int]:
-        """Scenes of known pairs, then those with a pair of the split."""
+        """Return the kinds: scenes of known pairs, then those with a pair of the split."""
         return (KNOWN, {"validation": OF_VALIDATION, "test": OF_TEST}[split])
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Numbers of objects, objects, then places."""
+        """Draw numbers of objects, objects, then positions."""
         scenes = draw_scenes(stream, count, kind)
         targets, boxes = captions(scenes)
         inputs, asked = captioned(targets, scenes.painted())
@@ -115,11 +115,11 @@ class EmojiScenes(CaptionTask, GeneratedTask):
         return Batch(inputs=inputs, targets=asked, part=part, boxes=torch.from_numpy(boxes))
 
     def parts(self) -> tuple[str, ...]:
-        """Scenes of known pairs, and those with a new one."""
+        """Return the parts: scenes of known pairs, and those with a new one."""
         return ("pairs=1", "pairs=2")
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says."""
+        """Return the parts that the batch records."""
         assert batch.part is not None, "see `draw`"
         is_new = (batch.part == 1)[:, None].expand(batch.targets.shape)
         return {"pairs=1": ~is_new, "pairs=2": is_new}
@@ -127,7 +127,7 @@ class EmojiScenes(CaptionTask, GeneratedTask):
 
 @cache
 def kinds_of_pairs() -> Whole:
-    """`[objects, objects]`: to which kind each pair belongs."""
+    """Return the kind of each pair, `[objects, objects]`."""
     names = atlas().objects
     found = np.full((len(names), len(names)), KNOWN)
     for i, one in enumerate(names):
@@ -139,7 +139,7 @@ def kinds_of_pairs() -> Whole:
 
 
 def draw_scenes(stream: RandomStream, count: int, kind: int, *, apart: int = 1) -> Scenes:
-    """Scenes of one kind, the objects from left to right; `apart` as of `draw_places`."""
+    """Draw scenes of one kind, the objects from left to right; `draw_places` explains `apart`."""
     counts = stream.integers(count, low=FEWEST, high=MOST + 1)
 
     def has_kind(objects: Whole, scenes: Whole) -> Truths:
@@ -165,24 +165,24 @@ def draw_scenes(stream: RandomStream, count: int, kind: int, *, apart: int = 1) 
 
 
 def from_left(places: Whole, counts: Whole) -> Whole:
-    """The places `[scenes, tries, MOST, 2]` of so many objects in order from left to right."""
+    """Sort the positions `[scenes, tries, MOST, 2]` of `counts` objects from left to right."""
     is_object = (np.arange(MOST) < counts[:, None])[:, None]
     order = np.where(is_object, places[..., 1], CANVAS).argsort(axis=-1, kind="stable")
     return np.take_along_axis(places, order[..., None], axis=-2)
 
 
 def steps_right(places: Whole) -> Whole:
-    """`[..., MOST - 1, 2]`: the offset of each object from the next one."""
+    """Return the offset of each object from the next one, `[..., MOST - 1, 2]`."""
     return places[..., :-1, :] - places[..., 1:, :]
 
 
 class Phrases(NamedTuple):
-    """The symbols of what captions are made of, PADDING behind the last word.
+    """The symbols of the phrases of captions, padded with PADDING.
 
     Attributes:
         words: The vocabulary.
-        objects: `[objects + 1, 3]`, an article and a name; the last row, of NOTHING, is empty.
-        relations: `[relations + 1, 2]`; likewise.
+        objects: `[objects + 1, 3]`, an article and a name; the last row, for NOTHING, is empty.
+        relations: `[relations + 1, 2]`; the last row is empty, too.
     """
 
     words: Words
@@ -192,7 +192,7 @@ class Phrases(NamedTuple):
 
 @cache
 def phrases() -> Phrases:
-    """Those of the objects of the file."""
+    """Return the phrases for the objects of the file."""
     named = [with_article(name) for name in atlas().objects]
     between = [name for name in RELATIONS if name != "right of"]
     words = Words([*named, *between])
@@ -203,10 +203,10 @@ def phrases() -> Phrases:
 
 
 def captions(scenes: Scenes) -> tuple[Whole, Whole]:
-    """The words of each caption and its end, filled, `[scenes, LENGTH]`, and the boxes of those.
+    """Return the words of each caption and its end, padded, `[scenes, LENGTH]`, and their boxes.
 
-    Each object has as many places as the longest phrase needs; then those that no word needs are
-    moved to the end.
+    Each object has as many positions as the longest phrase needs; then the unused ones are moved to
+    the end.
     """
     count = len(scenes.objects)
     related = np.full((count, MOST), NOTHING)
@@ -214,7 +214,7 @@ def captions(scenes: Scenes) -> tuple[Whole, Whole]:
     related[scenes.objects == NOTHING] = NOTHING
     symbols, order = spelled(scenes.objects, related)
     boxes = np.full((count, MOST, _MOST_WORDS, 4), -1)
-    boxes[:, :, -2:] = scenes.boxes()[:, :, None]  # of the name, without the article
+    boxes[:, :, -2:] = scenes.boxes()[:, :, None]  # for the name, not for the article
     boxes = np.concatenate([boxes.reshape(count, -1, 4), np.full((count, 1, 4), -1)], axis=1)
     found = np.take_along_axis(boxes, order[..., None], axis=1)
     found[symbols == PADDING] = -1
@@ -222,14 +222,14 @@ def captions(scenes: Scenes) -> tuple[Whole, Whole]:
 
 
 def spelled(objects: Whole, related: Whole) -> tuple[Whole, Whole]:
-    """The words of captions and their end, filled, `[captions, LENGTH]`.
+    """Return the words of captions and their end, padded, `[captions, LENGTH]`.
 
     Args:
-        objects: `[captions, MOST]`, NOTHING behind the last one.
-        related: The same shape: how each lies to the one before it, NOTHING for the first.
+        objects: `[captions, MOST]`, NOTHING after the last one.
+        related: The same shape: the relation of each to the one before it, NOTHING for the first.
 
     Returns:
-        The symbols; and where each stood when all objects had as many places.
+        The symbols; and the index of each before unused positions were moved to the end.
     """
     known, count = phrases(), len(objects)
     symbols = np.concatenate([known.relations[related], known.objects[objects]], axis=-1)

@@ -1,16 +1,16 @@
 """Draw the picture of a caption, token by token.
 
-The second of two trainings: in the first one, on `suite.tasks.emoji.emoji_pictures`, a model has
-found a code of tokens for such pictures.
+This is the second of two training stages: in the first one, on `suite.tasks.emoji.emoji_pictures`,
+a model has learned a code of tokens for such pictures.
 
     inputs    1, then the words of a caption, as in `suite.tasks.emoji.emoji_scenes`, with the same
-              pairs of objects held out; fillers behind them
-    context   its picture, whose tokens the model predicts, each read with the caption and the
-              tokens before it; it is given none when it draws
-    loss      the cross-entropy of the tokens; a model may add one of the words
-    score     the share of drawn pictures of which the caption, read off their pixels by rule
-              (`suite.tasks.emoji.reading`), is the one that was asked for. So models are judged by
-              what they draw, whatever their code; bits of a token depend on that
+              pairs of objects held out; padded at the end
+    context   its picture, whose tokens the model predicts, each given the caption and the tokens
+              before it; the picture is absent when the model draws
+    loss      the cross-entropy of the tokens; a model may add that of the words
+    score     the share of drawn pictures whose caption, read from their pixels by rule
+              (`suite.tasks.emoji.reading`), is the given one. The score therefore compares models
+              with different codes, which bits per token do not
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VERSION = 1
 
 
 class EmojiTokens(PictureTask, CoarseScenes):
-    """The picture of a caption."""
+    """Generation of the picture of a caption."""
 
     name = "emoji_tokens"
     version = VERSION
@@ -70,21 +70,21 @@ class EmojiTokens(PictureTask, CoarseScenes):
 
     @classmethod
     def vocabulary(cls) -> Words:
-        """See `PictureTask.vocabulary`."""
+        """Return the words of the captions."""
         return EmojiScenes.vocabulary()
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """See `draw_scenes`."""
+        """Draw scenes at coarse positions, with their captions."""
         scenes = draw_scenes(stream, count, kind, apart=APART)
         inputs, _ = captioned(captions(scenes)[0], scenes.painted())
         part = torch.full((count,), int(kind != KNOWN))
         return Batch(inputs=inputs, targets=inputs[CONTEXT], part=part)
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        """See the module's note.
+        """Return the cross-entropy of the tokens of the pictures.
 
         Raises:
-            TaskError: the model returns no tokens.
+            TaskError: if the model returns no tokens.
         """
         is_left_out = ~scored_rows(batch).unsqueeze(-1)
         tokens = image_tokens(outputs).masked_fill(is_left_out, UNSCORED)

@@ -1,10 +1,11 @@
-"""Read a scene off its pixels, and judge by that whether a picture shows what it should.
+"""Read a scene from its pixels, and judge by it whether a picture shows the right scene.
 
-By rule, without a model: objects stand at places that are `APART` pixels apart, on white. Of all
-objects and places the one is taken whose pixels explain most of what is not white: whose squared
-distance to the picture is smaller by most than that of a white square there; then the next one that
-covers no earlier one, up to four, as long as they explain more than white does. Every scene of
-`suite.tasks.emoji.emoji_pictures` is read as it was drawn; so is one with a little noise.
+The reading follows a rule, without a model: objects are at positions that are `APART` pixels apart,
+on white. The object and position are taken whose pixels explain most of the deviation from white,
+that is, whose squared distance to the picture is smaller than that of a white square there by the
+largest margin; then the next ones that do not overlap an earlier one, up to four in all, as long as
+they explain more than white does. Every scene of `suite.tasks.emoji.emoji_pictures` is read exactly
+as it was drawn, and so is one with a little noise.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ APART = 8  # pixels between possible rows or columns of objects
 
 @dataclass(frozen=True, kw_only=True)
 class PicturesRight(PictureMetric):
-    """The share of pictures of which the caption, read off their pixels, is the one of the target.
+    """The share of pictures whose caption, read from their pixels, is that of the target.
 
-    So all objects must be there, none besides, in their order from left to right, and neighbours
-    must lie to each other as they should; where exactly they stand is free.
+    All objects must be present and no others, in their order from left to right, and neighbours
+    must have the right relation; their exact positions do not matter.
     """
 
     name: str = "pictures_right"
@@ -39,28 +40,28 @@ class PicturesRight(PictureMetric):
     better: Literal["higher", "lower", "none"] = "higher"
 
     def sums_of(self, pictures: Tensor, batch: Batch) -> Tensor:
-        """Right pictures, and pictures."""
+        """Return the numbers of right pictures and of pictures."""
         found, asked = (captions(each)[0] for each in _read(pictures, batch))
         return _as_counts(pictures, (found == asked).all(axis=1).astype(float))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectsDrawn(PictureMetric):
-    """The share of the target's objects that are in the picture; the mean over pictures."""
+    """The share of the target's objects that are in the picture, as a mean over pictures."""
 
     name: str = "objects_drawn"
     unit: str = "1"
     better: Literal["higher", "lower", "none"] = "higher"
 
     def sums_of(self, pictures: Tensor, batch: Batch) -> Tensor:
-        """Shares, and pictures."""
+        """Return the sum of the shares and the number of pictures."""
         found, asked = (each.objects for each in _read(pictures, batch))
         is_there = (asked[:, :, None] == found[:, None]).any(axis=-1) & (asked != NOTHING)
         return _as_counts(pictures, is_there.sum(axis=1) / (asked != NOTHING).sum(axis=1))
 
 
 def _read(pictures: Tensor, batch: Batch) -> tuple[Scenes, Scenes]:
-    """What is in the pictures and in the targets, of those that are scored."""
+    """Return the scenes in the pictures and in the targets, for the scored rows."""
     rows = scored_rows(batch)
     return read_scenes(pictures[rows]), read_scenes(batch.targets[rows])
 
@@ -71,13 +72,13 @@ def _as_counts(pictures: Tensor, values: np.ndarray) -> Tensor:
 
 
 class _Known(NamedTuple):
-    """What pixels are held against.
+    """The patterns with which pixels are compared.
 
     Attributes:
-        objects: `[objects, pixels]`, each less a white square.
-        middles: `[objects]`: how bright a square must be in that direction to be half way there.
+        objects: `[objects, pixels]`, each minus a white square.
+        middles: `[objects]`: the projection half way between white and the object.
         places: `[places, 2]`, top and left.
-        is_near: `[places, places]`: whether objects there would share a pixel.
+        is_near: `[places, places]`: True if objects at both positions would overlap.
     """
 
     objects: Tensor
@@ -98,10 +99,10 @@ def _known() -> _Known:
 
 
 def read_scenes(pictures: Tensor) -> Scenes:
-    """What is in pictures `[pictures, CANVAS, CANVAS, 3]`, objects from left to right.
+    """Return the scenes in pictures `[pictures, CANVAS, CANVAS, 3]`, objects from left to right.
 
-    An object explains more than white where the picture's product with (object - white) is above
-    the middle between both; twice the difference is what it explains.
+    An object explains more than white if the picture's product with (object - white) is above the
+    middle between both; it explains twice the difference.
     """
     known = _known()
     squares = pictures.detach().cpu().float().unfold(1, GLYPH, APART).unfold(2, GLYPH, APART)

@@ -1,8 +1,9 @@
-"""Draw scenes: some objects on a white canvas, none over another, and how they lie to each other.
+"""Draw scenes: some objects on a white canvas without overlap, and their spatial relations.
 
 A scene has up to four objects of 16 x 16 pixels, the 2 x 2 means of those in the file, on 48 x 48.
-They are placed one after the other, each at the first of 16 uniform draws at which it covers no
-earlier one. Where there is none, or the scene does not suit what is asked, all are placed again.
+They are placed one after the other, each at the first of 16 uniform draws that does not overlap an
+earlier one. If there is none, or the scene does not satisfy the task's condition, all are placed
+again.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from suite.tasks.bases.images import scaled
 from suite.tasks.data_order import RandomStream, Whole
 from suite.tasks.emoji.atlas import SIDE, atlas
 
-CANVAS, GLYPH = 48, 16  # pixels of a side
+CANVAS, GLYPH = 48, 16  # side lengths in pixels
 FEWEST, MOST = 2, 4  # objects
 MARGIN = 3  # pixels by which a relation must hold
 RELATIONS = ("left of", "right of", "above", "below")
 LEFT, RIGHT, ABOVE, BELOW = range(len(RELATIONS))
-NOTHING = -1  # in place of an object or a relation
-# Over training scenes of `emoji_scenes`.
+NOTHING = -1  # marks the absence of an object or a relation
+# Statistics over training scenes of `emoji_scenes`.
 PIXEL_MEAN = (0.9499, 0.9434, 0.9210)
 PIXEL_STANDARD_DEVIATION = (0.1486, 0.1638, 0.2230)
-_NUM_SPOTS = 16  # that are tried for an object
-_TRIES = 4  # draws at once, for each scene that is not found yet
-_FIRST, _SECOND = np.triu_indices(MOST, 1)  # of each pair of objects
+_NUM_SPOTS = 16  # positions tried for an object
+_TRIES = 4  # simultaneous draws for each scene that is not found yet
+_FIRST, _SECOND = np.triu_indices(MOST, 1)  # indices of each pair of objects
 Truths = NDArray[np.bool_]
 
 
@@ -38,7 +39,7 @@ class Scenes:
     """Some scenes.
 
     Attributes:
-        objects: `[scenes, MOST]`, NOTHING behind the last one.
+        objects: `[scenes, MOST]`, NOTHING after the last one.
         places: `[scenes, MOST, 2]`, top and left.
     """
 
@@ -46,7 +47,7 @@ class Scenes:
     places: Whole
 
     def painted(self) -> NDArray[np.float32]:
-        """`[scenes, CANVAS, CANVAS, 3]`, as a model reads them."""
+        """Return the pictures `[scenes, CANVAS, CANVAS, 3]`, standardised for a model."""
         painted, canvas = glyphs(), np.repeat(empty_canvas(), len(self.objects), axis=0)
         for scene, number in np.argwhere(self.objects != NOTHING).tolist():  # faster than indices
             top, left = self.places[scene, number].tolist()
@@ -55,7 +56,10 @@ class Scenes:
         return canvas
 
     def boxes(self) -> Whole:
-        """`[scenes, MOST, 4]`: top, left, bottom, right of each object, all -1 where none is."""
+        """Return the box of each object, `[scenes, MOST, 4]`: top, left, bottom, right.
+
+        All four are -1 if there is no object.
+        """
         boxes = np.concatenate([self.places, self.places + GLYPH], axis=-1)
         return np.where((self.objects == NOTHING)[..., None], -1, boxes)
 
@@ -65,13 +69,13 @@ _STATISTICS = (PIXEL_MEAN, PIXEL_STANDARD_DEVIATION)
 
 @cache
 def empty_canvas() -> NDArray[np.float32]:
-    """`[1, CANVAS, CANVAS, 3]`, all white, as a model reads it."""
+    """Return an all-white picture `[1, CANVAS, CANVAS, 3]`, standardised for a model."""
     return scaled(np.full((1, CANVAS, CANVAS, 3), 255, dtype=np.uint8), *_STATISTICS)
 
 
 @cache
 def glyphs() -> NDArray[np.float32]:
-    """`[objects, GLYPH, GLYPH, 3]`, as a model reads them."""
+    """Return the objects `[objects, GLYPH, GLYPH, 3]`, standardised for a model."""
     times = SIDE // GLYPH
     squares = atlas().glyphs.reshape(-1, GLYPH, times, GLYPH, times, 3)
     return scaled(squares.mean(axis=(2, 4), dtype=np.float32), *_STATISTICS)
@@ -82,12 +86,13 @@ def draw_until(
     draw: Callable[[int], Whole],
     is_wanted: Callable[[Whole, Whole], Truths],
 ) -> Whole:
-    """For each scene the first of its draws that is wanted.
+    """Return for each scene the first of its draws that is wanted.
 
     Args:
-        shape: `[scenes, ...]`, of what is found.
-        draw: Makes so many draws, `[draws, ...]`.
-        is_wanted: `[scenes, tries]`, of draws `[scenes, tries, ...]` and the scenes' numbers.
+        shape: `[scenes, ...]`, the shape of the result.
+        draw: A function that makes a given number of draws, `[draws, ...]`.
+        is_wanted: A function of draws `[scenes, tries, ...]` and the scenes' indices that returns
+            `[scenes, tries]` booleans.
     """
     left, found = np.arange(shape[0]), np.empty(shape, dtype=np.int64)
     while left.size:
@@ -106,13 +111,14 @@ def draw_places(
     *,
     apart: int = 1,
 ) -> Whole:
-    """`[scenes, MOST, 2]`, top and left; of no meaning behind the last object.
+    """Draw positions `[scenes, MOST, 2]`, top and left; only those of objects have a meaning.
 
     Args:
-        stream: What is drawn from.
-        counts: `[scenes]`, objects.
-        is_wanted: Of draws `[scenes, tries, MOST, 2]` and the scenes' numbers `[scenes]`.
-        apart: Pixels between one possible row or column and the next.
+        stream: The stream to draw from.
+        counts: `[scenes]`, the number of objects.
+        is_wanted: A function of draws `[scenes, tries, MOST, 2]` and the scenes' indices `[scenes]`
+            that returns `[scenes, tries]` booleans.
+        apart: Pixels between possible rows or columns.
     """
 
     def suits(places: Whole, scenes: Whole) -> Truths:
@@ -123,7 +129,7 @@ def draw_places(
 
 
 def _placed(stream: RandomStream, draws: int, apart: int) -> Whole:
-    """`[draws, MOST, 2]`: each object where it covers no earlier one, if such a spot was drawn."""
+    """Draw `[draws, MOST, 2]`, each object without overlap if such a spot was drawn."""
     most = (CANVAS - GLYPH) // apart
     spots = stream.integers(MOST, draws, _NUM_SPOTS, 2, low=0, high=most + 1) * apart
     found = spots[:, :, 0].copy()
@@ -135,31 +141,32 @@ def _placed(stream: RandomStream, draws: int, apart: int) -> Whole:
 
 
 def is_apart(places: Whole, counts: Whole) -> Truths:
-    """`[scenes, tries]`: whether no two objects share a pixel."""
+    """Return `[scenes, tries]`: True if no two objects overlap."""
     offsets = np.abs(places[..., _FIRST, :] - places[..., _SECOND, :])
     found: Truths = ((offsets >= GLYPH).any(axis=-1) | ~pairs_in(counts)[:, None]).all(axis=-1)
     return found
 
 
 def pairs_in(counts: Whole) -> Truths:
-    """`[scenes, pairs]`: which pairs of objects there are in so many objects."""
+    """Return `[scenes, pairs]`: True for the pairs that exist among `counts` objects."""
     found: Truths = counts[:, None] > _SECOND
     return found
 
 
 def pairs_of(table: Whole, objects: Whole) -> Whole:
-    """`[..., pairs]`: what a table says of each pair of the objects `[..., MOST]`."""
+    """Return the entries of a table for each pair of the objects `[..., MOST]`, `[..., pairs]`."""
     found: Whole = table[objects[..., _FIRST], objects[..., _SECOND]]
     return found
 
 
 def relations(offsets: Whole) -> Whole:
-    """`[...]`: how one object lies to another.
+    """Return the relation of one object to another, `[...]`.
 
-    Left or right of it where the distance across is larger than that down, else above or below it.
+    It is left or right if the horizontal distance is larger than the vertical one, else above or
+    below.
 
     Args:
-        offsets: `[..., 2]`, down and across, of the one from the other.
+        offsets: `[..., 2]`, the vertical and horizontal offset of the one from the other.
     """
     down, across = offsets[..., 0], offsets[..., 1]
     sideways = np.where(across < 0, LEFT, RIGHT)
@@ -167,7 +174,7 @@ def relations(offsets: Whole) -> Whole:
 
 
 def is_clear(offsets: Whole) -> Truths:
-    """`[...]`: whether the distances across and down differ enough for everybody to agree."""
+    """Return `[...]`: True if the two distances differ enough for an unambiguous relation."""
     down, across = np.moveaxis(np.abs(offsets), -1, 0)
     found: Truths = np.abs(down - across) >= MARGIN
     return found

@@ -1,1 +1,1 @@
-"""Tasks that ask for the class of an image."""
+"""Tasks of image classification."""

@@ -1,4 +1,4 @@
-"""CIFAR-10: 60,000 colour photos of 32 x 32 pixels of ten kinds of things.
+"""CIFAR-10: 60,000 colour photos of 32 x 32 pixels in ten classes.
 
 Krizhevsky 2009, "Learning multiple layers of features from tiny images".
 
@@ -7,9 +7,9 @@ Krizhevsky 2009, "Learning multiple layers of features from tiny images".
     validation   the other 5,000
     test         all 10,000 for testing
 
-Published results train on all 50,000, mostly on shifted and mirrored copies too. Pixels are scaled
-to 0..1, then shifted and scaled by mean and standard deviation of each channel over the 50,000. The
-file, the binary version, does not ship: `bakeoff data fetch cifar10` brings it.
+Published results train on all 50,000, mostly with shifted and mirrored copies. Pixels are scaled to
+0..1, then standardised by the mean and standard deviation of each channel over the 50,000. The
+file, the binary version, does not ship: `bakeoff data fetch cifar10` downloads it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TEST_FILE = f"{FOLDER}/test_batch.bin"
 
 
 class Cifar10(ImageTask):
-    """Classify a photo that is read whole, `[32, 32, 3]`."""
+    """Classification of photos that are read whole, `[32, 32, 3]`."""
 
     name = "cifar10"
     source = SOURCE
@@ -50,7 +50,7 @@ class Cifar10(ImageTask):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the photos of all splits, read once per process."""
         files = _read_files()
         first = _examples(b"".join(files[name] for name in TRAINING_FILES))
         test = _examples(files[TEST_FILE])
@@ -77,10 +77,10 @@ def _read_files() -> dict[str, bytes]:
 
 
 def _examples(records: bytes) -> Examples:
-    """Records of a label and 32 x 32 bytes of red, green and blue each, row by row.
+    """Return the examples of records of a label and 32 x 32 bytes each of red, green and blue.
 
     Raises:
-        TaskError: if files hold another number of them, or another label.
+        TaskError: if files hold another number of records, or a label out of range.
     """
     size = 1 + 3 * IMAGE_SIDE**2
     if not records or len(records) % (NUM_IN_FILE * size):

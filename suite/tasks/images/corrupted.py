@@ -1,17 +1,17 @@
-"""Train on clean images, be tested on corrupted ones too (`suite.tasks.images.corruptions`).
+"""Train on clean images, and test also on corrupted ones (`suite.tasks.images.corruptions`).
 
-In small what Hendrycks and Dietterich 2019 (arXiv:1903.12261) do with ImageNet: no corruption is
-trained on, and each has a score of its own, as a part: ``corruption=1`` are the clean images,
-``corruption=2`` those with noise, and so on in the order of `CORRUPTIONS`. The score of the whole
-is the mean over the parts.
+A small version of the study of Hendrycks and Dietterich 2019 (arXiv:1903.12261) on ImageNet:
+training uses no corruption, and each has a score of its own, as a part: ``corruption=1`` are the
+clean images, ``corruption=2`` those with noise, and so on in the order of `CORRUPTIONS`. The score
+of the whole is the mean over the parts.
 
-    training     as the task on clean images
+    training     that of the task on clean images
     validation   each image once, the corruptions in turn
     test         each image with each corruption, all images with one before the next
 
-What is drawn for an image depends on its split, its place there and the corruption, on nothing
-else. Departures: one severity; the validation split, on which learning rates are chosen, is
-corrupted as the test split is, so that what is chosen is chosen for the score that is reported.
+The random numbers for an image depend only on its split, its index there and the corruption. There
+are two departures: one severity; and the validation split, on which learning rates are chosen, is
+corrupted like the test split, so that the choice optimises the score that is reported.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from suite.tasks.images.fashion_mnist import FashionMnistImages
 from suite.tasks.images.openmoji import OpenmojiGroups
 from suite.tasks.task import Batch, Split
 
-_SEED = HELD_OUT_SEED - 1  # no training and no split has it
+_SEED = HELD_OUT_SEED - 1  # used by no training and no split
 _PARTS = tuple(f"corruption={number}" for number in range(1, 1 + len(CORRUPTIONS)))
 
 
 class _Corrupted(LabelledTask):
-    """What replaces the held-out splits of a task on images."""
+    """Base class that replaces the held-out splits of a task on images by corrupted ones."""
 
     part_titles: ClassVar[dict[str, str]] = {
         "corruption": "what was done to the image",
@@ -45,7 +45,7 @@ class _Corrupted(LabelledTask):
     }
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """See `corrupted`."""
+        """Yield the split's images with their corruptions, in the order of `corrupted`."""
         examples, kinds = corrupted(type(self), split)
         for first in range(0, len(kinds), batch):
             chosen = slice(first, first + batch)
@@ -54,30 +54,30 @@ class _Corrupted(LabelledTask):
             yield Batch(inputs=found.inputs, targets=found.targets, part=part)
 
     def parts(self) -> tuple[str, ...]:
-        """One for each corruption, the clean images first."""
+        """Return one part for each corruption, the clean images first."""
         return _PARTS
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """As the batch says; training images are clean."""
+        """Return the parts that the batch records; training images are clean."""
         part = torch.zeros_like(batch.targets) if batch.part is None else batch.part
         return {at: part == kind for kind, at in enumerate(_PARTS)}
 
 
 class FashionMnistCorrupted(_Corrupted, FashionMnistImages):
-    """`fashion_mnist_images`, tested on corrupted images too."""
+    """The task `fashion_mnist_images`, tested also on corrupted images."""
 
     name = "fashion_mnist_corrupted"
 
 
 class OpenmojiCorrupted(_Corrupted, OpenmojiGroups):
-    """`openmoji_groups`, tested on corrupted images too."""
+    """The task `openmoji_groups`, tested also on corrupted images."""
 
     name = "openmoji_corrupted"
 
 
 @cache
 def corrupted(task: type[LabelledTask], split: Split) -> tuple[Examples, NDArray[np.int64]]:
-    """The split's examples, and which corruption each has; made once per process."""
+    """Return the split's examples and the corruption of each, made once per process."""
     clean = task.data().held_out[split]
     places, kinds = np.arange(len(clean.labels)), np.arange(len(CORRUPTIONS))
     if split == "test":

@@ -1,11 +1,12 @@
-"""What may be done to an image before a model is tested on it: one function for each corruption.
+"""Corrupt images on which a model is tested: one function for each corruption.
 
-The families of Hendrycks and Dietterich 2019 (arXiv:1903.12261, section 4.1) that need no picture
-of their own, each at one severity, for images of about 28 pixels; occluded and displaced patches as
-Naseer et al. 2021 (arXiv:2105.10497, section 3.1) put them to vision transformers.
+The corruptions are the families of Hendrycks and Dietterich 2019 (arXiv:1903.12261, section 4.1)
+that need no other picture, each at one severity, for images of about 28 pixels; occluded and
+displaced patches are those with which Naseer et al. 2021 (arXiv:2105.10497, section 3.1) test
+vision transformers.
 
-Each takes `[rows, columns, channels]` bytes and a stream of its own, and returns another image of
-the same shape; what it draws is a pure function of that stream.
+Each function takes `[rows, columns, channels]` bytes and a stream of its own, and returns a new
+image of the same shape; its random numbers are a pure function of that stream.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ Pixels = NDArray[np.uint8]
 Corruption = Callable[[Pixels, RandomStream], Pixels]
 
 NOISE = 0.2  # standard deviation; the range of a pixel is 1
-BLUR = 1.5  # pixels, likewise of the Gaussian
-SHIFT_ONE_IN = 7  # parts of the side: 4 pixels of 28 and of 32
-OCCLUDED = 3 / 8  # of the side, so a seventh of the image
+BLUR = 1.5  # standard deviation of the Gaussian in pixels
+SHIFT_ONE_IN = 7  # fraction of the side: 4 pixels of 28 and of 32
+OCCLUDED = 3 / 8  # fraction of the side, so a seventh of the image
 PATCHES = 4  # along each side
-CONTRAST = 0.3  # of the distance from the mean of the image is left
+CONTRAST = 0.3  # remaining share of a pixel's distance from the mean
 _DIRECTIONS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
 
 def nothing(image: Pixels, stream: RandomStream) -> Pixels:
-    """The image as it is."""
+    """Return the image unchanged."""
     return image
 
 
 def noise(image: Pixels, stream: RandomStream) -> Pixels:
-    """Independent Gaussian noise on each number, by Box and Muller's transform."""
+    """Add independent Gaussian noise to each number, by Box and Muller's transform."""
     radius, angle = stream.uniform(2, *image.shape)
     drawn = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * angle)
     return _bytes(image + 255 * NOISE * drawn)
 
 
 def blur(image: Pixels, stream: RandomStream) -> Pixels:
-    """A Gaussian over rows, then over columns; the border goes on as it is."""
+    """Convolve with a Gaussian over rows, then over columns; the border is extended."""
     reach = round(3 * BLUR)
     places = np.arange(-reach, reach + 1)
     weights = np.exp(-(places**2) / (2 * BLUR**2))
@@ -58,7 +59,7 @@ def blur(image: Pixels, stream: RandomStream) -> Pixels:
 
 
 def shift(image: Pixels, stream: RandomStream) -> Pixels:
-    """All moves in one of eight directions; the border goes on as it is."""
+    """Shift the image in one of eight directions; the border is extended."""
     chosen = int(stream.integers(1, low=0, high=len(_DIRECTIONS))[0])
     far = max(1, image.shape[0] // SHIFT_ONE_IN)
     down, right = (far * step for step in _DIRECTIONS[chosen])
@@ -68,7 +69,7 @@ def shift(image: Pixels, stream: RandomStream) -> Pixels:
 
 
 def occlusion(image: Pixels, stream: RandomStream) -> Pixels:
-    """A grey square lies somewhere on it."""
+    """Cover the image with a grey square at a random position."""
     side = round(OCCLUDED * image.shape[0])
     top, left = (
         int(stream.integers(1, low=0, high=extent - side + 1)[0]) for extent in image.shape[:2]
@@ -79,7 +80,7 @@ def occlusion(image: Pixels, stream: RandomStream) -> Pixels:
 
 
 def permuted_patches(image: Pixels, stream: RandomStream) -> Pixels:
-    """Cut into 4 x 4 patches, which are laid out in another order."""
+    """Cut the image into 4 x 4 patches and permute them."""
     rows, columns, channels = image.shape
     height, width = rows // PATCHES, columns // PATCHES
     cut = image.reshape(PATCHES, height, PATCHES, width, channels).swapaxes(1, 2)
@@ -90,12 +91,12 @@ def permuted_patches(image: Pixels, stream: RandomStream) -> Pixels:
 
 
 def contrast(image: Pixels, stream: RandomStream) -> Pixels:
-    """Each channel comes nearer to its mean."""
+    """Move each channel nearer to its mean."""
     mean = image.mean(axis=(0, 1))
     return _bytes(mean + CONTRAST * (image - mean))
 
 
-CORRUPTIONS: dict[str, Corruption] = {  # by the names of a page, in the order of the parts
+CORRUPTIONS: dict[str, Corruption] = {  # keys are the names on a page, in the order of the parts
     "clean": nothing,
     "noise": noise,
     "blur": blur,

@@ -1,15 +1,15 @@
-"""Handwritten digits of 8 x 8 pixels: images for tests that must take no time.
+"""Handwritten digits of 8 x 8 pixels: images for tests that must be fast.
 
-Alpaydin and Kaynak 1998, "Cascading classifiers" (Kybernetika 34(4)): the set that scikit-learn
-calls digits. A nearest neighbour is nearly always right: it tells good models apart no better than
-luck does, and answers no question about them.
+Alpaydin and Kaynak 1998, "Cascading classifiers" (Kybernetika 34(4)): the data set that
+scikit-learn calls digits. The nearest neighbour is nearly always right, so the data set does not
+distinguish good models from each other and answers no question about them.
 
     split        images
     training     the first 1,257
     validation   the next 180
     test         the last 360
 
-Pixels are whole numbers from 0 to 16, shifted and scaled by mean and standard deviation over the
+Pixels are whole numbers from 0 to 16, standardised by the mean and standard deviation over the
 training images.
 """
 
@@ -35,7 +35,7 @@ NUM_IMAGES, NUM_TRAINING, NUM_VALIDATION = 1_797, 1_257, 180
 
 
 class DigitsImages(ImageTask):
-    """Classify an image that is read whole, `[8, 8, 1]`."""
+    """Classification of images that are read whole, `[8, 8, 1]`."""
 
     name = "digits_images"
     source = SOURCE
@@ -50,7 +50,7 @@ class DigitsImages(ImageTask):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the images of all splits, read once per process."""
         shape = (NUM_IMAGES, IMAGE_SIDE, IMAGE_SIDE, 1)
         content = read_content(SOURCE)
         images, content = take_images(SOURCE, content, shape[:3], DigitsImages.output_size)

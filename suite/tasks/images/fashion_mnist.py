@@ -1,7 +1,7 @@
 """Fashion-MNIST as sequences: 28 x 28 grey images of ten kinds of clothes.
 
-Xiao, Rasul, Vollgraf 2017, "Fashion-MNIST: a novel image dataset for benchmarking machine
-learning algorithms" (arXiv:1708.07747). The shipped file is a subset, so accuracies here compare
+Xiao, Rasul, Vollgraf 2017, "Fashion-MNIST: a novel image dataset for benchmarking machine learning
+algorithms" (arXiv:1708.07747). The shipped file is a subset, so accuracies of this task compare
 with each other and lie below the published ones, which train on 60,000 images.
 
     split        images                                         per class
@@ -9,11 +9,11 @@ with each other and lie below the published ones, which train on 60,000 images.
     validation   the next 1,000 of them                          90 to 111
     test         the first 2,000 of the 10,000 for testing      188 to 219
 
-Three readings: whole, for models that cut or convolve the image themselves; pixel by pixel in rows,
-784 tokens of one feature (a stand-in for the "Image" task of the Long Range Arena, Tay et al.
-2020); or 4 x 4 patches, row by row, 49 tokens of 16 features (the first step of a vision
-transformer, Dosovitskiy et al. 2020). Pixels are scaled to 0..1, then shifted and scaled by mean
-and standard deviation over the training images. No augmentation.
+An image is read in one of three ways: whole, by models that cut or convolve the image themselves;
+pixel by pixel in rows, 784 tokens of one feature (a stand-in for the "Image" task of the Long Range
+Arena, Tay et al. 2020); or as 4 x 4 patches, row by row, 49 tokens of 16 features (the first step
+of a vision transformer, Dosovitskiy et al. 2020). Pixels are scaled to 0..1, then standardised by
+the mean and standard deviation over the training images. There is no augmentation.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ PATCH_SIDE = 4
 NUM_TRAINING = 9_000
 NUM_VALIDATION = 1_000
 NUM_TEST = 2_000
-# Of the training images, pixels scaled to 0..1.
+# Statistics of the training images, with pixels scaled to 0..1.
 PIXEL_MEAN = 0.2857
 PIXEL_STANDARD_DEVIATION = 0.3534
 
 
 class _FashionMnist(LabelledTask):
-    """What the three readings share: all but the cutting of an image into patches."""
+    """Base class of the three ways to read an image, which differ in their patches."""
 
     source = SOURCE
     input_kind: ClassVar[InputKind] = "vectors"
@@ -63,23 +63,23 @@ class _FashionMnist(LabelledTask):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the images of all splits, read once per process."""
         sizes = (NUM_TRAINING + NUM_VALIDATION, NUM_TEST)
         return divided(read_arrays(SOURCE, read_content(SOURCE), *sizes), NUM_TRAINING)
 
     def batch_of(self, examples: Examples) -> Batch:
-        """See `LabelledTask.batch_of`."""
+        """Return the examples as a batch of standardised pixels."""
         pixels = self.laid_out(examples.inputs).astype(np.float32)
         inputs = (torch.from_numpy(pixels) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
         return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
 
     def laid_out(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """`[images, 28, 28]` -> as a model reads it."""
+        """Return `[images, 28, 28]` pixels in the shape that a model reads."""
         return cut_into_patches(pixels, self.patch_side)
 
 
 class FashionMnistImages(_FashionMnist):
-    """Classify an image that is read whole, `[28, 28, 1]`."""
+    """Classification of images that are read whole, `[28, 28, 1]`."""
 
     name = "fashion_mnist_images"
     architecture = "vit"
@@ -92,12 +92,12 @@ class FashionMnistImages(_FashionMnist):
     pixel_standard_deviation = (PIXEL_STANDARD_DEVIATION,)
 
     def laid_out(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """`[images, 28, 28]` -> `[images, 28, 28, 1]`."""
+        """Return `[images, 28, 28]` pixels as `[images, 28, 28, 1]`."""
         return pixels[..., None]
 
 
 class FashionMnistPixels(_FashionMnist):
-    """Classify an image read pixel by pixel, row by row."""
+    """Classification of images that are read pixel by pixel, row by row."""
 
     name = "fashion_mnist_pixels"
     patch_side = 1
@@ -106,7 +106,7 @@ class FashionMnistPixels(_FashionMnist):
 
 
 class FashionMnistPatches(_FashionMnist):
-    """Classify an image read in 4 x 4 patches, row by row; rows of pixels within a patch."""
+    """Classification of images as 4 x 4 patches; patches and pixels are ordered row by row."""
 
     name = "fashion_mnist_patches"
     patch_side = PATCH_SIDE
@@ -115,7 +115,7 @@ class FashionMnistPatches(_FashionMnist):
 
 
 def divided(parts: list[Examples], num_training: int) -> LabelledData:
-    """Published training and test images; the last of the first are for validation."""
+    """Return the published images as splits; the last training images are for validation."""
     first, test = parts
     return LabelledData(
         training=first[:num_training],
@@ -124,17 +124,17 @@ def divided(parts: list[Examples], num_training: int) -> LabelledData:
 
 
 def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """`[images, 28, 28]` -> `[images, (28 / side)**2, side**2]`."""
+    """Return `[images, 28, 28]` pixels as `[images, (28 / side)**2, side**2]`."""
     across = IMAGE_SIDE // side
     grid = pixels.reshape(-1, across, side, across, side)  # (image, row, y, column, x)
     return grid.swapaxes(2, 3).reshape(-1, across * across, side * side)
 
 
 def read_arrays(source: DataSource, content: bytes, *sizes: int) -> list[Examples]:
-    """Images of each size, as IDX arrays of pixels and labels that lie back to back.
+    """Return images for each size, stored as adjacent IDX arrays of pixels and labels.
 
     Raises:
-        TaskError: if the content is another.
+        TaskError: if the content is different.
     """
     found, shape = [], (IMAGE_SIDE, IMAGE_SIDE)
     for size in sizes:

@@ -7,7 +7,7 @@
 
 Published results train on all 60,000. Pixels are scaled as in `suite.tasks.images.fashion_mnist`,
 by the mean and the standard deviation of the shipped images. The files do not ship: `bakeoff data
-fetch fashion_mnist_full` brings them.
+fetch fashion_mnist_full` downloads them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from suite.tasks.public.sets import source_of
 
 SOURCE = source_of("fashion_mnist_full")
 NUM_TRAINING = 55_000
-SIZES = (60_000, 10_000)  # as published
+SIZES = (60_000, 10_000)  # numbers of published images
 
 
 class FashionMnistFull(FashionMnistImages):
-    """Classify an image that is read whole, `[28, 28, 1]`."""
+    """Classification of images that are read whole, `[28, 28, 1]`."""
 
     name = "fashion_mnist_full"
     source = SOURCE
@@ -35,7 +35,7 @@ class FashionMnistFull(FashionMnistImages):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the images of all splits, read once per process."""
         packed = [read_verified(each) for each in SOURCE.files]
         try:
             content = b"".join(map(gzip.decompress, packed))

@@ -1,12 +1,12 @@
-"""Images of other tasks at half of their resolution: to be trained on before those.
+"""Images of other tasks at half of their resolution, for training before those tasks.
 
 A model is trained on few pixels, and at the end on all of them: Touvron et al. 2019 (FixRes,
-arXiv:1906.06423); DeiT (arXiv:2012.12877, section 5). With `start="fashion_mnist_14"` one of
-`fashion_mnist_images` begins so, and takes its positions over by interpolation.
+arXiv:1906.06423); DeiT (arXiv:2012.12877, section 5). With `start="fashion_mnist_14"`, training on
+`fashion_mnist_images` begins with a model trained on this task, whose positions are interpolated.
 
 Each pixel is the mean of 2 x 2. Splits and labels are those of the whole images. Pixels are scaled
-to 0..1, then shifted and scaled by mean and standard deviation of each channel over the halved
-training images. No augmentation.
+to 0..1, then standardised by the mean and standard deviation of each channel over the halved
+training images. There is no augmentation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from suite.tasks.images import fashion_mnist, openmoji
 
 
 class _Halved(ImageTask):
-    """What both share.
+    """Base class of the tasks with halved images.
 
     Attributes:
         whole: The task on all pixels.
@@ -33,23 +33,23 @@ class _Halved(ImageTask):
     @classmethod
     @cache
     def data(cls) -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the halved images of all splits, made once per process."""
         whole = cls.whole.data()
         held_out = {split: cls.halved(images) for split, images in whole.held_out.items()}
         return LabelledData(training=cls.halved(whole.training), held_out=held_out)
 
     @classmethod
     def halved(cls, images: Examples) -> Examples:
-        """Pixels `[images, 2 rows, 2 columns, channels]` -> `[images, rows, columns, channels]`."""
+        """Return images `[images, rows, columns, channels]` with the mean of each 2 x 2 pixels."""
         assert cls.grid is not None, "images have rows and columns"
         rows, columns = cls.grid
         squares = images.inputs.reshape(-1, rows, 2, columns, 2, cls.input_size)
-        means = squares.mean(axis=(2, 4), dtype=np.float32)  # quarters: exact
+        means = squares.mean(axis=(2, 4), dtype=np.float32)  # multiples of 1/4 are exact
         return Examples(inputs=means, labels=images.labels)
 
 
 class FashionMnistHalved(_Halved):
-    """Classify an image that is read whole, `[14, 14, 1]`."""
+    """Classification of images that are read whole, `[14, 14, 1]`."""
 
     name = "fashion_mnist_14"
     whole = fashion_mnist.FashionMnistImages
@@ -63,7 +63,7 @@ class FashionMnistHalved(_Halved):
 
 
 class OpenmojiHalved(_Halved):
-    """Classify an emoji that is read whole, `[16, 16, 3]`."""
+    """Classification of emoji that are read whole, `[16, 16, 3]`."""
 
     name = "openmoji_groups_16"
     whole = openmoji.OpenmojiGroups

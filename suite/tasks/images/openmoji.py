@@ -1,16 +1,17 @@
-"""OpenMoji's drawings in colour: which of Unicode's nine groups is an emoji in?
+"""OpenMoji's drawings in colour: which of Unicode's nine groups does an emoji belong to?
 
-1,870 emoji of 32 x 32 pixels on white, from "smileys and emotion" to "flags": few images, of many
-kinds in each class, so that what a model has built in counts for much. Variants of a drawing (a man
-and a woman with the same work, the hours of a clock, hearts in all colours) are in one split.
+1,870 emoji of 32 x 32 pixels on white, from "smileys and emotion" to "flags": there are few images,
+and those of a class are diverse, so the inductive bias of a model matters. Variants of a drawing (a
+man and a woman with the same profession, the hours of a clock, hearts in all colours) are in one
+split.
 
     split        images   the largest class, people and body
     training     1,200    234
     validation   197      37
     test         473      92
 
-Pixels are scaled to 0..1, then shifted and scaled by mean and standard deviation of each channel
-over the training images. No augmentation.
+Pixels are scaled to 0..1, then standardised by the mean and standard deviation of each channel over
+the training images. There is no augmentation.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ GROUPS = (
     "flags",
 )
 IMAGE_SIDE = 32
-SIZES = (1_200, 197, 473)  # of training, validation and test
+SIZES = (1_200, 197, 473)  # numbers of training, validation and test images
 
 
 class OpenmojiGroups(ImageTask):
-    """Classify an emoji that is read whole, `[32, 32, 3]`."""
+    """Classification of emoji that are read whole, `[32, 32, 3]`."""
 
     name = "openmoji_groups"
     source = SOURCE
@@ -60,7 +61,7 @@ class OpenmojiGroups(ImageTask):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the emoji of all splits, read once per process."""
         content, parts = read_content(SOURCE), []
         for size in SIZES:
             shape = (size, IMAGE_SIDE, IMAGE_SIDE, 3)

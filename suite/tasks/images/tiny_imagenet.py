@@ -1,4 +1,4 @@
-"""Tiny ImageNet: 110,000 colour photos of 64 x 64 pixels of 200 kinds of things.
+"""Tiny ImageNet: 110,000 colour photos of 64 x 64 pixels in 200 classes.
 
 Made for the course CS231n of Stanford University from ImageNet (Deng et al. 2009).
 
@@ -7,10 +7,10 @@ Made for the course CS231n of Stanford University from ImageNet (Deng et al. 200
     validation   the other 50 of each class, 10,000
     test         the published validation images, 10,000; the published test has no labels
 
-Pixels are scaled to 0..1, then shifted and scaled by mean and standard deviation of each channel
-over the 100,000. They are JPEG files: a decoder of another make may give a number that is one
-apart. The file does not ship: `bakeoff data fetch tiny_imagenet` brings it. Floors that compare
-with every image would need tens of gigabytes, and are not computed.
+Pixels are scaled to 0..1, then standardised by the mean and standard deviation of each channel over
+the 100,000. The photos are JPEG files: another decoder may give values that differ by one. The file
+does not ship: `bakeoff data fetch tiny_imagenet` downloads it. Floors that compare with every image
+would need tens of gigabytes, and are not computed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FOLDER = "tiny-imagenet-200"
 
 
 class TinyImagenet(ImageTask):
-    """Classify a photo that is read whole, `[64, 64, 3]`."""
+    """Classification of photos that are read whole, `[64, 64, 3]`."""
 
     name = "tiny_imagenet"
     source = SOURCE
@@ -52,7 +52,7 @@ class TinyImagenet(ImageTask):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`; classes are numbered as their names are ordered."""
+        """Return the photos of all splits; classes are numbered in the order of their names."""
         try:
             with zipfile.ZipFile(io.BytesIO(read_verified(SOURCE))) as archive:
                 return _read(archive)
@@ -89,6 +89,6 @@ def _examples(archive: zipfile.ZipFile, files: Iterable[tuple[str, int]]) -> Exa
     paths, labels = zip(*files, strict=True)
     pixels = np.empty((len(paths), IMAGE_SIDE, IMAGE_SIDE, 3), dtype=np.uint8)
     for place, path in enumerate(paths):
-        with Image.open(io.BytesIO(archive.read(path))) as image:  # some are grey
+        with Image.open(io.BytesIO(archive.read(path))) as image:  # some images are grey
             pixels[place] = np.asarray(image.convert("RGB"))
     return Examples(inputs=pixels, labels=np.array(labels, dtype=np.int64))

@@ -1,1 +1,1 @@
-"""Tasks of the Long Range Arena and of long recall."""
+"""Tasks of the Long Range Arena and of recall over long distances."""

@@ -1,8 +1,9 @@
-"""Draw dashed contours that keep clear of each other, and where to mark them: for `pathfinder`.
+"""Draw separate dashed contours, and choose the ends to mark, for `pathfinder`.
 
-Contours are drawn by themselves first, a library of them once per process (`library`). A picture is
-made of these, turned or mirrored and moved so that they keep clear of each other: what does not fit
-is tried again. Places are (row, column) in half dashes, angles are in radians.
+Contours are drawn individually first, a library of them once per process (`library`). A picture is
+made of these, turned or mirrored and moved so that they keep their distance from each other;
+contours that do not fit are tried again. Positions are (row, column) in half dashes, angles are in
+radians.
 """
 
 from __future__ import annotations
@@ -20,38 +21,38 @@ Reals = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 PADDLE_LENGTH = 2.0
-MARGIN = 0.5  # half of the gap between two paddles, along the contour
-PADDING = 1.0  # of the picture's edge
-# Between paddles that do not follow each other, up to the size of a cell: always over 1, which is
-# the most between neighbours.
+MARGIN = 0.5  # half of the gap between two paddles along the contour
+PADDING = 1.0  # distance from the picture's edge
+# Distance between paddles that are not neighbours, up to the size of a cell; always over 1, the
+# largest distance between neighbours.
 CLEARANCE = 1.75
-MARKERS_APART = 4.0  # at least
-TOLERANCE = 1.0  # by which the distance of the markers may tell the label
-NUM_CONTOURS = 1_024  # of the library
-LIBRARY_SEED = 2**64 - 2  # of its stream
+MARKERS_APART = 4.0  # smallest distance between the markers
+TOLERANCE = 1.0  # largest difference of the markers' distances between the two labels
+NUM_CONTOURS = 1_024  # number of contours in the library
+LIBRARY_SEED = 2**64 - 2  # seed of the library's stream
 _TURNS, _TRIALS, _TRIALS_OF_DISTRACTORS = 8, 48, 16
-_CELLS = 2  # of a map, per half dash
-_ALONG = np.array([0.0, 0.5, 1.0])  # points of a paddle that keep clear
-# The two ends of one contour, then an end of the other that could take the second one's place.
+_CELLS = 2  # cells of a map per half dash
+_ALONG = np.array([0.0, 0.5, 1.0])  # points of a paddle that are checked for their distance
+# The two ends of one contour, then an end of the other that could replace the second one.
 _CHOICES = np.array([[0, 1, 3], [1, 0, 2], [1, 0, 3], [2, 3, 1], [3, 2, 0], [3, 2, 1]])
-# How a turn is drawn: with a density of cos**2 between -90 and 90 degrees (continuity 1).
+# Turns are drawn with a density of cos**2 between -90 and 90 degrees (continuity 1).
 _TURN = np.linspace(-np.pi / 2, np.pi / 2, 257)
 _SHARE = (_TURN + np.sin(2 * _TURN) / 2) / np.pi + 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What a picture consists of.
+    """The components of a picture.
 
     Attributes:
-        side: Pixels.
-        contour: Dashes of each of the two long contours.
-        distractor: Dashes of each short one.
-        num_distractors: Short ones that are tried.
-        half_dash: Pixels, the unit of all places.
-        thickness: Of a dash, in pixels.
-        contrast: Of a dash, where 1 is white.
-        marker_radius: Pixels.
+        side: The side of the picture in pixels.
+        contour: The number of dashes of each of the two long contours.
+        distractor: The number of dashes of each short contour.
+        num_distractors: The number of short contours that are tried.
+        half_dash: Half the length of a dash in pixels, the unit of all positions.
+        thickness: The thickness of a dash in pixels.
+        contrast: The contrast of a dash; 1 is white.
+        marker_radius: The radius of a marker in pixels.
     """
 
     side: int
@@ -75,7 +76,7 @@ class PathDrawing:
 
     Attributes:
         paddles: `[pictures, paddles, 2, 2]`, both ends of each: the first contour, the second, the
-            distractors; not a number where one of these found no room.
+            distractors; NaN for distractors that did not fit.
         ends: `[pictures, 3, 2]`: both ends of one of the contours, and an end of the other that is
             about as far from the first as the second is.
     """
@@ -88,7 +89,7 @@ class PathDrawing:
 
 
 def draw_contours(stream: RandomStream, count: int, layout: Layout) -> PathDrawing:
-    """So many of `count` pictures as come out: two contours, then the distractors."""
+    """Draw up to `count` pictures, those that succeed: two contours, then the distractors."""
     room = _FreePlaces(count, layout.extent)
     first = _placed(stream, layout, layout.contour, count)
     room.take(first, np.arange(count))
@@ -100,7 +101,7 @@ def draw_contours(stream: RandomStream, count: int, layout: Layout) -> PathDrawi
 
 
 class _FreePlaces:
-    """Where in each picture no further paddle may lie."""
+    """A map of the positions in each picture where no further paddle may lie."""
 
     def __init__(self, count: int, side: float) -> None:
         self.side, self.across = side, math.ceil(_CELLS * side)
@@ -110,13 +111,18 @@ class _FreePlaces:
         self.disc = near[(near**2).sum(axis=1) <= (CLEARANCE * _CELLS) ** 2].astype(np.int32)
 
     def only(self, chosen: Whole) -> _FreePlaces:
-        """That of some pictures."""
+        """Return the map of the chosen pictures."""
         room = _FreePlaces(0, self.side)
         room.is_taken = self.is_taken[chosen]
         return room
 
     def is_free(self, paddles: Reals, chosen: Whole) -> Flags:
-        """`[chosen, trials, paddles, 2, 2]` -> `[chosen, trials]`: whether all are, and inside."""
+        """Return `[chosen, trials]`: True if all paddles are at free positions inside the picture.
+
+        Args:
+            paddles: `[chosen, trials, paddles, 2, 2]`.
+            chosen: `[chosen]`, indices of pictures.
+        """
         points = _points(paddles)
         is_inside = (points >= PADDING) & (points <= self.side - PADDING)
         cells = (np.clip(points, 0, self.side - 0.01) * _CELLS).astype(np.int32)
@@ -127,7 +133,7 @@ class _FreePlaces:
         return free
 
     def take(self, paddles: Reals, chosen: Whole) -> None:
-        """`[chosen, paddles, 2, 2]`: what is near one is no longer free."""
+        """Mark the surroundings of paddles `[chosen, paddles, 2, 2]` as taken."""
         cells = (_points(paddles) * _CELLS).astype(np.int32)
         near = np.clip(cells[..., None, :] + self.disc, 0, self.across - 1)
         self.is_taken[chosen.reshape(-1, 1, 1, 1), near[..., 0] * self.across + near[..., 1]] = True
@@ -135,7 +141,7 @@ class _FreePlaces:
 
 @lru_cache(maxsize=8)
 def library(num_paddles: int, side: float) -> Reals:
-    """`[contours, paddles, 2, 2]`: contours that keep clear of themselves and of the edge."""
+    """Return contours that avoid themselves and the edge, `[contours, paddles, 2, 2]`."""
     stream, found, total = RandomStream(LIBRARY_SEED, int(64 * side) + num_paddles), [], 0
     while total < NUM_CONTOURS:
         found.append(_grown(stream, 2_048, num_paddles, side))
@@ -146,7 +152,7 @@ def library(num_paddles: int, side: float) -> Reals:
 
 
 def _grown(stream: RandomStream, count: int, num_paddles: int, side: float) -> Reals:
-    """Those of `count` contours that find a way, paddle by paddle, all of them at once."""
+    """Grow `count` contours simultaneously, paddle by paddle, and return those that succeed."""
     room = _FreePlaces(count, side)
     paddles = np.zeros((count, num_paddles, 2, 2))
     pivot = PADDING + stream.uniform(count, 2) * (side - 2 * PADDING)
@@ -158,18 +164,18 @@ def _grown(stream: RandomStream, count: int, num_paddles: int, side: float) -> R
         tails = pivot[alive, None] + (MARGIN if index else 0.0) * _unit(angles)
         tried = np.stack([tails, tails + PADDLE_LENGTH * _unit(angles)], axis=2)
         is_free = room.is_free(tried[:, :, None], alive)
-        best, is_there = is_free.argmax(axis=1), is_free.any(axis=1)  # the first that is free
+        best, is_there = is_free.argmax(axis=1), is_free.any(axis=1)  # take the first that is free
         alive, best = alive[is_there], best[is_there]
         rows = np.flatnonzero(is_there)
         paddles[alive, index], angle[alive] = tried[rows, best], angles[rows, best]
         pivot[alive] = paddles[alive, index, 1] + MARGIN * _unit(angle[alive])
-        if index:  # the last paddle is in nobody's way: the next one follows it
+        if index:  # not the last paddle, because the next one follows it closely
             room.take(paddles[alive, index - 1 : index], alive)
     return paddles[alive]
 
 
 def _placed(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int) -> Reals:
-    """`[*shape, paddles, 2, 2]`: contours of the library in any place inside the picture."""
+    """Return library contours at random positions in the picture, `[*shape, paddles, 2, 2]`."""
     contours = _turned(stream, layout, num_paddles, *shape)
     least, most = contours.min(axis=(-3, -2)), contours.max(axis=(-3, -2))
     room = layout.extent - 2 * PADDING - (most - least)
@@ -179,7 +185,7 @@ def _placed(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int)
 
 
 def _turned(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int) -> Reals:
-    """`[*shape, paddles, 2, 2]`: contours of the library, in one of eight positions each."""
+    """Return library contours in one of eight orientations each, `[*shape, paddles, 2, 2]`."""
     contours = library(num_paddles, layout.extent)
     found = contours[stream.integers(*shape, low=0, high=len(contours))] - layout.extent / 2
     kind = stream.integers(*shape, low=0, high=8)[..., None, None, None]
@@ -192,7 +198,7 @@ def _turned(stream: RandomStream, layout: Layout, num_paddles: int, *shape: int)
 def _second(
     stream: RandomStream, layout: Layout, room: _FreePlaces, first: Reals
 ) -> tuple[Reals, Reals, Whole]:
-    """A second contour for each first one that gets one, the ends to mark, and which those are."""
+    """Return a second contour where one fits, the ends to mark, and the indices of the pictures."""
     count = len(first)
     tried = _placed(stream, layout, layout.contour, count, _TRIALS)
     ends, is_fair = _choose_ends(stream, np.broadcast_to(first[:, None], tried.shape), tried)
@@ -202,7 +208,7 @@ def _second(
 
 
 def _choose_ends(stream: RandomStream, first: Reals, second: Reals) -> tuple[Reals, Flags]:
-    """`[..., 3, 2]`, a choice by which the markers' distance tells nothing, if there is one."""
+    """Choose ends `[..., 3, 2]` whose distances do not reveal the label, if there are any."""
     tips = [each[..., place, place, :] for each in (first, second) for place in (0, -1)]
     choices = np.stack(tips, axis=-2)[..., _CHOICES, :]  # (..., choice, end, coordinate)
     away = np.linalg.norm(choices[..., 1:, :] - choices[..., :1, :], axis=-1)
@@ -214,7 +220,7 @@ def _choose_ends(stream: RandomStream, first: Reals, second: Reals) -> tuple[Rea
 
 
 def _distractor(stream: RandomStream, layout: Layout, room: _FreePlaces) -> Reals:
-    """`[pictures, paddles, 2, 2]`; not a number where none of several fits."""
+    """Return a distractor for each picture, `[pictures, paddles, 2, 2]`; NaN if no trial fits."""
     count = len(room.is_taken)
     tried = _placed(stream, layout, layout.distractor, count, _TRIALS_OF_DISTRACTORS)
     fits = room.is_free(tried, np.arange(count))
@@ -226,12 +232,12 @@ def _distractor(stream: RandomStream, layout: Layout, room: _FreePlaces) -> Real
 
 
 def _unit(angle: Reals) -> Reals:
-    """`[..., 2]`, a step of half a dash in that direction."""
+    """Return a step of half a dash in that direction, `[..., 2]`."""
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1)
 
 
 def _points(paddles: Reals) -> Reals:
-    """`[..., 2, 2]` -> `[..., points, 2]`: points along a paddle."""
+    """Return points along a paddle: `[..., 2, 2]` to `[..., points, 2]`."""
     tail, head = paddles[..., None, 0, :], paddles[..., None, 1, :]
     points: Reals = tail + (head - tail) * _ALONG[:, None]
     return points

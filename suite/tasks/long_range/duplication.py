@@ -1,17 +1,17 @@
-"""Duplication: a word of random symbols comes twice, and its second half can be known.
+"""Duplication: a word of random symbols occurs twice, so its second half is predictable.
 
-Kitaev, Kaiser and Levskaya 2020, "Reformer" (arXiv:2001.04451), section 4 and Table 2. Nothing but
-exact recall from half a sequence back helps, so that attention which sees too few of the earlier
-tokens (by hashing, by a window, by a state that is too small) shows it at once.
+Kitaev, Kaiser and Levskaya 2020, "Reformer" (arXiv:2001.04451), section 4 and Table 2. The only
+solution is exact recall over half a sequence, so attention that is restricted to too few of the
+earlier tokens (by hashing, by a window, by a state that is too small) fails visibly.
 
     symbols   128: 0 begins each half, 1 to 127 are letters
     input     0 w 0 w, with w of length / 2 - 1 uniform letters
-    target    at each place of the second half but the last the next letter of w
-    score     accuracy over these places
+    target    at each position of the second half but the last the next letter of w
+    score     accuracy over these positions
 
-In the paper w has 511 letters, so ``length=1024`` is its setting. A model of full attention learns
-it there in one layer of width 256. Departure: the second 0, which always stands at the same place,
-is not scored. Batches are always fresh.
+In the paper w has 511 letters, so ``length=1024`` is its setting. A model with full attention
+learns the task there in one layer of width 256. There is one departure: the second 0, whose
+position is fixed, is not scored. Training examples are always new.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SOURCE = definition_source(
 
 
 class Duplication(GeneratedTask):
-    """Say the word again."""
+    """Repetition of a word of random symbols."""
 
     name = "duplication"
     version = VERSION
@@ -61,7 +61,7 @@ class Duplication(GeneratedTask):
         super().__init__(length)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """The letters of `count` words, row by row."""
+        """Draw the letters of `count` words, row by row."""
         half = self.length // 2
         drawn = stream.integers(count, half - 1, low=BEGIN + 1, high=NUM_SYMBOLS)
         word = torch.from_numpy(drawn)

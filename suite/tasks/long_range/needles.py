@@ -1,28 +1,30 @@
-"""Needles in a haystack: facts that stand far apart among noise, asked for at the end.
+"""Needles in a haystack: facts far apart among noise, with questions at the end.
 
 Hsieh et al. 2024, "RULER: What's the real context size of your long-context language models?"
 (arXiv:2404.06654), section 3: its tasks of retrieval and of tracing, in symbols instead of English,
-so that a small model trained from scratch can be asked. The length of a trial is the axis to vary.
+so that a small model can be trained from scratch. The length of a trial is the axis to vary.
 
     symbols   256: 0 marks a fact, 1 asks, 2 to 127 are noise (the hay), 128 to 191 are names, 192
               to 255 are values
     fact      three symbols: 0, a name, and the value or the name that it stands for
-    input     uniform noise in which the facts stand at uniform places; then for each question two
-              symbols: 1 and a name
-    target    at each name in a question its value; nothing is asked elsewhere
+    input     uniform noise with facts at uniform positions; then for each question two symbols:
+              1 and a name
+    target    at each name in a question its value; other positions are not scored
     score     accuracy over questions
 
 needle              one fact, one question (the paper's single needle). In parts by depth:
-                    ``depth=25`` has facts in the first quarter of the hay, which are the farthest
-needles             4, 8, 16 or 32 facts of other names and other values, all asked for in any order
-                    (its multiple keys and multiple queries), in parts by their number: ``keys=8``
+                    ``depth=25`` has facts in the first quarter of the hay, the farthest one
+needles             4, 8, 16 or 32 facts with distinct names and values, all asked for in random
+                    order (its multiple keys and multiple queries), in parts by their number:
+                    ``keys=8``
 variable_tracking   three chains of five facts each: A is a value, B is A, C is B, and so on, each
-                    chain in this order, between the others' facts. All names are asked for in any
-                    order. In parts by how many facts an answer needs: ``links=5``
+                    chain in this order, interleaved with the others. All names are asked for in
+                    random order. In parts by the number of facts that an answer needs: ``links=5``
 
-Departures: the paper's hay is a repeated sentence or essays, its values are numbers of seven digits
-which a model writes, and its variable tracking has one chain and asks which names have its value;
-here it asks for the value of each name, and other chains make that a question.
+There are some departures: the paper's hay is a repeated sentence or essays, its values are numbers
+of seven digits that a model writes, and its variable tracking has one chain and asks which names
+have its value; here the task asks for the value of each name, for which several chains are
+necessary.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ from suite.tasks.task import UNSCORED, Batch, DataSource
 VERSION = 1
 MARK, ASK, FIRST_HAY, FIRST_NAME, FIRST_VALUE, NUM_SYMBOLS = 0, 1, 2, 128, 192, 256
 NUM_NAMES, NUM_VALUES = FIRST_VALUE - FIRST_NAME, NUM_SYMBOLS - FIRST_VALUE
-FACT, QUESTION = 3, 2  # symbols of one
+FACT, QUESTION = 3, 2  # number of symbols of a fact and of a question
 NUMBERS_OF_KEYS = (4, 8, 16, 32)
-TOKENS_PER_KEY = 2 * (FACT + QUESTION)  # at least, so that half of a sequence is hay
+TOKENS_PER_KEY = 2 * (FACT + QUESTION)  # minimum, so that half of a sequence is hay
 NUM_CHAINS, NUM_LINKS = 3, 5
-DEPTHS = (25, 50, 75, 100)  # per cent of the hay
+DEPTHS = (25, 50, 75, 100)  # percent of the hay
 
 
 def _source(name: str, title: str, **definition: object) -> DataSource:
@@ -60,7 +62,7 @@ def _source(name: str, title: str, **definition: object) -> DataSource:
 
 
 class _Haystack(GeneratedTask):
-    """What the three share: facts among hay, then questions."""
+    """Base class of the three tasks: facts among hay, then questions."""
 
     version = VERSION
     architecture = "language_model"
@@ -69,10 +71,10 @@ class _Haystack(GeneratedTask):
     output_size = NUM_SYMBOLS
 
     def written(self, stream: RandomStream, facts: Whole, asked: Whole, answers: Whole) -> Batch:
-        """The batch of these facts and questions; draws the hay and the places of facts.
+        """Return the batch of these facts and questions; draw the hay and the positions of facts.
 
         Args:
-            stream: Of random numbers.
+            stream: The stream to draw from.
             facts: `[count, facts, 2]`, a name and what it stands for, in their order.
             asked: `[count, questions]`, names.
             answers: `[count, questions]`, their values.
@@ -92,7 +94,7 @@ class _Haystack(GeneratedTask):
 
 
 class Needle(_Haystack):
-    """Say the value of the only name."""
+    """Recall of the value of a single name."""
 
     name = "needle"
     source = _source("needle", "One fact in a haystack", facts=1, depths=DEPTHS)
@@ -106,17 +108,17 @@ class Needle(_Haystack):
     lengths = (16, 65_536)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """A name, its value, then the hay."""
+        """Draw a name, its value, then the hay."""
         fact = stream.integers(count, 1, 2, low=0, high=NUM_NAMES)
         fact += [FIRST_NAME, FIRST_VALUE]
         return self.written(stream, fact, fact[..., 0], fact[..., 1])
 
     def parts(self) -> tuple[str, ...]:
-        """Quarters of the hay."""
+        """Return the parts: quarters of the hay."""
         return tuple(f"depth={depth}" for depth in DEPTHS)
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the place of the fact among the possible ones."""
+        """Return the parts by the position of the fact among the possible ones."""
         place = (batch.inputs["inputs"] == MARK).long().argmax(dim=1, keepdim=True)
         quarter = place * len(DEPTHS) // (self.length - QUESTION - FACT + 1)
         return {
@@ -126,7 +128,7 @@ class Needle(_Haystack):
 
 
 class Needles(_Haystack):
-    """Say the value of each of many names."""
+    """Recall of the values of several names."""
 
     name = "needles"
     answers_are_shown = True
@@ -140,11 +142,11 @@ class Needles(_Haystack):
     lengths = (NUMBERS_OF_KEYS[0] * TOKENS_PER_KEY, 65_536)
 
     def kinds(self) -> Sequence[int]:
-        """Numbers of facts: those that with their questions fill at most half of the length."""
+        """Return the numbers of facts that, with questions, fill at most half of the length."""
         return [num for num in NUMBERS_OF_KEYS if num * TOKENS_PER_KEY <= self.length]
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Names, values, the order of questions, then the hay."""
+        """Draw names, values, the order of questions, then the hay."""
         names = FIRST_NAME + stream.distinct(count, kind, NUM_NAMES)
         values = FIRST_VALUE + stream.distinct(count, kind, NUM_VALUES)
         order = stream.distinct(count, kind, kind)
@@ -152,11 +154,11 @@ class Needles(_Haystack):
         return self.written(stream, np.stack([names, values], axis=2), asked, answers)
 
     def parts(self) -> tuple[str, ...]:
-        """Numbers of facts."""
+        """Return one part for each number of facts."""
         return tuple(f"keys={num}" for num in self.kinds())
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of facts of the example, which is that of its questions."""
+        """Return the parts by the number of facts of an example, which equals its questions."""
         num_keys = (batch.targets != UNSCORED).sum(dim=1, keepdim=True)
         return {
             f"keys={num}": (num_keys == num).expand(batch.targets.shape) for num in self.kinds()
@@ -164,7 +166,7 @@ class Needles(_Haystack):
 
 
 class VariableTracking(_Haystack):
-    """Say the value to which each name leads."""
+    """Recall of the values to which chains of names lead."""
 
     name = "variable_tracking"
     answers_are_shown = True
@@ -175,14 +177,14 @@ class VariableTracking(_Haystack):
     lengths = (NUM_CHAINS * NUM_LINKS * (FACT + QUESTION) + 5, 65_536)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Names, values, how chains mix, the order of questions, then the hay."""
+        """Draw names, values, the interleaving of chains, the order of questions, then the hay."""
         num = NUM_CHAINS * NUM_LINKS
         names = FIRST_NAME + stream.distinct(count, num, NUM_NAMES)
         values = FIRST_VALUE + stream.distinct(count, NUM_CHAINS, NUM_VALUES)
         chains = names.reshape(count, NUM_CHAINS, NUM_LINKS)
         leads_to = np.concatenate([values[..., None], chains[..., :-1]], axis=2)
         facts = np.stack([names, leads_to.reshape(count, num)], axis=2)
-        # The k-th fact of a chain comes k-th among the places that the chain got.
+        # The k-th fact of a chain takes the k-th of the chain's positions.
         mixed = np.argsort(stream.distinct(count, num, num) // NUM_LINKS, axis=1, kind="stable")
         placed = np.empty_like(facts)
         np.put_along_axis(placed, mixed[..., None], facts, axis=1)
@@ -192,11 +194,11 @@ class VariableTracking(_Haystack):
         return self.written(stream, placed, asked, answers)
 
     def parts(self) -> tuple[str, ...]:
-        """Numbers of facts from a name to its value."""
+        """Return one part for each number of facts between a name and its value."""
         return tuple(f"links={num + 1}" for num in range(NUM_LINKS))
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of facts from the name to its value."""
+        """Return the parts by the number of facts between the name and its value."""
         links = count_links(batch.inputs["inputs"])
         at_name = links.gather(1, batch.inputs["inputs"])
         is_asked = batch.targets != UNSCORED
@@ -204,7 +206,7 @@ class VariableTracking(_Haystack):
 
 
 def count_links(inputs: Tensor) -> Tensor:
-    """`[rows, symbols]`: how many facts lead from each symbol to a value; 0 where none does."""
+    """Return the number of facts from each symbol to a value, `[rows, symbols]`; 0 without one."""
     rows, places = (inputs == MARK).nonzero(as_tuple=True)
     leads_to = torch.arange(NUM_SYMBOLS, device=inputs.device).repeat(len(inputs), 1)
     leads_to[rows, inputs[rows, places + 1]] = inputs[rows, places + 2]
@@ -218,7 +220,7 @@ def count_links(inputs: Tensor) -> Tensor:
 
 
 def draw_places(stream: RandomStream, count: int, num_facts: int, end: int) -> Whole:
-    """`[count, facts]`: where each fact begins, ascending; none overlap, all such sets alike."""
-    shrunk = end - (FACT - 1) * num_facts  # as if a fact were one symbol
+    """Draw the start of each fact, ascending and without overlap, uniformly, `[count, facts]`."""
+    shrunk = end - (FACT - 1) * num_facts  # length if a fact were one symbol
     chosen = np.sort(stream.distinct(count, num_facts, shrunk), axis=1)
     return chosen + (FACT - 1) * np.arange(num_facts)

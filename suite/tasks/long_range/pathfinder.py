@@ -1,7 +1,7 @@
 """Pathfinder: whether a dashed contour joins the two marked points, in a picture read as pixels.
 
 Linsley et al. 2018, "Learning long-range spatial dependencies with horizontal gated-recurrent
-units" (arXiv:1805.08315), section 3.1, as the Long Range Arena has it (Tay et al. 2020,
+units" (arXiv:1805.08315), section 3.1, as in the Long Range Arena (Tay et al. 2020,
 arXiv:2011.04006, section 2.2.5).
 
                   picture     dashes of a contour   distractors            tokens
@@ -9,23 +9,25 @@ pathfinder        32 x 32     14                    5 of 4 dashes          1,024
 pathfinder_small  16 x 16     5                     2 of 2 dashes          256
 pathfinder_x      128 x 128   14                    8 of 4 dashes          16,384
 
-    drawn     two long contours of dashes, then distractors, where they fit; a dash is 2 pixels
+    drawn     two long contours of dashes, then distractors, if they fit; a dash is 2 pixels
               long and 0.5 wide, with a contrast of 0.75 (`pathfinder_x`: 5, 1.5 and 0.9); a contour
               turns between two dashes by up to 90 degrees, with a density of cos**2 (continuity 1)
     marked    two ends by discs of radius 1.5 (3): both ends of one long contour (class 1), or one
               of its ends and one of the other long contour's (class 0)
-    input     grey pixels row by row, 0..1, then shifted and scaled by mean and standard deviation
-    fairness  each drawing comes twice in a row, with either class, each time turned or mirrored
-              anew. Only drawings count in which both pairs of ends are as far apart, up to half
-              a dash. So neither the lines, nor the number of bright pixels, nor the distance
-              between the markers tells the class: one has to follow the contour
+    input     grey pixels row by row, 0..1, then standardised by mean and standard deviation
+    fairness  each drawing occurs twice in a row, once with either class, each time turned or
+              mirrored at random. Only drawings count in which both pairs of ends are equally far
+              apart, up to half a dash. Therefore neither the lines, nor the number of bright
+              pixels, nor the distance between the markers reveals the class: a model has to follow
+              the contour
 
-Departures: the gap between two dashes is half a dash where the public generator has about a whole
-one, so that both contours fit while neighbours along one are always nearer than anything else; the
-turns of `pathfinder_x` are those of the others, where the Arena has a continuity of 1.8; contours
-begin anywhere and fairness is by choice, where the generator lets them begin 7 (20) pixels apart;
-shapes of contours are from a library of 1,024, in eight positions and all places; pixels are drawn
-by their distance from the line; training draws afresh, where the Arena has 160,000 pictures.
+There are some departures. The gap between two dashes is half a dash, whereas the public generator
+has about a whole one, so that both contours fit while neighbours along one are always nearer than
+anything else. The turns of `pathfinder_x` are those of the others, whereas the Arena has a
+continuity of 1.8. Contours begin anywhere and fairness is by selection, whereas the generator lets
+them begin 7 (20) pixels apart. Shapes of contours are from a library of 1,024, in eight
+orientations and all positions. Pixels are drawn by their distance from the line. Training examples
+are always new, whereas the Arena has 160,000 pictures.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ from suite.tasks.long_range.contours import (
 from suite.tasks.task import Batch, DataSource, Split
 
 VERSION = 1
-_AT_ONCE = 64  # drawings that are tried
+_AT_ONCE = 64  # drawings that are tried simultaneously
 
 
 def _source(name: str, layout: Layout) -> DataSource:
@@ -78,7 +80,7 @@ def _source(name: str, layout: Layout) -> DataSource:
 
 
 class Pathfinder(GeneratedTask):
-    """1 where the markers are joined, else 0."""
+    """Classification of pictures: 1 if a contour joins the markers, else 0."""
 
     name = "pathfinder"
     version = VERSION
@@ -92,11 +94,11 @@ class Pathfinder(GeneratedTask):
     fixed_length = 32 * 32
     input_size = 1
     output_size = 2
-    mean: ClassVar[float] = 0.076  # of the pixels, and their standard deviation
+    mean: ClassVar[float] = 0.076  # mean of the pixels
     deviation: ClassVar[float] = 0.186
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Drawings until there are enough, then their classes and positions."""
+        """Draw contours until there are enough, then their classes and orientations."""
         drawing = self.drawn(stream, -(-count // 2))
         labels = stream.integers(len(drawing.ends), low=0, high=2)
         labels = np.stack([labels, 1 - labels], axis=1).ravel()[:count]
@@ -110,7 +112,7 @@ class Pathfinder(GeneratedTask):
         )
 
     def drawn(self, stream: RandomStream, count: int) -> PathDrawing:
-        """The first `count` drawings that come out."""
+        """Return the first `count` drawings that succeed."""
         found, num_found = [], 0
         while num_found < count:
             found.append(draw_contours(stream, _AT_ONCE, self.layout))
@@ -122,7 +124,7 @@ class Pathfinder(GeneratedTask):
 
 
 class PathfinderSmall(Pathfinder):
-    """The same with smaller pictures, for a quick run."""
+    """Pathfinder with smaller pictures, for a quick run."""
 
     name = "pathfinder_small"
     layout: ClassVar[Layout] = Layout(side=16, contour=5, distractor=2, num_distractors=2)
@@ -133,7 +135,7 @@ class PathfinderSmall(Pathfinder):
 
 
 class PathfinderX(Pathfinder):
-    """The same with as many tokens as the Arena's Path-X."""
+    """Pathfinder with as many tokens as the Arena's Path-X."""
 
     name = "pathfinder_x"
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 200, "test": 500}
@@ -154,7 +156,7 @@ class PathfinderX(Pathfinder):
 
 
 def rendered(drawing: PathDrawing, labels: Whole, layout: Layout) -> Reals:
-    """`[pictures, side, side]` grey values 0..1; of class 1 both ends of a contour are marked."""
+    """Return grey values 0..1 `[pictures, side, side]`; class 1 marks both ends of a contour."""
     pixels = _lines(layout.half_dash * drawing.paddles, layout)
     centres, ends = np.arange(layout.side) + 0.5, layout.half_dash * drawing.ends
     for end in (ends[:, 0], ends[np.arange(len(labels)), 2 - labels]):
@@ -165,9 +167,9 @@ def rendered(drawing: PathDrawing, labels: Whole, layout: Layout) -> Reals:
 
 
 def _lines(paddles: Reals, layout: Layout) -> Reals:
-    """The dashes, in pixels: a pixel fades with its distance from the nearest."""
+    """Draw the dashes: a pixel fades with its distance in pixels from the nearest one."""
     side, fade = layout.side, 0.5 + layout.thickness / 2
-    # Pixels to each side of a dash's middle that it can touch.
+    # Number of pixels to each side of a dash's middle that it can touch.
     reach = math.ceil(PADDLE_LENGTH / 2 * layout.half_dash + fade + 0.5)
     rows, which = np.nonzero(~np.isnan(paddles[:, :, 0, 0]))
     tail, along = paddles[rows, which, 0], np.diff(paddles[rows, which], axis=1)[:, 0]
@@ -186,7 +188,7 @@ def _lines(paddles: Reals, layout: Layout) -> Reals:
 
 
 def turned(pixels: Reals, kinds: Whole) -> Reals:
-    """Each picture in one of the eight positions of a square."""
+    """Return each picture in one of the eight orientations of a square."""
     pixels = np.where((kinds & 1)[:, None, None] == 1, pixels.swapaxes(1, 2), pixels)
     pixels = np.where((kinds & 2)[:, None, None] == 2, pixels[:, ::-1], pixels)
     return np.where((kinds & 4)[:, None, None] == 4, pixels[:, :, ::-1], pixels)

@@ -1,24 +1,27 @@
 """Retrieval: whether two passages, read byte by byte, are the same one in two languages.
 
-After "Retrieval" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006, section 2.2.3): two
-long documents go through one encoder each, and from the two vectors alone a model says whether they
-belong together. The Arena asks whether one article cites the other (AAN). Those texts are no task
-here: of the Arena's archive nobody has recorded a digest, and a task reads proven data only. Here
-passages are of the Bible, in English and in German, so accuracies compare with each other only.
+The task follows "Retrieval" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006, section
+2.2.3): two long documents pass through one encoder each, and a model predicts from the two vectors
+alone whether they belong together. The Arena asks whether one article cites the other (AAN). This
+task does not use the Arena's texts, because nobody has recorded a digest of its archive, and a task
+reads verified data only. Here passages are from the Bible, in English and in German, so accuracies
+compare only with each other.
 
     passages  as many bytes as the length of a trial, from the beginning of a verse on, inside a
               chapter; chapters that are shorter in either language are left out
     class     1: the German passage begins at the same verse as the English one. 0: it is from
-              another chapter of the same book, so that subject and names of a book do not tell;
-              both as often
+              another chapter of the same book, so that subject and names of a book do not reveal
+              the class; both are equally frequent
     splits    whole chapters, by the SHA-256 of book and number: of ten parts one is for validation,
               two are for test, seven for training; of a held-out chapter four passages, evenly
               spaced, each with either class
-    input     `[batch, 2, length]` bytes, English first; none are padded, so lengths tell nothing
+    input     `[batch, 2, length]` bytes, English first; none are padded, so lengths carry no
+              information
 
-``length=4000`` is the Arena's; there a third of the chapters are left. What helps are names, which
-are alike in both languages: counting shared strings is right about three times in four (the floor
-`shared_substrings`). Beyond that it takes the meaning of words. The translations: see `bible`.
+``length=4000`` is the Arena's, for which a third of the chapters are long enough. Names are
+helpful, since they are similar in both languages: a count of shared strings is right about three
+times in four (the floor `shared_substrings`). Higher accuracy requires the meaning of words. The
+module `bible` describes the translations.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ from suite.tasks.sequence_to_sequence.bible import SOURCE, read_parts
 from suite.tasks.task import Batch, Split, Task, TaskError
 
 NUM_PARTS, TEST_PARTS, VALIDATION_PARTS = 10, (0, 1), (2,)
-PASSAGES_PER_CHAPTER = 4  # of a held-out split
-PLACES, ENGLISH, GERMAN = 2, 3, 4  # parts of the file
+PASSAGES_PER_CHAPTER = 4  # number of passages per held-out chapter
+PLACES, ENGLISH, GERMAN = 2, 3, 4  # indices of the parts of the file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +50,9 @@ class Chapter:
     """A chapter in both languages.
 
     Attributes:
-        book: Its number, as a text.
+        book: The number of the book, as a text.
         texts: English and German bytes, the verses joined by spaces.
-        begins: `[2, verses]`, where each verse begins in either.
+        begins: `[2, verses]`, the offset of each verse in either language.
     """
 
     book: str
@@ -57,18 +60,18 @@ class Chapter:
     begins: NDArray[np.int64]
 
     def num_starts(self, length: int) -> int:
-        """The verses, the first ones, from which on both languages have as many bytes."""
+        """Return the number of verses from which on both languages have `length` bytes."""
         sizes = np.array([[len(text)] for text in self.texts])
         return int((self.begins + length <= sizes).all(axis=0).sum())
 
     def passage(self, language: int, verse: int, length: int) -> NDArray[np.uint8]:
-        """So many bytes from the beginning of a verse on."""
+        """Return `length` bytes from the beginning of a verse on."""
         begin = self.begins[language, verse]
         return self.texts[language][begin : begin + length]
 
 
 class Retrieval(Task):
-    """1 where both passages begin with the same verse, else 0."""
+    """Classification of two passages: 1 if both begin with the same verse, else 0."""
 
     name = "retrieval"
     architecture = "pair_classifier"
@@ -82,7 +85,7 @@ class Retrieval(Task):
     characters = BYTES_AS_TEXT
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Chapter, class, verse and other passage, all uniform."""
+        """Draw the chapter, the class, the verse and the other passage, all uniformly."""
         stream, chapters = RandomStream(seed, step), long_chapters("training", self.length)
         of_chapter = stream.integers(batch, low=0, high=len(chapters))
         labels = stream.integers(batch, low=0, high=2)
@@ -90,7 +93,7 @@ class Retrieval(Task):
         return self._batch("training", of_chapter, labels, drawn)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """Chapter by chapter, passage by passage, first with class 1."""
+        """Yield the pairs chapter by chapter, passage by passage, class 1 first."""
         chapters = long_chapters(split, self.length)
         per_chapter = 2 * PASSAGES_PER_CHAPTER
         total = len(chapters) * per_chapter
@@ -109,7 +112,15 @@ class Retrieval(Task):
         labels: NDArray[np.int64],
         drawn: NDArray[np.int64],
     ) -> Batch:
-        """`drawn`: the verse, the other chapter and its verse, each modulo how many there are."""
+        """Return the pairs of passages.
+
+        Args:
+            split: The split of the chapters.
+            of_chapter: `[batch]`, the index of each chapter.
+            labels: `[batch]`, the classes.
+            drawn: `[batch, 3]`: the verse, the other chapter and its verse, each modulo their
+                number.
+        """
         chapters = long_chapters(split, self.length)
         pairs = np.empty((len(labels), 2, self.length), dtype=np.int64)
         for pair, at, label, (verse, which, other_verse) in zip(
@@ -133,7 +144,7 @@ class Retrieval(Task):
 
 
 def split_of(chapter: str) -> str:
-    """To which split a chapter belongs, as ``1.2``: the second chapter of the first book."""
+    """Return the split of a chapter, such as ``1.2``: the second chapter of the first book."""
     part = int.from_bytes(hashlib.sha256(chapter.encode()).digest()[:8]) % NUM_PARTS
     if part in TEST_PARTS:
         return "test"
@@ -142,7 +153,7 @@ def split_of(chapter: str) -> str:
 
 @cache
 def read_chapters() -> dict[str, Chapter]:
-    """All chapters by book and number, in their order, read once per process.
+    """Return all chapters by book and number, in their order, read once per process.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.
@@ -164,7 +175,7 @@ def _chapter(name: str, verses: Sequence[tuple[str, str]]) -> Chapter:
 
 @lru_cache(maxsize=16)
 def long_chapters(split: str, length: int) -> tuple[Chapter, ...]:
-    """The chapters of a split that are long enough, where their book has two such.
+    """Return the chapters of a split that are long enough, if their book has at least two.
 
     Raises:
         TaskError: if there are none, or the data cannot be read.

@@ -1,1 +1,1 @@
-"""Tasks on photos of everyday scenes, which people described."""
+"""Tasks on photos of everyday scenes with captions."""

@@ -1,18 +1,18 @@
-"""COCO, a small part of it: the 5,000 photos of val2017, with five captions each.
+"""A small part of COCO: the 5,000 photos of val2017, with five captions each.
 
-Lin et al. 2014, "Microsoft COCO" (arXiv:1405.0312); captions: Chen et al. 2015
-(arXiv:1504.00325). See `suite.tasks.photos.photo_captions` for symbols and scores.
+Lin et al. 2014, "Microsoft COCO" (arXiv:1405.0312); captions: Chen et al. 2015 (arXiv:1504.00325).
+See `suite.tasks.photos.photo_captions` for symbols and scores.
 
     split        photos, in the order of the SHA-256 of their id, written in digits
     training     the first 4,000
     validation   the next 500
     test         the last 500
 
-This division is ours: all of COCO would be 19 GB of photos, and the published test splits lie in
-what is left out. Of a photo's captions the five with the lowest ids are taken. One without a word
-is none; where that leaves fewer than five, the first ones stand again.
+This division is our own: all of COCO would be 19 GB of photos, and the published test splits are in
+the part that is left out. The five captions with the lowest ids are taken for each photo, without
+captions that contain no word; if fewer than five remain, the first ones are repeated.
 
-The archives do not ship: `bakeoff data fetch coco` brings them.
+The archives do not ship: `bakeoff data fetch coco` downloads them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from suite.tasks.public.sets import source_of
 SOURCE = source_of("coco")
 CAPTIONS = "annotations/captions_val2017.json"
 NUM_PHOTOS = 5_000
-NUM_HELD_OUT = 500  # of each of two splits
+NUM_HELD_OUT = 500  # number of photos of each held-out split
 
 
 class CocoCaptions(PhotoCaptions):
-    """Write a caption of a photo of COCO."""
+    """Captioning of photos of COCO."""
 
     name = "coco_captions"
     source = SOURCE
@@ -48,7 +48,7 @@ class CocoCaptions(PhotoCaptions):
 
     @classmethod
     def photos(cls) -> Photos:
-        """See `PhotoCaptions.photos`; in the order of the division."""
+        """Return all photos by split, in the order of the division."""
         return _photos()
 
 
@@ -70,7 +70,7 @@ def _photos() -> Photos:
 
 
 def _read(content: bytes) -> tuple[dict[int, str], dict[int, tuple[str, ...]]]:
-    """Of each photo, by its id, the file, and its captions: five, or none."""
+    """Return the file and the captions of each photo, by its id; five captions, or none."""
     told = json.loads(content)
     files = {int(image["id"]): str(image["file_name"]) for image in told["images"]}
     captions: defaultdict[int, list[str]] = defaultdict(list)
@@ -90,5 +90,5 @@ def _divided(photos: dict[int, Photo]) -> Photos:
 
 
 def _place(photo: int) -> bytes:
-    """What photos are ordered by."""
+    """Return the key by which photos are ordered."""
     return hashlib.sha256(str(photo).encode()).digest()

@@ -1,4 +1,4 @@
-"""Flickr8k: 8,000 photos of people and animals that do something, with five captions each.
+"""Flickr8k: 8,000 photos of people and animals in action, with five captions each.
 
 Hodosh, Young and Hockenmaier 2013, "Framing image description as a ranking task"
 (https://doi.org/10.1613/jair.3994). See `suite.tasks.photos.photo_captions` for symbols and scores.
@@ -8,9 +8,9 @@ Hodosh, Young and Hockenmaier 2013, "Framing image description as a ranking task
     validation   1,000
     test         1,000
 
-The archives do not ship: `bakeoff data fetch flickr8k` brings them. Its authors give them on
-request; these copies stand with a tutorial of J. Brownlee. Photos in none of the three lists are
-not read.
+The archives do not ship: `bakeoff data fetch flickr8k` downloads them. Its authors provide them on
+request; these copies belong to a tutorial of J. Brownlee. Photos in none of the three lists are not
+read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from suite.tasks.public.sets import source_of
 
 SOURCE = source_of("flickr8k")
 CAPTIONS = "Flickr8k.token.txt"
-# Of each split the list of its photos, and how many they are.
+# The file that lists the photos of each split, and their number.
 LISTS: Mapping[str, tuple[str, int]] = {
     "training": ("Flickr_8k.trainImages.txt", 6_000),
     "validation": ("Flickr_8k.devImages.txt", 1_000),
@@ -40,15 +40,15 @@ LISTS: Mapping[str, tuple[str, int]] = {
 
 
 class Flickr8kCaptions(PhotoCaptions):
-    """Write a caption of a photo of Flickr8k."""
+    """Captioning of photos of Flickr8k."""
 
     name = "flickr8k_captions"
     source = SOURCE
-    folder = "Flicker8k_Dataset"  # so in the archive
+    folder = "Flicker8k_Dataset"  # spelled like this in the archive
 
     @classmethod
     def photos(cls) -> Photos:
-        """See `PhotoCaptions.photos`; in the order of the lists."""
+        """Return all photos by split, in the order of the lists."""
         return _photos()
 
 
@@ -68,10 +68,10 @@ def _photos() -> Photos:
 
 
 def _captions(lines: str) -> dict[str, dict[str, str]]:
-    """Of each photo its captions by their number, of lines like `NAME.jpg#0`, a tab, a caption.
+    """Return each photo's captions by number, from lines like `NAME.jpg#0`, a tab, a caption.
 
     Raises:
-        ValueError: if a line is no such one.
+        ValueError: if a line has another form.
     """
     found: dict[str, dict[str, str]] = {}
     for line in lines.splitlines():
@@ -82,7 +82,11 @@ def _captions(lines: str) -> dict[str, dict[str, str]]:
 
 
 def _five(file: str, captions: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """The captions of a photo in the order of their numbers."""
+    """Return the captions of a photo in the order of their numbers.
+
+    Raises:
+        TaskError: if there are not five of them.
+    """
     numbered = captions.get(file, {})
     found = tuple(numbered.get(str(number), "") for number in range(NUM_REFERENCES))
     if not all(found):

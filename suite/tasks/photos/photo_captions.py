@@ -1,26 +1,25 @@
-"""Say what is in a photo that five people described: what the tasks on such photos share.
+"""Describe a photo that has five captions: the base class of the tasks on such photos.
 
     picture   the largest square in the middle of the photo, scaled to 64 x 64 pixels: patches of 8
-              make 64 places, and all photos together fit into 100 MB
-    caption   in lower case, without marks of punctuation: a word is a run of letters and digits,
-              with hyphens and apostrophes inside. Of a caption of more than 24 words, as one in 300
-              is, the first 25 are asked for, and no end
-    symbols   2,500. 0 fills, 1 begins and 2 ends a caption, 3 is any other word; then the 2,496
-              commonest words of the training captions, of equally common ones the first by the
-              alphabet. The rarest of them stands there five times, in Flickr8k
-    training  each epoch has each photo once, with one of its five captions, which is drawn
-    held out  each photo once. What a model writes is judged by all five captions, whole and in
-              their own words: a word that the model does not know is never right. Symbols from
-              2,500 on are such words. For what is judged by one caption, as bits, it is the first
-    score     BLEU with five references; beside it CIDEr-D and ROUGE-L
+              make 64 positions, and all photos together fit into 100 MB
+    caption   in lower case, without punctuation: a word is a run of letters and digits,
+              with hyphens and apostrophes inside. For a caption of more than 24 words (one in 300),
+              the target is the first 25, without an end symbol
+    symbols   2,500. 0 is padding, 1 begins and 2 ends a caption, 3 is any other word; then the
+              2,496 most frequent words of the training captions, ties in alphabetical order. The
+              rarest of them occurs five times, in Flickr8k
+    training  each epoch has each photo once, with one of its five captions, drawn at random
+    held out  each photo once. Generated captions are compared with all five captions, whole and in
+              their own words: a word outside the vocabulary is never right. Symbols from 2,500 on
+              are such words. Metrics of one caption, such as bits, use the first one
+    score     BLEU with five references; CIDEr-D and ROUGE-L are also scored
 
-Pixels are scaled to 0..1, then shifted and scaled by mean and standard deviation of each channel
-over ImageNet, as is usual for photos. They are JPEG files: a decoder of another make may give a
-number that is one apart. A process decodes each split when it first needs it, some milliseconds a
-photo.
+Pixels are scaled to 0..1, then standardised by the mean and standard deviation of each channel over
+ImageNet, as is usual for photos. The photos are JPEG files: another decoder may give values that
+differ by one. A process decodes each split on first use, in some milliseconds per photo.
 
-Published figures are of features of networks trained on ImageNet, or of larger photos, and of
-captions cut into words by another tool: these scores are lower, and compare with each other only.
+Published results use features of networks trained on ImageNet, or larger photos, and captions that
+another tool split into words: these scores are lower, and compare only with each other.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
 SIDE = 64  # pixels
 NUM_REFERENCES = 5
 NUM_SYMBOLS = 2_500
-LENGTH = 25  # words of a long caption, or of a shorter one and its end
+LENGTH = 25  # words of a long caption, or of a shorter one with its end symbol
 _SPECIAL = ("", "", "", "\N{REPLACEMENT CHARACTER}")
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
-_OTHER_SEEDS = 1 << 62  # the streams of these draw captions, and no order of photos
+_OTHER_SEEDS = 1 << 62  # seeds of the streams that draw captions, not the order of photos
 _DAMAGES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -73,7 +72,7 @@ _DAMAGES = (
 
 
 class Photo(NamedTuple):
-    """A photo by the name of its file, and what five people said of it, in words."""
+    """A photo by its file name, and its five captions as words."""
 
     file: str
     captions: tuple[str, ...]
@@ -83,11 +82,11 @@ Photos = Mapping[str, Sequence[Photo]]  # by split
 
 
 class KnownWords(Words):
-    """A vocabulary of the commonest words, beyond which are those of references.
+    """A vocabulary of the most frequent words, followed by the rare words of references.
 
     Args:
-        learnt: Captions that a model learns from.
-        others: Further captions that it is judged by.
+        learnt: The captions that a model is trained on.
+        others: Further captions that it is scored against.
     """
 
     def __init__(self, learnt: Iterable[str], others: Iterable[str]) -> None:
@@ -100,7 +99,7 @@ class KnownWords(Words):
         self._symbols = {word: symbol for symbol, word in enumerate(self._words) if word}
 
     def learnt(self, text: str) -> list[int]:
-        """The symbols of a text as a model knows them."""
+        """Return the symbols of a text within the vocabulary of a model."""
         return [symbol if symbol < NUM_SYMBOLS else UNKNOWN for symbol in self.encoded(text)]
 
 
@@ -110,8 +109,8 @@ class Described:
 
     Attributes:
         pixels: `[photos, SIDE, SIDE, 3]`.
-        targets: `[photos, NUM_REFERENCES, LENGTH]`, filled behind.
-        references: `[photos, NUM_REFERENCES, longest]`, UNSCORED behind.
+        targets: `[photos, NUM_REFERENCES, LENGTH]`, padded at the end.
+        references: `[photos, NUM_REFERENCES, longest]`, padded with UNSCORED.
     """
 
     pixels: NDArray[np.uint8]
@@ -119,7 +118,7 @@ class Described:
     references: Whole
 
     def batch(self, chosen: Whole, captions: Whole, task: type[PhotoCaptions]) -> Batch:
-        """Some photos, each with one of its captions."""
+        """Return the chosen photos, each with one of its captions."""
         statistics = task.pixel_mean, task.pixel_standard_deviation
         pictures = scaled(self.pixels[chosen], *statistics)
         inputs, asked = captioned(self.targets[chosen, captions], pictures)
@@ -128,10 +127,10 @@ class Described:
 
 
 class PhotoCaptions(CaptionTask):
-    """Write a caption of a photo.
+    """Captioning of photos.
 
     Attributes:
-        folder: Of the photos, in the last file of `source`, a zip archive.
+        folder: The folder of the photos in the last file of `source`, a zip archive.
     """
 
     fixed_length = LENGTH
@@ -146,7 +145,7 @@ class PhotoCaptions(CaptionTask):
     @classmethod
     @abstractmethod
     def photos(cls) -> Photos:
-        """All photos by split, read once per process; none of their pixels.
+        """Return all photos by split, without their pixels, read once per process.
 
         Raises:
             TaskError: if the file of captions is missing, altered or malformed.
@@ -154,15 +153,15 @@ class PhotoCaptions(CaptionTask):
 
     @classmethod
     def vocabulary(cls) -> Words:
-        """See `PictureTask.vocabulary`."""
+        """Return the words of the captions."""
         return _vocabulary(cls)
 
     def num_training_examples(self) -> int:
-        """The photos for training."""
+        """Return the number of training photos."""
         return len(self.photos()["training"])
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Without replacement within an epoch; every epoch in an order of its own."""
+        """Return a batch, drawn without replacement in each epoch, in an order of its own."""
         count = self.num_training_examples()
         chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
         drawn = RandomStream(_OTHER_SEEDS ^ seed, step)
@@ -170,7 +169,7 @@ class PhotoCaptions(CaptionTask):
         return _described(type(self), "training").batch(chosen, captions, type(self))
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """The split's photos in the order of its list, each asked for its first caption."""
+        """Yield the split's photos in list order, each with its first caption as target."""
         found = _described(type(self), split)
         places = np.arange(len(found.pixels))
         for first in range(0, len(places), batch):
@@ -179,21 +178,21 @@ class PhotoCaptions(CaptionTask):
 
 
 def words_of(caption: str) -> str:
-    """The words of a caption, in lower case, with one space between."""
+    """Return the words of a caption, in lower case, separated by single spaces."""
     return " ".join(_WORD.findall(caption.lower()))
 
 
 @contextmanager
 def opened_zip(source: DataSource, what: str) -> Iterator[zipfile.ZipFile]:
-    """A file of a data set as a zip archive.
+    """Open a file of a data set as a zip archive.
 
     Args:
-        source: Of one file.
-        what: The archive ought to hold, as a message says it.
+        source: The data source, of one file.
+        what: The expected content of the archive, for messages.
 
     Raises:
-        TaskError: if it is missing or altered; if it is no such archive, or what is read inside of
-            the context cannot be read.
+        TaskError: if the file is missing, altered or not such an archive, or if a read inside of
+            the context fails.
     """
     with opened_verified(source) as file:
         try:
@@ -230,7 +229,7 @@ def _described(task: type[PhotoCaptions], split: str) -> Described:
 
 
 def _filled(rows: Sequence[Sequence[int]], width: int, filler: int) -> Whole:
-    """`[rows, width]`, with fillers behind."""
+    """Return the rows as `[rows, width]`, padded at the end."""
     found = np.full((len(rows), width), filler, dtype=np.int64)
     for place, row in enumerate(rows):
         found[place, : len(row)] = row
@@ -238,7 +237,7 @@ def _filled(rows: Sequence[Sequence[int]], width: int, filler: int) -> Whole:
 
 
 def _decoded(task: type[PhotoCaptions], files: Sequence[str]) -> NDArray[np.uint8]:
-    """`[photos, SIDE, SIDE, 3]`."""
+    """Return the pixels of the files, `[photos, SIDE, SIDE, 3]`."""
     pixels = np.empty((len(files), SIDE, SIDE, 3), dtype=np.uint8)
     source = task.source.files[-1]
     with opened_zip(source, "photos") as archive:
@@ -252,9 +251,9 @@ def _decoded(task: type[PhotoCaptions], files: Sequence[str]) -> NDArray[np.uint
 
 
 def _square(packed: bytes) -> NDArray[np.uint8]:
-    """`[SIDE, SIDE, 3]`, of the content of a JPEG file."""
+    """Return the pixels of a JPEG file's content, `[SIDE, SIDE, 3]`."""
     with Image.open(io.BytesIO(packed), formats=["JPEG"]) as image:
-        image.draft("RGB", (2 * SIDE, 2 * SIDE))  # decoded no larger than needed, in half the time
+        image.draft("RGB", (2 * SIDE, 2 * SIDE))  # decode no larger than needed, in half the time
         fitted = ImageOps.fit(image.convert("RGB"), (SIDE, SIDE), Image.Resampling.BILINEAR)
     return np.asarray(fitted)
 

@@ -1,1 +1,1 @@
-"""Tasks on texts without labels, and tasks with labels whose words are the same symbols."""
+"""Tasks on texts without labels, and tasks with labels over the same vocabulary."""

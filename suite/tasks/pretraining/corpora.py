@@ -1,18 +1,18 @@
-"""Texts that are read without their labels, in words, and the vocabulary that they share.
+"""Texts without their labels, as words, and their common vocabulary.
 
     wikipedia     articles, without markup, tables, notes and lines of less than 60 characters: 0.5
                   million words for training
     plays         acts I, III and V of Shakespeare's plays for training: 0.7 million
-    definitions   of WordNet: 0.4 million
-    sentences     of film reviews: 0.1 million
+    definitions   definitions of WordNet: 0.4 million
+    sentences     sentences of film reviews: 0.1 million
 
-Words are those of `suite.tasks.bases.labelled_texts`. Splits are those of the tasks that have the
-texts: `wikipedia_bytes`, `shakespeare_plays`, `wordnet_glosses`, `movie_reviews`. So what is held
-out with its labels is read nowhere without them.
+Words are those of `suite.tasks.bases.labelled_texts`. Splits are those of the tasks with these
+texts: `wikipedia_bytes`, `shakespeare_plays`, `wordnet_glosses`, `movie_reviews`. Texts that are
+held out with their labels are therefore never used for training without them.
 
-    symbols   0 fills, 1 is any other word, 2 stands for a hidden one, 3 begins and 4 ends a text,
-              then the 8,185 words that are most frequent in all that is for training, ties in
-              alphabetical order; the last two say whether a text follows another
+    symbols   0 is padding, 1 is any other word, 2 replaces a hidden word, 3 begins and 4 ends a
+              text, then the 8,185 most frequent words of all training texts, ties in alphabetical
+              order; the last two state whether a text follows another
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NUM_SYMBOLS = 8_192
 DOES_NOT_FOLLOW, FOLLOWS = NUM_SYMBOLS - 2, NUM_SYMBOLS - 1
 Part = Literal["training", "validation", "test"]
 PARTS: tuple[Part, ...] = ("training", "validation", "test")
-Words = Sequence[str]  # of one text
+Words = Sequence[str]  # the words of one text
 Corpus = Mapping[Part, Sequence[Words]]
 SOURCE = definition_source(
     name="english_texts",
@@ -72,23 +72,23 @@ _FILE_OR_LANGUAGE = re.compile(
 _LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
 _ADDRESS = re.compile(r"\[(?:https?:)?//\S*\s?([^\]]*)\]")
 _QUOTES = re.compile(r"'{2,}")
-_LEAST_CHARACTERS = 60  # of a line of an article that is prose
+_LEAST_CHARACTERS = 60  # minimum length of a line of prose in an article
 
 
 @dataclass(frozen=True, kw_only=True)
 class Passages:
-    """Texts one after the other, `END` behind each.
+    """Concatenated texts, each followed by `END`.
 
     Attributes:
         symbols: `[symbols]`.
-        starts: Ascending places at which a sentence begins.
+        starts: Ascending positions at which a sentence begins.
     """
 
     symbols: Whole
     starts: Whole
 
     def windows(self, starts: Whole, length: int) -> Whole:
-        """`[starts, length]`: the symbols from there on; behind the last comes the first."""
+        """Return `[starts, length]`: the symbols from each start on, wrapping around at the end."""
         places = starts[:, None] + np.arange(length)
         found: Whole = self.symbols.take(places, mode="wrap")
         return found
@@ -96,7 +96,7 @@ class Passages:
 
 @cache
 def passages(names: tuple[str, ...], part: Part) -> Passages:
-    """Those of some corpora, in the order of their names."""
+    """Return the passages of some corpora, in the order of their names."""
     texts = [encoded(words) for name in names for words in corpora()[name][part]]
     symbols = np.concatenate([np.append(text, END) for text in texts])
     begins = np.isin(np.roll(symbols, 1), [*encoded([".", "!", "?"]), END])
@@ -105,7 +105,7 @@ def passages(names: tuple[str, ...], part: Part) -> Passages:
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """What each symbol is, from the first one."""
+    """Return the text of each symbol, in the order of the symbols."""
     texts = (words for corpus in corpora().values() for words in corpus["training"])
     counts = Counter(word for words in texts for word in words)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
@@ -114,14 +114,14 @@ def vocabulary() -> tuple[str, ...]:
 
 
 def encoded(words: Iterable[str]) -> Whole:
-    """`[words]`: their symbols."""
+    """Return the symbols of the words, `[words]`."""
     symbols = _symbols()
     return np.array([symbols.get(word, UNKNOWN) for word in words], dtype=np.int64)
 
 
 @cache
 def corpora() -> dict[str, Corpus]:
-    """By name, their texts, each in words: whole acts of plays, else paragraphs or sentences.
+    """Return the texts of each corpus as words: whole acts of plays, else paragraphs or sentences.
 
     Raises:
         TaskError: if a data file is missing, altered or malformed.
@@ -135,7 +135,7 @@ def corpora() -> dict[str, Corpus]:
 
 
 def plain_text(article: bytes) -> list[str]:
-    """The paragraphs of an article of Wikipedia in XML, without markup."""
+    """Return the paragraphs of a Wikipedia article in XML, without markup."""
     content = _CONTENT.search(article)
     text = html.unescape(html.unescape(content[1].decode())) if content else ""
     text = _DROPPED.sub(" ", text)
@@ -165,7 +165,7 @@ def _plays() -> Corpus:
 
 
 def split_words(texts: Iterable[str]) -> Corpus:
-    """Texts of one line in words, divided as `split_of` says."""
+    """Return texts of one line as words, divided into splits by `split_of`."""
     found: dict[str, list[Words]] = {part: [] for part in PARTS}
     for text in texts:
         words = _words(text)
@@ -174,7 +174,7 @@ def split_words(texts: Iterable[str]) -> Corpus:
 
 
 def _words(text: str) -> Words:
-    """Each word once in memory, however often it comes."""
+    """Return the words of a text, interned so that each is in memory once."""
     return [intern(word) for word in words_of(text)]
 
 

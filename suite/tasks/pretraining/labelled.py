@@ -1,14 +1,14 @@
-"""Texts with labels, in the words of `suite.tasks.pretraining.corpora`.
+"""Texts with labels, in the vocabulary of `suite.tasks.pretraining.corpora`.
 
-So a model that was trained on those corpora first can go on with what it has learnt about words.
+A model that was trained on those corpora can therefore be fine-tuned on these tasks.
 
-    inputs    3, the first `length` - 2 words, 4; 0 fills
-    splits    those of the tasks whose texts and labels these are: `movie_reviews`,
+    inputs    3, the first `length` - 2 words, 4; 0 is padding
+    splits    those of the tasks with these texts and labels: `movie_reviews`,
               `wordnet_glosses`, `shakespeare_plays`
 
-A passage of a play has 510 words at most, and begins anywhere in an act: of each play 64 passages
-are for training, 16 for validation, 32 for test, evenly spaced over its acts. Where an act is
-shorter than all its passages together, they overlap. None is padded.
+A passage of a play has 510 words at most, and begins anywhere in an act: 64 passages of each play
+are for training, 16 for validation, 32 for test, evenly spaced over its acts. If an act is shorter
+than all its passages together, they overlap. No passage is padded.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from suite.tasks.wordnet_glosses import SUPERSENSES, read_glosses
 
 MOST_WORDS = 510
 PASSAGES_PER_PLAY: dict[Part, int] = {"training": 64, "validation": 16, "test": 32}
-_SPECIAL = 2  # symbols that begin and end a text
+_SPECIAL = 2  # number of symbols that begin and end a text
 
 
 class InWords(TextClassification):
-    """Name the class of a text; the symbols are those of `corpora`."""
+    """Classification of texts in the symbols of `corpora`."""
 
     source = SOURCE
     input_size = NUM_SYMBOLS
@@ -49,12 +49,12 @@ class InWords(TextClassification):
     architecture = "bert_classifier"
 
     def shown(self, text: Whole) -> Whole:
-        """See `TextClassification.shown`; framed by the symbols that begin and end a text."""
+        """Return the start of a text between the symbols that begin and end a text."""
         return np.array([BEGIN, *text[: self.length - _SPECIAL], END])
 
 
 class ReviewsInWords(InWords):
-    """Sentences of film reviews: negative (0) or positive (1)."""
+    """Classification of sentences of film reviews as negative (0) or positive (1)."""
 
     name = "reviews_in_words"
     output_size = 2
@@ -62,13 +62,13 @@ class ReviewsInWords(InWords):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the rated sentences of all splits, without neutral ones."""
         rated = read_sentences()
         return _labelled((text, int(r > 0)) for r, text in rated if abs(r) >= LEAST_RATING)
 
 
 class GlossesInWords(InWords):
-    """Definitions of nouns: the supersense, by its place in `SUPERSENSES`."""
+    """Classification of definitions of nouns by supersense, its index in `SUPERSENSES`."""
 
     name = "glosses_in_words"
     output_size = len(SUPERSENSES)
@@ -76,13 +76,13 @@ class GlossesInWords(InWords):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the definitions of all splits."""
         classes = {name: index for index, name in enumerate(SUPERSENSES)}
         return _labelled((gloss, classes[name]) for name, gloss in read_glosses())
 
 
 class PlaysInWords(InWords):
-    """Passages of plays: which of the 38."""
+    """Classification of passages by play, one of 38."""
 
     name = "plays_in_words"
     is_padded = False
@@ -91,13 +91,13 @@ class PlaysInWords(InWords):
     @staticmethod
     @cache
     def data() -> LabelledData:
-        """See `LabelledTask.data`."""
+        """Return the passages of all splits."""
         training, validation, test = map(_passages_of_plays, PARTS)
         return LabelledData(training=training, held_out={"validation": validation, "test": test})
 
 
 def _labelled(texts: Iterable[tuple[str, int]]) -> LabelledData:
-    """Texts and their classes, divided as `split_of` says."""
+    """Return texts and their classes, divided into splits by `split_of`."""
     parts = divided(texts)
     training, validation, test = (
         examples_of(*zip(*((encoded(words), label) for words, label in parts[part]), strict=True))
@@ -107,7 +107,7 @@ def _labelled(texts: Iterable[tuple[str, int]]) -> LabelledData:
 
 
 def _passages_of_plays(part: Part) -> Examples:
-    """Play by play, evenly spaced over each of its acts of that part."""
+    """Return passages play by play, evenly spaced over each act of that part."""
     acts = corpora()["plays"][part]
     num_acts = len(acts) // NUM_PLAYS
     inputs, labels = [], []

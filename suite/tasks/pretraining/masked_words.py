@@ -1,24 +1,24 @@
-"""Name the hidden words of texts: what BERT is trained on.
+"""Predict the hidden words of texts: the pretraining task of BERT.
 
-Windows are those of `suite.tasks.pretraining.windows`; how much of them is hidden, and what stands
-there instead, says `suite.tasks.pretraining.masking`. Words that the vocabulary lacks, and symbols
-that begin or end a text, are never asked for. `places` says which are, so that a model computes
-logits of no others. The kinds differ in what is hidden, or in which texts are read:
+Windows are those of `suite.tasks.pretraining.windows`; `suite.tasks.pretraining.masking` describes
+how many words are hidden and what replaces them. Words outside the vocabulary, and symbols that
+begin or end a text, are never asked for. `places` holds the positions that are asked for, so that a
+model computes only their logits. The tasks differ in the masking or in the texts:
 
-    definitions_masked        15 %, as BERT: 80 % of it masked, 10 % another word, 10 % as it is
-    definitions_masked_5      5 %; likewise 40
+    definitions_masked        15 %, as BERT: 80 % of it masked, 10 % another word, 10 % unchanged
+    definitions_masked_5      5 %; definitions_masked_40 has 40 %
     definitions_masked_only   all of the 15 % masked
     definitions_spans         three neighbours together
     definitions_pairs         with the question whether the second text follows the first
-    wikipedia_masked          of articles; likewise plays_masked, of plays, english_masked, of all
+    wikipedia_masked          on articles; plays_masked on plays, english_masked on all texts
 
 Bits are per hidden word, and do not compare between kinds of masking.
 
-definitions_pairs: 3, a text, 4, a second one, 4, each of half the length; `segments` says which is
-which. In half of all windows the second one is from another place, where it is cut as a true one
-is, so that no text tells the answer by itself. The first token is asked for it, one of the last two
-symbols, and the loss is the sum of the mean over hidden words and the mean over answers (Devlin et
-al. 2019, appendix A.2).
+The input of definitions_pairs is 3, a text, 4, a second text, 4, each of half the length;
+`segments` distinguishes the two. In half of all windows the second text is from another position,
+where it is cut in the same way as a true one, so neither text alone reveals the answer. The first
+token predicts it as one of the last two symbols, and the loss is the sum of the mean over hidden
+words and the mean over answers (Devlin et al. 2019, appendix A.2).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WORDS = range(FIRST_WORD, DOES_NOT_FOLLOW)
 
 
 class DefinitionsMasked(TextsWithoutLabels):
-    """15 %, as BERT."""
+    """Prediction of hidden words of definitions: 15 %, as BERT."""
 
     name = "definitions_masked"
     asks_for: ClassVar[Answer] = "symbols"
@@ -59,21 +59,21 @@ class DefinitionsMasked(TextsWithoutLabels):
     masking: ClassVar[Masking] = Masking()
 
     def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
-        """See `TextsWithoutLabels.asked`."""
+        """Return the first `length` symbols of the windows, with some words hidden."""
         return self.masked(stream, windows[:, : self.length])
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
-        """Which tokens are asked for."""
+        """Return the positions that are asked for."""
         return {PLACES: Input(kind="tokens", size=length, length=cls.num_places(length))}
 
     @classmethod
     def num_places(cls, length: int) -> int:
-        """The most that are asked for."""
+        """Return the largest number of positions that are asked for."""
         return cls.masking.most_spans(length) * cls.masking.span
 
     def masked(self, stream: RandomStream, texts: Whole) -> Batch:
-        """The texts, with some words hidden that are asked for; the answers to spare are none."""
+        """Hide some words of the texts and ask for them; unused answer slots are UNSCORED."""
         may_hide = (texts >= _WORDS.start) & (texts < _WORDS.stop)
         hidden, asked = self.masking.hide(stream, texts, may_hide, mask=HIDDEN, others=_WORDS)
         count = self.num_places(self.length)
@@ -84,49 +84,49 @@ class DefinitionsMasked(TextsWithoutLabels):
 
 
 class DefinitionsMasked5(DefinitionsMasked):
-    """5 %."""
+    """Prediction of hidden words of definitions: 5 %."""
 
     name = "definitions_masked_5"
     masking = Masking(share=0.05)
 
 
 class DefinitionsMasked40(DefinitionsMasked):
-    """40 %, as Wettig et al. 2023 (arXiv:2202.08005)."""
+    """Prediction of hidden words of definitions: 40 %, as Wettig et al. 2023 (arXiv:2202.08005)."""
 
     name = "definitions_masked_40"
     masking = Masking(share=0.4)
 
 
 class DefinitionsMaskedOnly(DefinitionsMasked):
-    """The mask symbol stands for all that is asked for, as in Wettig et al. 2023."""
+    """Prediction of hidden words of definitions, all of them masked, as Wettig et al. 2023."""
 
     name = "definitions_masked_only"
     masking = Masking(replaced=1.0, random=0.0)
 
 
 class DefinitionsSpans(DefinitionsMasked):
-    """Three words in a row; SpanBERT's spans have 3.8 in the mean."""
+    """Prediction of hidden spans of three words; SpanBERT's spans have 3.8 on average."""
 
     name = "definitions_spans"
     masking = Masking(span=3)
 
 
 class WikipediaMasked(DefinitionsMasked):
-    """Of articles."""
+    """Prediction of hidden words of Wikipedia articles."""
 
     name = "wikipedia_masked"
     corpora = ("wikipedia",)
 
 
 class PlaysMasked(DefinitionsMasked):
-    """Of plays."""
+    """Prediction of hidden words of Shakespeare's plays."""
 
     name = "plays_masked"
     corpora = ("plays",)
 
 
 class EnglishMasked(DefinitionsMasked):
-    """Of all texts."""
+    """Prediction of hidden words of all texts."""
 
     name = "english_masked"
     corpora = ALL
@@ -134,28 +134,28 @@ class EnglishMasked(DefinitionsMasked):
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenWordBits(Bits):
-    """Bits of the hidden words, without the first token's answer."""
+    """The bits of the hidden words, without the answer of the first token."""
 
     name: str = "bits_per_hidden_word"
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Bits, and words."""
+        """Return the bits and the number of words."""
         return super().sums(outputs, batch.only(_is_word(batch)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextTextAccuracy(Accuracy):
-    """The share of pairs of which the model knows whether the second text follows the first."""
+    """The accuracy of the prediction whether the second text follows the first."""
 
     name: str = "next_text_accuracy"
 
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Right answers, and answers."""
+        """Return the numbers of right answers and of answers."""
         return super().sums(outputs, batch.only(~_is_word(batch)))
 
 
 class DefinitionsPairs(DefinitionsMasked):
-    """Two texts; see the module's note."""
+    """Prediction of hidden words, and whether the second of two texts follows the first."""
 
     name = "definitions_pairs"
     metric = HiddenWordBits()
@@ -163,17 +163,17 @@ class DefinitionsPairs(DefinitionsMasked):
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
-        """Of which text each token is, and which are asked for: the first one, too."""
+        """Return the segment of each token, and the positions that are asked for."""
         segments = Input(kind="tokens", size=2, length=length)
         return {SEGMENTS: segments, **super().other_inputs(length)}
 
     @classmethod
     def num_places(cls, length: int) -> int:
-        """With the first token, which answers for both texts."""
+        """Return the largest number of positions asked for, including the first token."""
         return 1 + super().num_places(length)
 
     def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
-        """See `TextsWithoutLabels.asked`."""
+        """Return pairs of texts with some words hidden, and whether the second text follows."""
         texts, segments, follows = self._paired(stream, windows, others)
         masked = self.masked(stream, texts)
         answers = torch.from_numpy(np.where(follows, FOLLOWS, DOES_NOT_FOLLOW))
@@ -184,7 +184,7 @@ class DefinitionsPairs(DefinitionsMasked):
         return Batch(inputs=inputs, targets=targets)
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        """The mean over words, and the mean over answers."""
+        """Return the sum of the mean over words and the mean over answers."""
         targets, logits = batch.targets, outputs.logits
         words = targets.masked_fill(~_is_word(batch), UNSCORED)
         first = targets[:, 0]
@@ -196,7 +196,7 @@ class DefinitionsPairs(DefinitionsMasked):
     def _paired(
         self, stream: RandomStream, windows: Whole, others: Whole
     ) -> tuple[Whole, Whole, Whole]:
-        """The pairs `[windows, time]`, their segments, and for each whether it is a true one."""
+        """Return the pairs `[windows, time]`, their segments, and 1 for each true pair."""
         half = (self.length - 3) // 2
         rest = self.length - 3 - half
         follows = stream.uniform(len(windows)) < 0.5
@@ -209,6 +209,6 @@ class DefinitionsPairs(DefinitionsMasked):
 
 
 def _is_word(batch: Batch) -> Tensor:
-    """`[batch, answers]`: all but the first."""
+    """Return a mask `[batch, answers]` of all answers but the first."""
     places = torch.arange(batch.targets.shape[1], device=batch.targets.device)
     return (places > 0).expand_as(batch.targets)

@@ -1,11 +1,11 @@
-"""Hide symbols of texts, so that a model learns to name them again.
+"""Hide symbols of texts, so that a model learns to predict them.
 
-Devlin et al. 2019, "BERT" (arXiv:1810.04805), section 3.1: of 15 % of the symbols, which are asked
-for, 80 % are replaced by a symbol of their own, 10 % by any symbol, and 10 % stay. Joshi et al.
-2020, "SpanBERT" (arXiv:1907.10529), section 3.1: neighbours are hidden together, a whole span in
-one of the three ways; there lengths are drawn, here all spans are equally long. How many are hidden
-of a text is rounded up or down by chance, so that the share is right in the mean: of short texts
-the nearest whole number would be a quarter too many or too few.
+Devlin et al. 2019, "BERT" (arXiv:1810.04805), section 3.1: 15 % of the symbols are asked for; 80 %
+of these are replaced by a mask symbol, 10 % by any symbol, and 10 % stay. Joshi et al. 2020,
+"SpanBERT" (arXiv:1907.10529), section 3.1: neighbours are hidden together, a whole span in one of
+the three ways; there the lengths are drawn, here all spans have the same length. The number of
+hidden spans of a text is rounded up or down at random, so that the share is right on average: for
+short texts the nearest whole number would be a quarter too many or too few.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ Chosen = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """What is asked for, and what stands in its place.
+    """The symbols that are asked for, and their replacement.
 
     Attributes:
-        share: Of the symbols that may be hidden, in the mean over texts; of a short one it may be
-            none.
-        replaced: Of what is asked for, the share that the mask symbol replaces.
-        random: The share in whose place any symbol stands, drawn uniformly; the rest stays.
-        span: Symbols that are hidden together, neighbours among those that may be hidden.
+        share: The share of the symbols that may be hidden, as a mean over texts; a short text may
+            have none.
+        replaced: The share of the symbols asked for that the mask symbol replaces.
+        random: The share that a uniformly drawn symbol replaces; the rest stays.
+        span: The number of symbols that are hidden together, neighbours among those that may be
+            hidden.
     """
 
     share: float = 0.15
@@ -40,22 +41,22 @@ class Masking:
     def hide(
         self, stream: RandomStream, texts: Whole, may_hide: Chosen, *, mask: int, others: range
     ) -> tuple[Whole, Chosen]:
-        """Hide some symbols of each text. What is drawn for a text depends on no other one.
+        """Hide some symbols of each text; what is drawn for a text is independent of the others.
 
         Args:
-            stream: What is drawn from.
+            stream: The stream to draw from.
             texts: `[texts, time]`.
-            may_hide: The same shape.
-            mask: The symbol in place of a hidden one.
-            others: Those that a random one is among.
+            may_hide: `[texts, time]` booleans, True for symbols that may be hidden.
+            mask: The symbol that replaces a hidden one.
+            others: The range of random replacements.
 
         Returns:
-            The texts with what stands in place, and what is asked for, in their shape.
+            The texts after replacement, and a mask of the symbols asked for, in the same shape.
         """
         rows, time = texts.shape
         numbers = stream.uniform(rows, 3 * time + 1)
         drawn, rounding = numbers[:, 1:].reshape(rows, 3, time), numbers[:, 0]
-        places = np.argsort(~may_hide, axis=1, kind="stable")  # those that may be hidden first
+        places = np.argsort(~may_hide, axis=1, kind="stable")  # candidates come first
         counts = self._num_spans(may_hide.sum(axis=1), rounding)
         spans = self._spans(drawn[:, 0], may_hide.sum(axis=1), counts)  # numbered from 1
         asked = np.zeros_like(may_hide)
@@ -69,20 +70,23 @@ class Masking:
         return np.where(stays, texts, hidden), asked
 
     def most_spans(self, length: int) -> int:
-        """Of any text with at most so many symbols that may be hidden."""
+        """Return the largest number of spans of a text with `length` symbols that may be hidden."""
         return int(self._num_spans(np.array([length]), np.ones(1))[0])
 
     def _num_spans(self, lengths: Whole, rounding: NDArray[np.float64]) -> Whole:
-        """`[texts]`: rounded up as often as their fraction says, where `rounding` is uniform."""
+        """Return `[texts]`: the number of spans, rounded up or down at random.
+
+        It is rounded up with the probability of its fraction if `rounding` is uniform.
+        """
         wanted = self.share * lengths / self.span
         is_up = rounding > 1 - (wanted - np.floor(wanted))
         return np.minimum((np.floor(wanted) + is_up).astype(np.int64), lengths // self.span)
 
     def _spans(self, drawn: NDArray[np.float64], lengths: Whole, counts: Whole) -> Whole:
-        """`[texts, time]`: the number of the span that a symbol is of, from 1; 0 for none.
+        """Return `[texts, time]`: the number of the span of each symbol, from 1; 0 for none.
 
-        Spans do not overlap, and each arrangement is as likely as any other: places of spans are
-        drawn as if a span were one symbol.
+        Spans do not overlap, and all arrangements are equally likely: positions of spans are drawn
+        as if a span were one symbol.
         """
         rows, time = drawn.shape
         counts = counts[:, None]

@@ -1,9 +1,9 @@
-"""Windows of texts without labels: what all tasks on them share.
+"""Windows of texts without labels: the base class of all tasks on them.
 
-A window begins with 3 and a sentence, and goes on with what follows, over the ends of texts, until
-it is full: "full sentences" of Liu et al. 2019, "RoBERTa" (arXiv:1907.11692), section 4.2, but for
-its end, which may cut a sentence. In training each sentence of the corpora is equally likely to
-begin a window. Held out are 400 windows for validation and 800 for test, evenly spaced.
+A window begins with 3 and a sentence, and continues across the ends of texts until it is full:
+"full sentences" of Liu et al. 2019, "RoBERTa" (arXiv:1907.11692), section 4.2, except that its end
+may cut a sentence. In training each sentence of the corpora is equally likely to begin a window.
+The held-out splits are 400 windows for validation and 800 for test, evenly spaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NUM_HELD_OUT: Mapping[Split, int] = {"validation": 400, "test": 800}
 
 
 class TextsWithoutLabels(Task):
-    """Learn from texts alone."""
+    """A task that learns from unlabelled texts."""
 
     source = SOURCE
     architecture = "bert"
@@ -47,28 +47,28 @@ class TextsWithoutLabels(Task):
 
     @abstractmethod
     def asked(self, stream: RandomStream, windows: Whole, others: Whole) -> Batch:
-        """What a model reads of windows, and what it is asked for.
+        """Return the inputs and the targets for some windows.
 
         Args:
-            stream: What is drawn from, window after window.
-            windows: `[windows, length + 1]`, from the first symbol of a text on.
-            others: The same shape: windows of other places, for what needs them.
+            stream: The stream to draw from, window after window.
+            windows: `[windows, length + 1]`, each from the first symbol of a text on.
+            others: The same shape: windows of other positions, for tasks that need them.
         """
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Windows at independent random sentences."""
+        """Return windows that begin at independent random sentences."""
         stream, texts = RandomStream(seed, step), self._passages("training")
         chosen = stream.integers(2, batch, low=0, high=len(texts.starts))
         return self.asked(stream, *self._windows(texts, chosen))
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """The same windows, and the same of them hidden, whatever the seed and the batch size."""
+        """Yield the same windows and hidden symbols, whatever the seed and the batch size."""
         whole = _whole_split(type(self), self.length, split)
         for first in range(0, len(whole.targets), batch):
             yield whole.rows(slice(first, first + batch))
 
     def draw_split(self, split: Split) -> Batch:
-        """All windows of a split that is held out."""
+        """Draw all windows of a held-out split."""
         texts, count = self._passages(split), NUM_HELD_OUT[split]
         starts = np.arange(count) * len(texts.starts) // count
         chosen = np.stack([starts, np.roll(starts, count // 2)])
@@ -83,7 +83,7 @@ class TextsWithoutLabels(Task):
 
 
 def _begun(windows: Whole) -> Whole:
-    """`[windows, time + 1]`, with the symbol that begins a text in front."""
+    """Return the windows after the symbol that begins a text, `[windows, time + 1]`."""
     return np.concatenate([np.full((len(windows), 1), BEGIN), windows], axis=1)
 
 

@@ -1,1 +1,1 @@
-"""Data sets that others publish: what is known of each, and how it is fetched."""
+"""Data sets published by others: their metadata, and their download."""

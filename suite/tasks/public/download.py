@@ -1,6 +1,7 @@
 """Download public data sets for `bakeoff data fetch`, check their digests and unpack them.
 
-A download gets the name that tasks look for once it is complete and has the recorded digest.
+A download gets its final name, which tasks open, only once it is complete and has the recorded
+digest.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from suite.tasks.task import TaskError
 _BLOCK_BYTES = 1 << 20
 _SECONDS_WITHOUT_A_BYTE = 60.0
 _MAX_MEMBERS = 2_000_000
-# No compression on the way: an archive must arrive as it was published.
+# Disable transfer compression: an archive must arrive exactly as published.
 _HEADERS = {"User-Agent": "bakeoff", "Accept-Encoding": "identity"}
 _DAMAGES = (
     tarfile.TarError,
@@ -41,29 +42,29 @@ _DAMAGES = (
     EOFError,
     OSError,
     ValueError,
-    RuntimeError,  # of an encrypted zip, or one that is packed in an unknown way
+    RuntimeError,  # raised for a zip that is encrypted or has an unknown compression
 )
 
 
 class FetchUnavailable(UnavailableError):
-    """The network, the server or the disk does not give what is needed: one sentence."""
+    """Raised if the network, the server or the disk fails; the message is one sentence."""
 
 
 class RefusedArchive(TaskError):
-    """An archive with a member that would do harm."""
+    """Raised for an archive with a harmful member."""
 
     exit_code = REFUSED
 
 
 def fetch(public: PublicSet, folder: Path, say: Callable[[str], None] = print) -> Path:
-    """Bring the set into `folder`; a file that is there already and right is not asked for again.
+    """Download the set into `folder`, except for files that are already there and intact.
 
     Returns:
-        The path of its file, of several the first.
+        The path of its file, or of the first of several.
 
     Raises:
-        TaskError: if a file of that name is there and is another one, or what came is.
-        FetchUnavailable: if it cannot be downloaded or kept.
+        TaskError: if an existing file of that name or the downloaded file is not the published one.
+        FetchUnavailable: if it cannot be downloaded or stored.
     """
     path, *_ = [_fetch_file(each, folder, say) for each in public.files]
     return path
@@ -71,7 +72,7 @@ def fetch(public: PublicSet, folder: Path, say: Callable[[str], None] = print) -
 
 def _fetch_file(public: PublicSet, folder: Path, say: Callable[[str], None]) -> Path:
     path = folder / public.file
-    if os.path.exists(path):  # False, too, for a name that is too long to be one
+    if os.path.exists(path):  # also False for a name that is too long
         _refuse_altered(public, path, "move it away and fetch again")
         say(f"{public.name}: {path} is there already")
     else:
@@ -117,7 +118,7 @@ def _download(public: PublicSet, path: Path) -> None:
         raise FetchUnavailable(
             f"another process is downloading {public.name} to {partial}; wait for its end"
         ) from None
-    except OSError as error:  # the network's errors are OSErrors too
+    except OSError as error:  # network errors are OSErrors, too
         raise FetchUnavailable(
             f"{public.name} cannot be fetched from {public.url} to {path}: "
             f"{one_line(error.strerror or str(error))}; nothing was kept"
@@ -133,7 +134,7 @@ def _refuse_full_disk(public: PublicSet, folder: Path) -> None:
 
 
 def _downloader(public: PublicSet, at_end: ExitStack) -> pooch.HTTPDownloader:
-    """One that shows its progress and closes its connection, which pooch leaves open."""
+    """Return a downloader with a progress bar that also closes pooch's open connection."""
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), DownloadColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -152,9 +153,9 @@ def _downloader(public: PublicSet, at_end: ExitStack) -> pooch.HTTPDownloader:
 
 
 class _Received:
-    """Shows how much has come, and stops a server that sends too much. As pooch calls it."""
+    """A progress bar for pooch that also stops a server that sends too much."""
 
-    total = 0  # bytes that the server announces; set by pooch
+    total = 0  # number of bytes that the server announces; set by pooch
 
     def __init__(self, public: PublicSet, bar: Progress) -> None:
         self.public, self.bar = public, bar
@@ -162,7 +163,11 @@ class _Received:
         self.num_bytes = 0
 
     def update(self, num_bytes: int) -> None:
-        """Count one more block, of at most so many bytes."""
+        """Count one more block, of at most `num_bytes` bytes.
+
+        Raises:
+            FetchUnavailable: if the file is larger than the set allows.
+        """
         self.num_bytes += num_bytes
         limit = self.public.num_bytes or self.public.most_bytes
         if max(self.total, self.num_bytes - _BLOCK_BYTES) > limit:
@@ -173,20 +178,20 @@ class _Received:
         self.bar.update(self.task, completed=self.num_bytes, total=self.total or None)
 
     def reset(self) -> None:
-        """All has come: pooch now counts the whole once."""
+        """Reset the count at the end of the download, because pooch then counts the whole once."""
         self.num_bytes = 0
 
     def close(self) -> None:
-        """The bar closes itself."""
+        """Do nothing, because the bar closes itself."""
 
 
 def unpack(archive: Path, target: Path, *, most_bytes: int) -> None:
-    """Make the folder `target` of the members of a zip or tar archive, all of them or none.
+    """Create the folder `target` with all members of a zip or tar archive, or do not create it.
 
     Raises:
-        TaskError: if the file is not an archive, or is damaged; then there is no such folder.
-        RefusedArchive: for a member that would stand outside of the folder, a link or a device,
-            and for more bytes or members than expected.
+        TaskError: if the file is not an archive, or is damaged; no such folder exists then.
+        RefusedArchive: for a member outside of the folder, a link or a device, and for more bytes
+            or members than expected.
     """
     beside = tempfile.mkdtemp(prefix=target.name + ".", dir=target.parent)
     try:
@@ -212,7 +217,7 @@ def _unzip(archive: Path, folder: str, most_bytes: int) -> None:
 
 def _untar(archive: Path, folder: str, most_bytes: int) -> None:
     check = _MemberCheck(archive, most_bytes)
-    with tarfile.open(archive, "r|*") as opened:  # from its start to its end, however compressed
+    with tarfile.open(archive, "r|*") as opened:  # a stream, with any compression
         for member in opened:
             check.refuse(member.name, member.size, is_plain=member.isfile() or member.isdir())
             opened.extract(member, folder, filter="data")
@@ -220,7 +225,7 @@ def _untar(archive: Path, folder: str, most_bytes: int) -> None:
 
 @dataclass
 class _MemberCheck:
-    """Refuses members that would do harm. Extraction writes no more bytes than a header says."""
+    """A check for harmful members; extraction never writes more bytes than a header states."""
 
     archive: Path
     bytes_left: int
@@ -230,7 +235,7 @@ class _MemberCheck:
         """Check the next member.
 
         Raises:
-            RefusedArchive: with its name.
+            RefusedArchive: if the member is harmful; the message has its name.
         """
         path = PurePosixPath(name)
         self.bytes_left -= num_bytes

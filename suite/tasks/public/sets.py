@@ -1,6 +1,6 @@
-"""The public data sets that `bakeoff data fetch` brings: where from, which licence, how proven.
+"""The public data sets of `bakeoff data fetch`: their URLs, licences and digests.
 
-A digest here is one that others recorded. Nobody here has made it up, or taken it from what a
+All digests were recorded by others. This project has not computed any of them from the files that a
 server happened to send.
 """
 
@@ -14,20 +14,20 @@ from suite.tasks.task import DataSource, TaskError
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSet:
-    """A file to fetch, and others that belong to it.
+    """A file to download, and others that belong to it.
 
     Attributes:
-        name: What `bakeoff data fetch` calls it, and the folder that it is put into.
-        title: In a few words.
-        licence: As its publishers state it.
-        url: Of the file.
-        num_bytes: Of the file; None where nobody recorded it.
-        sha256: Of the file, as others recorded it; empty where nobody did.
-        is_unpacked: Whether its members are put beside it; tasks read the archive itself.
-        most_bytes: Bound on the file, and on all of its members together.
+        name: The name for `bakeoff data fetch`, and of the folder that holds the files.
+        title: A short description.
+        licence: The licence as its publishers state it.
+        url: The URL of the file.
+        num_bytes: The size of the file, or None if nobody recorded it.
+        sha256: The SHA-256 of the file as others recorded it; empty if nobody did.
+        is_unpacked: Whether its members are unpacked next to it; tasks read the archive itself.
+        most_bytes: The bound on the file, and on all of its members together.
         beside: Further files of the set, each under its name.
-        md5: Of the file, where others recorded that alone. A file with neither digest is fetched
-            all the same, and said to be unproven.
+        md5: The MD5 of the file if others recorded only that. A file with neither digest is
+            downloaded all the same, and reported as unverified.
     """
 
     name: str
@@ -43,17 +43,17 @@ class PublicSet:
 
     @property
     def files(self) -> tuple[PublicSet, ...]:
-        """All of them, each as a set of one."""
+        """All files of the set, each as a set with one file."""
         return (replace(self, beside=()), *self.beside)
 
     @property
     def file(self) -> str:
-        """Where it stands in the folder of fetched data."""
+        """The path of the file in the folder of downloaded data."""
         return f"{self.name}/{self.url.rpartition('/')[2]}"
 
 
 def _with_files(first: PublicSet, *others: tuple[str, int, str]) -> PublicSet:
-    """The set with further files of the same folder: name, bytes and SHA-256 of each."""
+    """Return the set with further files of the same folder: name, bytes and SHA-256 of each."""
     folder = first.url.rpartition("/")[0]
     beside = tuple(
         replace(first, url=f"{folder}/{file}", num_bytes=num_bytes, sha256=sha256)
@@ -129,7 +129,7 @@ _FLICKR8K_TEXT = PublicSet(
     url="https://github.com/jbrownlee/Datasets/releases/download/Flickr8k/Flickr8k_text.zip",
     num_bytes=None,
     sha256="",
-    md5="bf6c1abcb8e4a833b7f922104de18627",  # as the torchvision of R has it, and the next one
+    md5="bf6c1abcb8e4a833b7f922104de18627",  # from torchvision for R, as is the next one
     is_unpacked=False,
     most_bytes=50_000_000,
 )
@@ -149,7 +149,7 @@ _COCO_ANNOTATIONS = PublicSet(
     name="coco",
     title="COCO, the 5,000 photos of val2017 with five captions each (Chen et al. 2015)",
     licence="captions: CC BY 4.0; photos: each its own, under the terms of use of Flickr",
-    # Digests as TensorFlow Datasets 4 has them (url_checksums/coco.txt); the host has no HTTPS.
+    # The digests are from TensorFlow Datasets 4 (url_checksums/coco.txt); the host has no HTTPS.
     url="http://images.cocodataset.org/annotations/annotations_trainval2017.zip",
     num_bytes=252_907_541,
     sha256="113a836d90195ee1f884e704da6304dfaaecff1f023f49b6ca93c4aaae470268",
@@ -242,10 +242,10 @@ PUBLIC_SETS: dict[str, PublicSet] = {
 
 
 def public_set(name: str) -> PublicSet:
-    """The set of that name.
+    """Return the set of that name.
 
     Raises:
-        TaskError: with the nearest names.
+        TaskError: if no set has that name; the message has the nearest names.
     """
     if name not in PUBLIC_SETS:
         raise TaskError(unknown_name("public data set", name, PUBLIC_SETS))
@@ -253,7 +253,7 @@ def public_set(name: str) -> PublicSet:
 
 
 def source_of(name: str) -> DataSource:
-    """The set as the data source of a task, which needs its digest to be known."""
+    """Return the set as the data source of a task, for which its digest must be known."""
     first, *others = map(_data_source, public_set(name).files)
     return replace(first, beside=tuple(others))
 

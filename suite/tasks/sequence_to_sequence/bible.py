@@ -1,18 +1,18 @@
-"""Translate a verse of the Bible from English, into German or French.
+"""Translate a verse of the Bible from English into German or French.
 
-Three translations of the same verses in the public domain: World English Bible, Elberfelder 1905,
-Louis Segond 1910. Whole sentences, 24 words in the mean, in an archaic, religious register: what is
-learnt here translates nothing else.
+The texts are three translations of the same verses in the public domain: World English Bible,
+Elberfelder 1905, Louis Segond 1910. They are whole sentences, of 24 words on average, in an
+archaic, religious register: a model trained on them cannot translate other texts.
 
     symbols   4,000, see `bases.subwords`; joint, learnt from the training verses of both languages
     context   the English verse; inputs, target and score: see `bases.translation`
     parts     ``words=20`` has sources of 11 to 20 words, ``words=40`` all above 30
     splits    by chapter, by the SHA-256 of its book and number: of 40 parts one is for validation,
-              three are for test. A verse that stands in an earlier place, in either language, is
-              left out, and so is each that is longer than a trial's length
+              three are for test. A verse whose text occurs earlier, in either language, is left
+              out, and so is each that is longer than a trial's length
 
-Scored are 500 verses for validation and 1,000 for test, those with the least SHA-256 of their
-places: so no book counts more.
+The scores are over 500 verses for validation and 1,000 for test, those with the smallest SHA-256 of
+their book, chapter and verse numbers, so no book has more weight.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NUM_PARTS, TEST_PARTS, VALIDATION_PARTS = 40, (0, 1, 2), (3,)
 
 
 class Bible(Translation):
-    """Write the verse in the other language."""
+    """Translation of verses from English into another language."""
 
     source = SOURCE
     most_scored: ClassVar[Mapping[str, int]] = {"validation": 500, "test": 1_000}
@@ -49,26 +49,26 @@ class Bible(Translation):
 
     @classmethod
     def pairs(cls) -> Pairs:
-        """English and this language, in the order of the digests of the verses' places."""
+        """Return English and this language, in the order of the digests of the verses' numbers."""
         return _pairs(LANGUAGES.index(cls.language))
 
 
 class BibleEnDe(Bible):
-    """From English into German."""
+    """Translation of verses from English into German."""
 
     name = "bible_en_de"
     language = "German"
 
 
 class BibleEnFr(Bible):
-    """From English into French."""
+    """Translation of verses from English into French."""
 
     name = "bible_en_fr"
     language = "French"
 
 
 def split_of(place: str) -> str:
-    """To which split the verse of that place belongs, as ``1.2.3``: that of its chapter."""
+    """Return the split of a verse, such as ``1.2.3``, which is that of its chapter."""
     part = int.from_bytes(_digest(place.rpartition(".")[0])[:8]) % NUM_PARTS
     if part in TEST_PARTS:
         return "test"
@@ -106,7 +106,9 @@ def _subwords(lines: Sequence[str]) -> Subwords:
 
 
 def read_parts() -> list[list[str]]:
-    """Lines of parts: the subwords of either pair of languages; places; verses by language.
+    """Return the lines of each part of the file.
+
+    The parts are the subwords of each language pair, the verse numbers, and the verses by language.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.

@@ -1,22 +1,22 @@
-"""Write digits again, in some order. The smallest tasks with a source and a target.
+"""Write digits again, in some order: the smallest tasks with a source and a target.
 
-They are copied, reversed or sorted, and so probe what a model remembers of its source. Who copies,
-as who translates between languages of like word order, first needs what was read first, a whole
-source ago; Sutskever et al. 2014 (arXiv:1409.3215, section 3.3) reverse sources for that reason. In
-reversal the last digit read is the first to be written. Sorting asks for all of the source at each
-place (Vinyals et al. 2015, arXiv:1511.06391, section 5.1, sort numbers).
+Digits are copied, reversed or sorted, which tests a model's memory of its source. Copying, like
+translation between languages of similar word order, first needs the token that was read first, a
+whole source ago; Sutskever et al. 2014 (arXiv:1409.3215, section 3.3) reverse sources for that
+reason. In reversal the last digit read is the first to be written. Sorting depends on the whole
+source at each position (Vinyals et al. 2015, arXiv:1511.06391, section 5.1, sort numbers).
 
-    symbols   13: 0 fills, 1 begins and 2 ends a target, 3 to 12 are the digits
-    context   the digits of the source, uniform and independent; fillers behind them
-    inputs    1, then the digits of the target; fillers behind them
-    target    at each place the next digit of the target, after the last one 2; nothing is asked
-              at fillers
-    score     exact match of what the model writes by itself, by greedy search: all digits, then 2;
-              by number of digits: ``digits=16``
+    symbols   13: 0 is padding, 1 begins and 2 ends a target, 3 to 12 are the digits
+    context   the digits of the source, uniform and independent, padded at the end
+    inputs    1, then the digits of the target, padded at the end
+    target    at each position the next digit of the target, after the last one 2; padding is not
+              scored
+    score     exact match of the sequence that the model generates by greedy search: all digits,
+              then 2; by number of digits: ``digits=16``
 
-A trial of length n has sources of n - 1 digits, the most that a target of n symbols has room for,
-and of half as many; a training batch is of one of the two. Short sources are so few that held-out
-ones are seen in training too: up to 10**4 of four digits.
+A trial of length n has sources of n - 1 digits, the largest number for which a target of n symbols
+has room, and of half as many; a training batch has one of the two. Short sources are so few that
+held-out ones also occur in training: there are 10**4 of four digits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from suite.tasks.sequence_metrics import ExactMatch
 from suite.tasks.task import UNSCORED, Batch, DataSource
 
 VERSION = 1
-PADDING, START, END, ZERO = 0, 1, 2, 3  # and the other digits after zero
+PADDING, START, END, ZERO = 0, 1, 2, 3  # the other digits follow zero
 NUM_DIGITS = 10
 
 
@@ -54,7 +54,7 @@ def _source(name: str, title: str, origin: str) -> DataSource:
 
 
 class _Digits(GeneratedTask):
-    """Write the digits of the source in another order."""
+    """Rewriting of the digits of a source in another order."""
 
     version = VERSION
     architecture = "translator"
@@ -70,21 +70,21 @@ class _Digits(GeneratedTask):
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
-        """The source, one shorter than the target with its beginning or end."""
+        """Return the source, one token shorter than the target with its start or end symbol."""
         return {"context": Input(kind="tokens", size=cls.input_size, length=length - 1)}
 
     @staticmethod
     @abstractmethod
     def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`[rows, digits]`: the targets of these sources."""
+        """Return the targets of these sources, `[rows, digits]`."""
 
     def kinds(self) -> Sequence[int]:
-        """Numbers of digits."""
+        """Return the numbers of digits."""
         most = self.length - 1
         return sorted({max(1, most // 2), most})
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """`count` sources of `kind` digits."""
+        """Draw `count` sources of `kind` digits."""
         source = stream.integers(count, kind, low=ZERO, high=ZERO + NUM_DIGITS)
         target = self.rewritten(source)
         context = np.full((count, self.length - 1), PADDING, dtype=np.int64)
@@ -98,11 +98,11 @@ class _Digits(GeneratedTask):
         return Batch(inputs=named | masks, targets=torch.from_numpy(targets))
 
     def parts(self) -> tuple[str, ...]:
-        """Numbers of digits."""
+        """Return one part for each number of digits."""
         return tuple(f"digits={kind}" for kind in self.kinds())
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By the number of digits of the source."""
+        """Return the parts by the number of digits of the source."""
         num_digits = batch.inputs["context_mask"].sum(dim=1, keepdim=True)
         return {
             f"digits={kind}": (num_digits == kind).expand(batch.targets.shape)
@@ -111,20 +111,20 @@ class _Digits(GeneratedTask):
 
 
 class Copying(_Digits):
-    """From the first digit to the last."""
+    """Copying of the digits of a source, from the first to the last."""
 
     name = "copying"
-    floors = ("likeliest_sequence",)  # a copied source is the answer
+    floors = ("likeliest_sequence",)  # not copied_source, which would be the answer
     source = _source("copying", "Digits once more", "Sutskever et al. 2014, arXiv:1409.3215")
 
     @staticmethod
     def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `_Digits.rewritten`."""
+        """Return the digits unchanged."""
         return digits
 
 
 class Reversal(_Digits):
-    """From the last digit to the first."""
+    """Reversal of the digits of a source, from the last to the first."""
 
     name = "reversal"
     source = _source(
@@ -133,12 +133,12 @@ class Reversal(_Digits):
 
     @staticmethod
     def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `_Digits.rewritten`."""
+        """Return the digits in reverse order."""
         return digits[:, ::-1]
 
 
 class Sorting(_Digits):
-    """From the smallest digit to the largest."""
+    """Sorting of the digits of a source, from the smallest to the largest."""
 
     name = "sorting"
     source = _source(
@@ -147,5 +147,5 @@ class Sorting(_Digits):
 
     @staticmethod
     def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `_Digits.rewritten`."""
+        """Return the digits in increasing order."""
         return np.sort(digits, axis=1)

@@ -1,19 +1,19 @@
 """Translate a caption of a photo from English into German, or back.
 
 Multi30k (Elliott et al. 2016, arXiv:1605.00459): 29,000 pairs for training, 1,014 for validation
-and the 1,000 of 2016 for test, in today's language, 13 words in the mean. Captions are taken as
-published, with capitals, and with one space between words; the empty line at the end of two files
-is no caption.
+and the 1,000 of 2016 for test, in contemporary language, of 13 words on average. Captions are used
+as published, with capitals, and with one space between words; the empty line at the end of two
+files is ignored.
 
-    symbols   4,000, see `bases.subwords`; joint, learnt from the training captions when they are
-              first read, in some seconds
-    context   the caption in the source's language; inputs, target and score: see
+    symbols   4,000, see `bases.subwords`; joint, learnt from the training captions on first use,
+              in some seconds
+    context   the caption in the source language; inputs, target and score: see
               `bases.translation`
     parts     ``words=20`` has sources of 11 to 20 words, ``words=30`` all above 20
 
-The files do not ship: `bakeoff data fetch multi30k` brings three archives. They are those of
-torchtext; that of the test split was packed anew by hand and holds notes of that machine
-(``._test.en``) beside the captions, which are not read.
+The files do not ship: `bakeoff data fetch multi30k` downloads three archives. They are those of
+torchtext; that of the test split was packed again by hand and also contains metadata files of that
+machine (``._test.en``), which are not read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from suite.tasks.task import DataSource
 
 SOURCE = source_of("multi30k")
 LANGUAGES = ("en", "de")
-# In the order of the archives: the beginning of the files' names, and how many captions.
+# In the order of the archives: the prefix of the file names, and the number of captions.
 FILES: Mapping[str, tuple[str, int]] = {
     "training": ("train", 29_000),
     "validation": ("val", 1_014),
@@ -43,7 +43,7 @@ FILES: Mapping[str, tuple[str, int]] = {
 
 
 class Multi30k(Translation):
-    """Write the caption in the other language."""
+    """Translation of captions between English and German."""
 
     source = SOURCE
     most_scored: ClassVar[Mapping[str, int]] = {name: most for name, (_, most) in FILES.items()}
@@ -52,19 +52,19 @@ class Multi30k(Translation):
 
     @classmethod
     def pairs(cls) -> Pairs:
-        """See `Translation.pairs`; in the order of the files."""
+        """Return all sentences by split, in the order of the files."""
         return _pairs(cls.is_back)
 
 
 class Multi30kEnDe(Multi30k):
-    """From English into German."""
+    """Translation of captions from English into German."""
 
     name = "multi30k_en_de"
     is_back = False
 
 
 class Multi30kDeEn(Multi30k):
-    """From German into English."""
+    """Translation of captions from German into English."""
 
     name = "multi30k_de_en"
     is_back = True
@@ -73,7 +73,7 @@ class Multi30kDeEn(Multi30k):
 @cache
 def _pairs(is_back: bool) -> Pairs:
     texts = read_captions()
-    # Both ways of translating have the same subwords.
+    # Both directions of translation have the same subwords.
     subwords = learnt((text for pair in texts["training"] for text in pair), NUM_SYMBOLS)
     splits = {
         name: tuple(
@@ -85,7 +85,7 @@ def _pairs(is_back: bool) -> Pairs:
 
 
 def read_captions() -> dict[str, list[tuple[str, str]]]:
-    """English and German by split.
+    """Return the English and German captions by split.
 
     Raises:
         TaskError: if an archive is missing, altered or malformed.
@@ -101,7 +101,7 @@ def read_captions() -> dict[str, list[tuple[str, str]]]:
 
 
 def _members(source: DataSource) -> dict[str, bytes]:
-    """Content by name, without folders."""
+    """Return the content of the archive's files by their names without folders."""
     try:
         with tarfile.open(fileobj=io.BytesIO(read_verified(source)), mode="r:gz") as archive:
             opened = {each.name: archive.extractfile(each) for each in archive}
@@ -115,7 +115,7 @@ def _members(source: DataSource) -> dict[str, bytes]:
 
 
 def _lines(source: DataSource, members: Mapping[str, bytes], name: str) -> list[str]:
-    """The captions of a file; an empty line at its end is none."""
+    """Return the captions of a file, without an empty line at its end."""
     if name not in members:
         raise malformed(source, f"no {name} in it")
     try:

@@ -1,1 +1,1 @@
-"""Worlds in which players act, episodes of theirs to learn from, and how a model plays."""
+"""Environments ("worlds"), recorded episodes to learn from, and the play of a model."""

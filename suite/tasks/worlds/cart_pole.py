@@ -1,27 +1,28 @@
-"""A pole on a cart that is pushed to the left or to the right, and must not fall.
+"""Balance a pole on a cart that is pushed to the left or to the right.
 
 Barto, Sutton and Anderson 1983, "Neuronlike adaptive elements that can solve difficult learning
-control problems" (IEEE Transactions on Systems, Man, and Cybernetics 13(5)), with the constants of
-Gym's CartPole-v1 (Brockman et al. 2016, arXiv:1606.01540) and its steps of Euler's. With the place
-x of the cart, the angle a of the pole, M the mass of both, m and l the pole's mass and half length,
-F the force:
+control problems" (IEEE Transactions on Systems, Man, and Cybernetics 13(5)), with the constants and
+the Euler integration of Gym's CartPole-v1 (Brockman et al. 2016, arXiv:1606.01540). With the
+position x of the cart, the angle a of the pole, the total mass M, m and l the pole's mass and half
+length, F the force:
 
     q   = (F + m l a'^2 sin a) / M
     a'' = (g sin a - q cos a) / (l (4/3 - m cos^2 a / M))
     x'' = q - m l a'' cos a / M
 
-    seen       place, speed, angle and its speed, divided by what they reach
+    seen       position, velocity, angle and angular velocity, divided by their typical maxima
     actions    a push to the left, to the right
-    reward     1 / limit for each step, so that a return is the share of the steps that it stood
+    reward     1 / limit for each step, so a return is the share of the steps with the pole upright
     end        |x| above 2.4 m or |a| above 12 degrees
     start      each of the four uniform between -0.05 and 0.05
-    medium     pushes to where the pole leans, and knows no speeds
+    medium     pushes in the direction in which the pole leans, ignoring velocities
     expert     pushes by a weighted sum of all four
 
-Mean returns of the random player, the medium one and the expert, over 2,000 episodes: 0.22, 0.44,
-1.00; the latter two err at one action of ten.
+The mean returns of the random player, the medium one and the expert, over 2,000 episodes, are 0.22,
+0.44 and 1.00; the latter two take a random action in one of ten steps.
 
-Departure: 100 steps at most, and not 500, so that a model can play through many episodes.
+There is one departure: episodes have at most 100 steps, not 500, so that a model can play many
+episodes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from suite.tasks.worlds.world_task import (
 
 
 class CartPole(World):
-    """See the module's note."""
+    """The cart-pole environment."""
 
     state_size = 4
     num_actions = 2
@@ -63,16 +64,16 @@ class CartPole(World):
     weights: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 0.5)
 
     def start(self, chances: Numbers) -> Numbers:
-        """See `World.start`."""
+        """Return four small uniform numbers for each episode."""
         return (2 * chances - 1) * self.spread
 
     def seen(self, situation: Numbers) -> NDArray[np.float32]:
-        """See `World.seen`."""
+        """Return the four numbers divided by `reached`."""
         found: NDArray[np.float32] = (situation / np.array(self.reached)).astype(np.float32)
         return found
 
     def step(self, situation: Numbers, actions: Whole, time: int, chances: Numbers) -> Moved:
-        """See `World.step`; there is no luck."""
+        """Return the next situation; it is deterministic."""
         _, speed, angle, turning = situation.T
         mass = self.cart_mass + self.pole_mass
         push = np.where(actions == 1, self.force, -self.force)
@@ -88,7 +89,7 @@ class CartPole(World):
         return Moved(moved, np.full(len(moved), 1 / self.limit), has_ended)
 
     def chosen(self, player: int, situation: Numbers) -> Whole:
-        """See `World.chosen`."""
+        """Return the side to which the player pushes without a mistake."""
         weights = np.array(self.weights if player == EXPERT else (0.0, 0.0, 1.0, 0.0))
         found: Whole = (situation @ weights > 0).astype(np.int64)
         return found
@@ -100,7 +101,7 @@ _ORIGIN = "Barto, Sutton and Anderson 1983"
 
 
 class CartPoleMixed(WorldTask):
-    """Episodes of all three players."""
+    """Cart-pole with episodes of all three players."""
 
     name = "cart_pole_mixed"
     world = CART_POLE
@@ -108,7 +109,7 @@ class CartPoleMixed(WorldTask):
 
 
 class CartPoleBestTenth(WorldTask):
-    """The best tenth of the same episodes, by return."""
+    """Cart-pole with the best tenth of the mixed episodes, by return."""
 
     name = "cart_pole_best_tenth"
     world = CART_POLE
@@ -117,7 +118,7 @@ class CartPoleBestTenth(WorldTask):
 
 
 class CartPoleRandom(WorldTask):
-    """Episodes of the random player."""
+    """Cart-pole with episodes of the random player."""
 
     name = "cart_pole_random"
     world = CART_POLE
@@ -126,7 +127,7 @@ class CartPoleRandom(WorldTask):
 
 
 class CartPoleMedium(WorldTask):
-    """Episodes of the medium player."""
+    """Cart-pole with episodes of the medium player."""
 
     name = "cart_pole_medium"
     world = CART_POLE
@@ -135,7 +136,7 @@ class CartPoleMedium(WorldTask):
 
 
 class CartPoleExpert(WorldTask):
-    """Episodes of the expert."""
+    """Cart-pole with episodes of the expert."""
 
     name = "cart_pole_expert"
     world = CART_POLE

@@ -1,4 +1,4 @@
-"""Episodes that players have played in a world, and windows of them to learn from."""
+"""Recorded episodes of players in a world, and windows of them to learn from."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from suite.tasks.worlds.world import OF_PLAYER, Numbers, World
 
 @dataclass(frozen=True)
 class Episodes:
-    """What happened, step by step; zero behind the end of an episode.
+    """Recorded steps of episodes; zero after the end of an episode.
 
     Attributes:
-        states: `[episodes, limit, state_size]`, as they were shown.
+        states: `[episodes, limit, state_size]`, the observations.
         actions: `[episodes, limit]`.
         rewards: `[episodes, limit]`.
-        lengths: `[episodes]`, steps.
+        lengths: `[episodes]`, the number of steps.
     """
 
     states: NDArray[np.float32]
@@ -32,32 +32,32 @@ class Episodes:
 
     @property
     def returns(self) -> Numbers:
-        """`[episodes]`."""
+        """The sum of the rewards of each episode, `[episodes]`."""
         found: Numbers = self.rewards.sum(axis=1)
         return found
 
     @property
     def returns_to_go(self) -> Numbers:
-        """`[episodes, limit]`, the sum of the rewards from each step on."""
+        """The sum of the rewards from each step on, `[episodes, limit]`."""
         return np.cumsum(self.rewards[:, ::-1], axis=1)[:, ::-1]
 
     def only(self, chosen: Whole) -> Episodes:
-        """Some of them, in that order."""
+        """Return the chosen episodes, in that order."""
         return Episodes(
             self.states[chosen], self.actions[chosen], self.rewards[chosen], self.lengths[chosen]
         )
 
     def best(self, share: float) -> Episodes:
-        """Those with the largest returns; of equal ones the earlier."""
+        """Return the share of episodes with the largest returns; ties go to the earlier ones."""
         count = max(1, round(share * len(self.lengths)))
         return self.only(np.sort(np.argsort(-self.returns, kind="stable")[:count]))
 
 
 def play_out(world: World, players: Whole, chances: Numbers) -> Episodes:
-    """Let players play, an episode each.
+    """Let each player play one episode.
 
     Args:
-        world: In which.
+        world: The world to play in.
         players: `[episodes]`.
         chances: `[episodes, 1 + limit, NUM_CHANCES]`.
     """
@@ -80,10 +80,10 @@ def play_out(world: World, players: Whole, chances: Numbers) -> Episodes:
 
 
 def draw_windows(episodes: Episodes, stream: RandomStream, count: int, length: int) -> Batch:
-    """Windows of `length` steps, and what was done in each of them.
+    """Draw windows of `length` steps, with the action of each step as its target.
 
-    As in the paper's code: an episode in proportion to its length, and in it the first step, all
-    alike; which is any step of any episode. A window ends with its episode.
+    Like the paper's code, this draws an episode in proportion to its length, and its first step
+    uniformly, which is equivalent to a uniform draw from all steps. A window ends with its episode.
     """
     ends = episodes.lengths.cumsum()
     chosen = stream.integers(count, low=0, high=int(ends[-1]))
@@ -93,7 +93,7 @@ def draw_windows(episodes: Episodes, stream: RandomStream, count: int, length: i
 
 
 def windows(episodes: Episodes, rows: Whole, firsts: Whole, length: int) -> Batch:
-    """Of these episodes, from these steps on; padding stands behind their ends."""
+    """Return windows of these episodes from these steps on, padded after the end of an episode."""
     times = firsts[:, None] + np.arange(length)
     is_real = times < episodes.lengths[rows][:, None]
     times = np.where(is_real, times, 0)

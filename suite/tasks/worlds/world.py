@@ -1,15 +1,15 @@
-"""The contract of a world: episodes of steps, many at once, with all chance drawn beforehand.
+"""The interface of a world: simultaneous episodes, with all random numbers drawn beforehand.
 
     start     a situation for each episode, from its first row of chances
-    seen      what a player is shown of a situation, as numbers
+    seen      the observation of a situation, as numbers
     step      an action changes the situation, brings a reward, and may end the episode
     return    the sum of an episode's rewards; an episode also ends after `limit` steps
 
-A world is pure. What happens is a function of the actions and of the chances, numbers uniform
-between 0 and 1, `[episodes, 1 + limit, NUM_CHANCES]`: row 0 is for the start, row t + 1 for step t,
-of which the world has the first two columns and a player of the data the last two. So a batch of
-episodes is a function of the stream that its chances come from, and two players, or a player and a
-model, can meet the same luck.
+A world is pure. Its behaviour is a function of the actions and of the chances, numbers uniform
+between 0 and 1, `[episodes, 1 + limit, NUM_CHANCES]`: row 0 is for the start, row t + 1 for step t;
+the world uses the first two columns, and a recorded player the last two. A batch of episodes is
+therefore a function of the stream of its chances, and two players, or a player and a model, can act
+under the same random events.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 
 NUM_CHANCES = 4
-OF_PLAYER = slice(2, 4)  # those columns of a row that a player may use
+OF_PLAYER = slice(2, 4)  # the columns of a row that a player uses
 RANDOM, MEDIUM, EXPERT = range(3)  # players
 PLAYERS = ("random", "medium", "expert")
 
 
 class Moved(NamedTuple):
-    """What an action leads to, for each episode."""
+    """The result of an action, for each episode."""
 
     situation: Numbers  # `[episodes, size]`
     rewards: Numbers  # `[episodes]`
@@ -40,13 +40,13 @@ class Moved(NamedTuple):
 
 
 class World(ABC):
-    """One world. All its numbers are class variables, so that a class is its whole definition.
+    """A world, whose numbers are all class variables, so that a class is its whole definition.
 
     Attributes:
-        state_size: Numbers that a player is shown.
-        num_actions: That there are.
-        limit: Steps after which an episode ends at the latest.
-        mistakes: For each player, the share of its actions that are drawn from all alike.
+        state_size: The number of values in an observation.
+        num_actions: The number of actions.
+        limit: The maximum number of steps of an episode.
+        mistakes: For each player, the share of its actions that are drawn uniformly.
     """
 
     state_size: ClassVar[int]
@@ -56,27 +56,27 @@ class World(ABC):
 
     @abstractmethod
     def start(self, chances: Numbers) -> Numbers:
-        """The situations that episodes begin in; `chances` is `[episodes, NUM_CHANCES]`."""
+        """Return the initial situations of episodes; `chances` is `[episodes, NUM_CHANCES]`."""
 
     @abstractmethod
     def seen(self, situation: Numbers) -> NDArray[np.float32]:
-        """`[episodes, state_size]`."""
+        """Return the observations of the situations, `[episodes, state_size]`."""
 
     @abstractmethod
     def step(self, situation: Numbers, actions: Whole, time: int, chances: Numbers) -> Moved:
-        """What the actions `[episodes]` lead to; `time` is the number of steps before."""
+        """Return the result of the actions `[episodes]`; `time` is the number of steps before."""
 
     @abstractmethod
     def chosen(self, player: int, situation: Numbers) -> Whole:
-        """What the medium player or the expert does when it makes no mistake, `[episodes]`."""
+        """Return the actions `[episodes]` of the medium player or the expert without mistakes."""
 
     def acted(self, players: Whole, situation: Numbers, chances: Numbers) -> Whole:
-        """What each episode's player does, `[episodes]`.
+        """Return the action of each episode's player, `[episodes]`.
 
         Args:
-            players: Of each episode, one of RANDOM, MEDIUM and EXPERT.
-            situation: Which it may know better than it is shown.
-            chances: `[episodes, 2]`: whether it errs, and what it then does.
+            players: The player of each episode, one of RANDOM, MEDIUM and EXPERT.
+            situation: The situations, including values that observations do not contain.
+            chances: `[episodes, 2]`: whether the player makes a mistake, and its action then.
         """
         errs = chances[:, 0] < np.array(self.mistakes)[players]
         drawn = (chances[:, 1] * self.num_actions).astype(np.int64)
@@ -84,7 +84,7 @@ class World(ABC):
         return np.where(errs, drawn, np.where(players == EXPERT, expert, medium))
 
     def definition(self) -> dict[str, object]:
-        """All of its numbers, for the digest of its data."""
+        """Return all numbers of the world, for the digest of its data."""
         return {
             name: value
             for kind in reversed(type(self).__mro__)
@@ -94,5 +94,5 @@ class World(ABC):
 
 
 def draw_chances(world: World, stream: RandomStream, count: int) -> Numbers:
-    """`[count, 1 + limit, NUM_CHANCES]`."""
+    """Draw the random numbers of `count` episodes, `[count, 1 + limit, NUM_CHANCES]`."""
     return stream.uniform(count, 1 + world.limit, NUM_CHANCES)

@@ -1,20 +1,21 @@
-"""What tasks share whose model acts in a world.
+"""Base class of tasks whose model acts in a world.
 
 data       1,000 episodes, the same for every seed: of a random, a medium and an expert player of
-           the world, in the shares that the task names, or the best tenth of these by return
-inputs     windows of an episode: states; actions, what was done in them; returns, the sum of the
-           rewards from each step on; times, the steps since the episode began. Padding stands
-           behind an episode's end
+           the world, in the shares that the task defines, or the best tenth of these by return
+inputs     windows of an episode: states; actions, those taken in the states; returns, the sum of
+           the rewards from each step on; times, the steps since the episode began. They are padded
+           after an episode's end
 target     the action of each step
-held out   starts of episodes, each with its luck, and with a return that is asked for: at 25, 50,
-           75 and 100 percent of the way from the least to the best return of the mixed data of the
-           world, to three places; as ``asked=0.883``, whatever data a task trains on
-score      the mean return that the model gets by playing, having asked for the best one; see
-           `suite.tasks.worlds.playing`. Beside it the correlation of asked and got, and what it
-           gets having asked for each: the nearer to that the better
+held out   starts of episodes, each with its random numbers, and with a return that is asked for: at
+           25, 50, 75 and 100 percent of the way from the lowest to the highest return of the mixed
+           data of the world, to three places (``asked=0.883``), whatever data a task trains on
+score      the mean return that the model gets by playing when the highest one is asked for; see
+           `suite.tasks.worlds.playing`. Also the correlation of asked and got, and the return for
+           each return asked for: the nearer to that the better
 
-Departure: the paper pads before a window, and every task here behind it. A causal model sees no
-padding behind; one without places in its window, as the paper's, cannot tell the two apart.
+There is one departure: the paper pads before a window, and every task here after it. A causal model
+does not attend to padding after a window; for one without positions in its window, like the
+paper's, the two are equivalent.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from suite.tasks.worlds.world import EXPERT, PLAYERS, Numbers, World, draw_chanc
 
 VERSION = 2
 NUM_EPISODES = 1_000
-EPISODES_SEED = 2**64 - 2  # no training has it, and nothing else that is held out
+EPISODES_SEED = 2**64 - 2  # used by no training and no other held-out data
 LEVELS = (25, 50, 75, 100)  # percent
-_PLACES = 3  # of a return that is asked for: its coordinate is all of it
+_PLACES = 3  # decimal places of a return asked for, all of which its coordinate shows
 NUM_STARTS: dict[Split, int] = {"validation": 16, "test": 64}
 MIXED = (0.4, 0.4, 0.2)
 ONLY_RANDOM, ONLY_MEDIUM, ONLY_EXPERT = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -47,12 +48,12 @@ BEST_TENTH = 0.1
 
 
 class WorldTask(Task):
-    """Act in a world as to get the return that is asked for.
+    """A task of acting in a world so as to get the return that is asked for.
 
     Attributes:
-        world: In which.
-        shares: Of the episodes, of the random, the medium and the expert player.
-        best: The share of these that is learned from, the best by return.
+        world: The world to act in.
+        shares: The shares of the random, the medium and the expert player in the episodes.
+        best: The share of the episodes to learn from, the best by return.
     """
 
     version = VERSION
@@ -70,14 +71,14 @@ class WorldTask(Task):
     aimed_at = "asked"
 
     def __init_subclass__(cls) -> None:
-        """Sizes and metrics are those of the world."""
+        """Set the sizes and the metrics of the world."""
         cls.input_size, cls.output_size = cls.world.state_size, cls.world.num_actions
         cls.metric = ReturnGot(world=cls.world, num_levels=len(LEVELS))
         cls.also_scored = (AskedAndGot(world=cls.world),)
 
     @classmethod
     def other_inputs(cls, length: int) -> dict[str, Input]:
-        """Actions, returns and times."""
+        """Return actions, returns and times."""
         return {
             ACTIONS: Input(kind="tokens", size=cls.world.num_actions, length=length),
             RETURNS: Input(kind="vectors", size=1, length=length),
@@ -86,17 +87,17 @@ class WorldTask(Task):
 
     @classmethod
     def data(cls) -> Episodes:
-        """The episodes that it trains on; drawn once per process."""
+        """Return the episodes that the task trains on, drawn once per process."""
         return episodes_of(cls.world, cls.shares, cls.best)
 
     @classmethod
     def recorded(cls) -> Episodes:
-        """All episodes, of which it may train on the best alone."""
+        """Return all episodes, of which the task may train on the best only."""
         return episodes_of(cls.world, cls.shares, 1.0)
 
     @classmethod
     def num_actions_taken(cls, num_evaluations: int) -> int:
-        """Return the steps of all episodes, each as long as the world allows.
+        """Return the number of steps of all episodes, each with the world's maximum length.
 
         There is one episode from every start for each return asked for; validation starts are used
         in every evaluation, test starts once.
@@ -105,21 +106,21 @@ class WorldTask(Task):
         return starts * len(LEVELS) * cls.world.limit
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """See `draw_windows`."""
+        """Return windows at uniformly drawn steps of the episodes."""
         return draw_windows(self.data(), RandomStream(seed, step), batch, self.length)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """Each start with all that is asked for, one after the other."""
+        """Yield each start with all returns asked for, one after the other."""
         whole = starts_of(self.world, split, self.length)
         for first in range(0, len(whole.targets), batch):
             yield whole.rows(slice(first, first + batch))
 
     def parts(self) -> tuple[str, ...]:
-        """The returns that are asked for."""
+        """Return one part for each return that is asked for."""
         return tuple(f"asked={asked:g}" for asked in asked_of(self.world).tolist())
 
     def in_parts(self, batch: Batch) -> dict[str, Tensor]:
-        """By `Batch.part`; what is trained on was not asked for."""
+        """Return the parts by `Batch.part`; training windows belong to none."""
         none = torch.zeros_like(batch.targets, dtype=torch.bool)
         if batch.part is None:
             return dict.fromkeys(self.parts(), none)
@@ -127,7 +128,7 @@ class WorldTask(Task):
 
 
 def world_source(world: World, name: str, title: str, origin: str) -> DataSource:
-    """The data source of a task: all numbers of its world, and how its episodes are drawn."""
+    """Return the data source of a task: all numbers of its world and of the draw of episodes."""
     definition = {
         **world.definition(),
         "players": PLAYERS,
@@ -145,7 +146,7 @@ def world_source(world: World, name: str, title: str, origin: str) -> DataSource
 
 @lru_cache(maxsize=8)
 def episodes_of(world: World, shares: tuple[float, float, float], best: float) -> Episodes:
-    """So many of each player, the same luck for all tasks of a world."""
+    """Return the episodes of each player, with the same random numbers for all tasks of a world."""
     counts = [round(share * NUM_EPISODES) for share in shares]
     players = np.repeat(np.arange(len(PLAYERS)), counts)
     stream = RandomStream(EPISODES_SEED, 0)
@@ -154,7 +155,7 @@ def episodes_of(world: World, shares: tuple[float, float, float], best: float) -
 
 
 def asked_of(world: World) -> Numbers:
-    """`[levels]`: the returns that are asked for."""
+    """Return the returns that are asked for, `[levels]`."""
     returns = episodes_of(world, MIXED, 1.0).returns
     low, high = returns.min(), returns.max()
     found: Numbers = np.round(low + np.array(LEVELS) / 100 * (high - low), _PLACES)
@@ -163,9 +164,10 @@ def asked_of(world: World) -> Numbers:
 
 @lru_cache(maxsize=8)
 def starts_of(world: World, split: Split, length: int) -> Batch:
-    """Every start with every level, and with its luck.
+    """Return every start with every level, and with its random numbers.
 
-    A target is what the expert does at the start. No score reads it: it says that the row counts.
+    The target is the expert's action at the start. No score uses its value; it only marks the row
+    as scored.
     """
     chances = draw_chances(world, held_out_stream(split), NUM_STARTS[split])
     luck = np.repeat(chances, len(LEVELS), axis=0)
