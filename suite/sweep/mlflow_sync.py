@@ -207,9 +207,7 @@ class MlflowSync(threading.Thread):
             self._gate.leave()
 
     def _refusal(self) -> str:
-        """Return one sentence about the results that the store has refused; empty if there are
-        none.
-        """
+        """Return one sentence about the results that the store has refused; empty if none."""
         if not self._refused:
             return ""
         trial_id, reason = next(iter(self._refused.items()))
@@ -219,9 +217,7 @@ class MlflowSync(threading.Thread):
         )
 
     def _write_next_events(self) -> bool:
-        """Wait up to a second for events, and write those that have arrived; return False at the
-        end.
-        """
+        """Wait up to a second for events, and write all that arrived; return False at the end."""
         self._gate.leave()
         items = []
         with suppress(queue.Empty):
@@ -237,8 +233,7 @@ class MlflowSync(threading.Thread):
         return self._has_dropped_result.is_set() and self._events.empty()
 
     def _attempt(self, write: Callable[[RunWriter], None] | None = None) -> None:
-        """Catch up if results are missing, then write; do nothing while the store is unavailable.
-        """
+        """Catch up if results are missing, then write; do nothing without a working store."""
         self._gate.enter()
         try:
             if self._writer is None or self._has_to_catch_up():
