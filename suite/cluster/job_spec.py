@@ -51,7 +51,7 @@ class JobSpec:
         scale: The name of the scale.
         seeds: Number of seeds, instead of the scale's.
         out: The output folder on the head; a relative one is in the home folder of the head's user.
-        tracking_uri: The MLflow store; None takes an SQLite file in the output folder.
+        tracking_uri: The MLflow store; by default an SQLite file in the output folder.
         trial_ids: The ids of all trials, sorted.
         options: Further options of `bakeoff run`; their effect on the trials is part of
             `trial_ids`.

@@ -30,7 +30,7 @@ _LIVE = (PENDING, RUNNING)
 _SECONDS_OF_A_REQUEST = 120.0  # an upload of 100 MiB
 _SECONDS_TO_STOP = 150.0  # the supervisor waits 120, then kills
 _SECONDS_BETWEEN_LOOKS = 0.5
-_BYTES_PER_SECOND = 200_000  # of a log that is followed, which is transferred as a whole each time
+_BYTES_PER_SECOND = 200_000  # limit for a followed log, which is transferred as a whole each time
 _OVERRIDES = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
 
 
@@ -46,7 +46,7 @@ class Job:
         scale: The name of the scale.
         out: The output folder on the head.
         start_seconds: The time of its start in seconds since 1970; 0 if unknown.
-        exit_code: The exit code of the driver; None if it has not ended by itself.
+        exit_code: The exit code of the driver, or None if it has not ended by itself.
     """
 
     submission_id: str

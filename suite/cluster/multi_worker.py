@@ -40,7 +40,7 @@ from suite.execution.output import with_left_output
 from suite.provenance import provenance
 from suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
-_MOST_DEATHS = 2  # of workers, after which the trial continues from its checkpoint
+_MOST_DEATHS = 2  # lost workers after which the trial still continues from its checkpoint
 _SECONDS_BETWEEN_LOOKS = 0.3
 
 

@@ -25,7 +25,7 @@ from suite.schema import Resources, Trial
 from suite.stopping import TrainingStopped
 
 _SECONDS_TO_KILL = 5.0
-_MOST_CALLS = 1_000_000  # of a shared process
+_MOST_CALLS = 1_000_000  # calls of a shared process
 _NODE_ID_LABEL = "ray.io/node-id"  # set by Ray on every node
 
 
@@ -166,7 +166,7 @@ def kill(stream: ray.ObjectRefGenerator, place: str) -> None:
     node = next((n.name for n in live_nodes() if n.name.startswith(node_of(place))), None)
     if node is not None:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
-        pid = int(place.rpartition(" ")[2])  # of "node 1a2b3c4d at 10.0.0.7, process 4711"
+        pid = int(place.rpartition(" ")[2])  # 4711 in "node 1a2b3c4d at 10.0.0.7, process 4711"
         killed = _kill.options(scheduling_strategy=there).remote(pid)
         ray.wait([killed], timeout=_SECONDS_TO_KILL)
 

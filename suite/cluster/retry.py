@@ -30,7 +30,7 @@ from suite.schema import Resources, Result, Status
 from suite.timeouts import timeout_reason
 
 MOST_ATTEMPTS = 3
-_MOST_CRASHES_OF_A_NODE = 3  # of different trials, one after the other
+_MOST_CRASHES_OF_A_NODE = 3  # crashes of different trials, one after the other
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # The node died, lost the trial's output, or left before the trial could start there.
 _LOST_NODE = (NodeDiedError, LocalRayletDiedError, ObjectLostError, TaskUnschedulableError)
@@ -62,7 +62,7 @@ def kind_of(error: RayError) -> FailureKind:
 def next_attempt(
     attempt: TrialAttempt, kind: FailureKind, node: str, nodes: Sequence[NodeShape]
 ) -> TrialAttempt | None:
-    """Return the next attempt; None if the trial is not retried.
+    """Return the next attempt, or None if the trial is not retried.
 
     Args:
         attempt: The attempt that failed.
@@ -82,7 +82,7 @@ def next_attempt(
 
 
 def _with_more_memory(attempt: TrialAttempt, nodes: Sequence[NodeShape]) -> Resources | None:
-    """Return twice the request, at least half a node; None if no node has more memory.
+    """Return twice the request, at least half a node, or None if no node has more memory.
 
     A node without the CPUs or GPUs does not count, however much memory it has: Ray would let a
     request that fits no node wait forever.

@@ -15,7 +15,7 @@ from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
 from suite.events import Assignments
 from suite.schema import Provenance, Resources, Trial
 
-MOST_IN_FLIGHT = 1_000  # of one shape of request; more would only fill Ray's queues
+MOST_IN_FLIGHT = 1_000  # per shape of request; more would only fill Ray's queues
 _ATTEMPTS_PER_SLOT = 2  # one runs and the next one waits, so that no slot is idle
 
 Nodes = Callable[[], Sequence[NodeShape]]
@@ -28,11 +28,11 @@ class TrialAttempt:
     Attributes:
         trial: The trial.
         resources: The resources of one worker.
-        node: The node where it has to run, alone; None if Ray may choose.
+        node: The node where it has to run, alone, or None if Ray may choose.
         number: 1 for the first attempt; one more each time that its worker or node was lost.
         avoided: Prefixes of the ids of nodes where it should not run, if there are others.
         has_more_memory: Whether it has more memory than it requested, after it ran out of memory.
-        provenance: The provenance of the process that last started the trial; None if there is
+        provenance: The provenance of the process that last started the trial, or None if there is
             none.
         why_eager: The reason to run eagerly, see `suite.execution.trial.run_trial`; usually empty.
     """

@@ -22,7 +22,7 @@ from suite.errors import one_line
 from suite.journal.status_message import SweepStatus, is_status_line, last_status
 from suite.text import in_words, redact
 
-_MOST_LOGS_READ = 20  # of jobs that have ended; the logs of live jobs are always read
+_MOST_LOGS_READ = 20  # logs of ended jobs; those of live jobs are always read
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from suite.text import number_of
 
 
 def fetch(names: Sequence[str], address: str, out: Path) -> int:
-    """Write the reports to `out`/reports, and print the pages; by default those of the newest
-    sweep.
+    """Write the reports to `out`/reports, and print the pages; by default of the newest sweep.
 
     The reports of a sweep that was cancelled, or is still running, are made here from its journal.
 

@@ -263,7 +263,7 @@ class LiveDisplay(Display):
         self.live.__exit__(None, None, None)
 
     def show(self, event: Event) -> None:
-        """Redraw; a failure, a remark or the end of a search also leaves a line above."""
+        """Redraw the display; leave a line above it for a failure, a remark or a search."""
         self.state.take(event)
         if isinstance(event, Remarked):
             line = f"{self.state.label(event.trial_id)}: {event.sentence}"

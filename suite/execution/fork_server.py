@@ -44,7 +44,7 @@ def _python_command(statement: str) -> list[str]:
 
 
 def exit_code(pid: int, options: int = 0) -> int | None:
-    """Return how a child of this process ended; None if it still runs (with `os.WNOHANG`).
+    """Return how a child of this process ended, or None if it still runs (with `os.WNOHANG`).
 
     The child stays a zombie, so that its process id is not reused.
 
@@ -84,7 +84,7 @@ class FreshProcess:
         )
 
     def exit_code(self) -> int | None:
-        """Return how it ended, see the function `exit_code`; None while it runs."""
+        """Return how it ended, see the function `exit_code`, or None while it runs."""
         return exit_code(self.pid, os.WNOHANG)
 
     def wait(self) -> None:
@@ -104,7 +104,7 @@ class ForkedProcess:
         self._lock = threading.Lock()
 
     def exit_code(self, *, is_patient: bool = False) -> int | None:
-        """Return how it ended; None while it runs, unless `is_patient` waits for the end."""
+        """Return how it ended, or None while it runs, unless `is_patient` waits for the end."""
         with self._lock:
             if self._exit_code is None:
                 self._connection.setblocking(is_patient)

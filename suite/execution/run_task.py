@@ -35,7 +35,7 @@ from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
 from suite.training.sampling import why_no_sampling
 
-_TOLERANCE = 1e-5  # of the largest number
+_TOLERANCE = 1e-5  # relative to the largest number
 LENGTH = 64  # the default if the data do not determine a length
 
 

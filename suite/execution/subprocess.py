@@ -64,8 +64,8 @@ def run_in_subprocess(
     Args:
         trial: The trial.
         resources: The resources that it may use.
-        trial_seconds: Its time limit; None for no limit.
-        checkpoints: Where a training saves its state before it is ended; None for a timing.
+        trial_seconds: Its time limit, or None for no limit.
+        checkpoints: The place where a training saves its state, or None for a timing.
         server: The server that forks the process; by default a new Python process is started. A
             timing must not be forked, because all forks have the same memory layout.
         code: The user's modules as they were planned, for a trial that imports them.

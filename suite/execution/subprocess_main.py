@@ -34,8 +34,8 @@ class TrialRequest:
     Attributes:
         trial: The trial.
         resources: The resources that it may use.
-        trial_seconds: Its time limit; None for no limit.
-        checkpoints: Where it saves its state; None if it saves no state.
+        trial_seconds: Its time limit, or None for no limit.
+        checkpoints: The place where it saves its state, or None if it saves none.
         code: The user's code that it runs.
         why_eager: The reason to run eagerly, see `suite.execution.trial.run_trial`; usually empty.
     """

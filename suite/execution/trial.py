@@ -174,7 +174,7 @@ def run_measuring(
 
 
 def _unchanged(measure: Measure) -> Iterator[Said]:
-    """Measure; raise if a file that the user's code declares is changed before the end."""
+    """Yield what `measure` yields; raise if a file that the user's code declares is changed."""
     refuse_changed_files()
     yield from measure()
     refuse_changed_files()

@@ -27,12 +27,13 @@ from suite.spec import default_warmup_steps
 
 # fields of a claim about the literature, which do not affect the test
 CITED = frozenset({"source", "published"})
-# Where a trial runs. Times of different machines and thread counts are never compared anyway.
+# Settings of the place of execution. Times of different machines and thread counts are never
+# compared anyway.
 PLACE = frozenset({"cpus", "threads", "gpus", "gpu_model", "memory_gib"})
 _FIRST_SCHEDULE = ("schedule", "cosine")  # the only one before plans recorded their schedule
-SHOWN_DIGITS = 12  # of a hash
+SHOWN_DIGITS = 12  # digits of a hash
 _MOST_LISTED = 6  # variants; for more, only their number is displayed
-_LEVEL = 6  # of gzip
+_LEVEL = 6  # compression level of gzip
 _PLAN = TypeAdapter(Plan)
 _KEY = "(ablation, scale) = (?, ?)"
 
@@ -49,7 +50,7 @@ class KeptEdition:
         number: The number of the edition within its sweep, from 1.
         sha256: The hash of everything that determines the plan.
         started_seconds: The time when it was first planned, in seconds since 1970; 0 if unknown.
-        plan: The plan; None for the edition that the sweep shows, whose plan is known already.
+        plan: The plan, or None for the edition that the sweep shows, whose plan is known already.
         source_sha256: The hash of the user's files; empty if there are none, or if they are
             unknown.
     """
@@ -179,7 +180,7 @@ class JournalEditions:
         return list(self._kept(rows))
 
     def edition_number(self, plan: Plan) -> int | None:
-        """Return the number of the plan's own edition; None if it is not stored."""
+        """Return the number of the plan's own edition, or None if it is not stored."""
         if self._format < 5:
             return None
         query = f"SELECT number FROM editions WHERE {_KEY} AND sha256 = ?"

@@ -25,7 +25,7 @@ from suite.text import redact
 
 JOURNAL_FILE = "journal.jsonl.gz"
 
-_LEVEL = 6  # of gzip: higher levels take twice the time for 5 % less
+_LEVEL = 6  # compression level of gzip: higher ones take twice the time for 5 % less
 _RESULT = TypeAdapter(Result)
 _BODY = b',"result":'
 

@@ -43,8 +43,9 @@ class Statement:
 
     Attributes:
         content: Canonical JSON of everything that fixes the test.
-        num_pairs: The number of seeds for which at least one side of the claim had a result then;
-            None if unknown. The name comes from the journal's file, where it once meant both sides.
+        num_pairs: The number of seeds for which at least one side of the claim had a result then,
+            or None if unknown. The name comes from the journal's file, where it once meant both
+            sides.
         stated_seconds: The time in seconds since 1970, by the clock of the machine where it was
             stated.
     """
@@ -60,7 +61,7 @@ class Statement:
 
 
 def content_of(about: About) -> str | None:
-    """Return everything that fixes the test of the claim, as canonical JSON; None without one."""
+    """Return everything that fixes the test of the claim, as canonical JSON; else None."""
     if about.claim is None:
         return None
     return canonical_json(
@@ -100,7 +101,7 @@ def registration_of(about: About, statements: Sequence[Statement]) -> Registrati
     The first statement of exactly this test counts, regardless of other statements in between.
 
     Returns:
-        The registration; None without a claim, or if the time of its statement is unknown.
+        The registration, or None without a claim, or if the time of its statement is unknown.
     """
     content = content_of(about)
     in_order = sorted(statements, key=lambda each: each.stated_seconds)
@@ -229,7 +230,7 @@ _KEY = "(ablation, scale) = (?, ?)"
 class JournalPlans(JournalEditions):
     """The tables `sweeps`, `trials` and `statements` of a journal, which `Journal` opens."""
 
-    _format: int  # of the file; older formats lack some of the tables
+    _format: int  # the format of the file; older ones lack some of the tables
 
     def keep_plan(self, plan: Plan, source: Source | None = None) -> Plan:
         """Store the plan of the sweep before any of its trials runs, and state its claim.

@@ -172,12 +172,13 @@ class End(NamedTuple):
         seconds: Wall time in the worker; 0 if the worker could not report it.
         num_cpus: CPUs of one worker.
         num_gpus: GPUs of one worker.
-        ended_seconds: The time in seconds since 1970; None if only another folder's driver knows
+        ended_seconds: The time in seconds since 1970, or None if only another folder's driver knows
             it.
         is_kept: Whether its result was stored; a late one is discarded.
         finding_sha256: The hash of its findings, see `Result.finding_sha256`; empty if there are
             none, and in journals of format 3 and older.
-        joules: The energy of its GPU, see `Result.joules`; None in journals of format 5 and older.
+        joules: The energy of its GPU, see `Result.joules`, or None in journals of format 5 and
+            older.
     """
 
     trial_id: str
@@ -199,9 +200,9 @@ class Kept(NamedTuple):
 
     Attributes:
         body: The result as JSON.
-        started_seconds: The start of its attempt in seconds since 1970; None if another folder's
+        started_seconds: The start of its attempt in seconds since 1970, or None if another folder's
             driver started it.
-        ended_seconds: The end of its attempt; None in the same case.
+        ended_seconds: The end of its attempt, or None in the same case.
     """
 
     attempt: int
@@ -244,7 +245,7 @@ def result_json(result: Result) -> bytes:
 
 
 def one(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Any:
-    """Return the first column of the first row; None if there is no row."""
+    """Return the first column of the first row, or None if there is no row."""
     row = db.execute(query, values).fetchone()
     return None if row is None else row[0]
 

@@ -29,31 +29,32 @@ class SweepStatus:
         counts: Number of trials by state: ``running``, ``missing``, or the status of the result;
             ``done_before`` counts those of an earlier run.
         running: trial_id -> the place where it runs.
-        waiting: ``num_trials`` of the missing trials that cannot be placed, and the ``reason``;
+        waiting: ``num_trials`` of the missing trials that cannot be placed, and the ``reason``, or
             None if there are none.
         failed: trial_id -> status and reason.
         labels: trial_id -> a readable name, for trials that run or have failed.
-        eta_seconds: Estimated remaining time; None if it cannot be estimated yet, 0 if nothing is
-            left.
+        eta_seconds: Estimated remaining time, or None if it cannot be estimated yet, 0 if nothing
+            is left.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two sweeps share is in
             both.
         editions: Ablation -> the number of its edition in the output folder; empty if unknown.
-        throughput_per_minute: Recent rate of trials with a result; None if there was no result yet.
-            The rate and the hours are also None if they were not computed.
+        throughput_per_minute: Recent rate of trials with a result, or None if there was no result
+            yet. The rate and the hours are also None if they were not computed.
         cpu_hours_spent: All known CPU hours, including running trials.
         cpu_hours_wasted: The part of them that was spent on failures and on late results.
-        cpu_hours_left: Estimated CPU hours that remain; None if they cannot be estimated yet.
+        cpu_hours_left: Estimated CPU hours that remain, or None if they cannot be estimated yet.
         gpu_hours_spent, gpu_hours_wasted, gpu_hours_left: The same for GPUs.
-        joules_spent: Energy of the GPUs in attempts that have ended; None if none was measured.
+        joules_spent: Energy of the GPUs in attempts that have ended, or None if none was measured.
         money_spent: The cost of the GPU hours at a stated price, or of the CPU hours if no GPU is
-            used; None without a price.
-        money_left: The estimated cost of the remaining hours; None in the same case.
+            used, or None without a price.
+        money_left: The estimated cost of the remaining hours, or None in the same case.
         currency: The currency of the price, if it is stated.
         num_lost: Number of attempts that ended with their driver or node and left no time; they are
             not part of the hours.
         lost_cpu_hours_at_most: Upper bound on the CPU hours of the lost attempts, since each had
-            ended when the next attempt at its trial started; None if one has not been retried yet.
+            ended when the next attempt at its trial started, or None if one has not been retried
+            yet.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -92,7 +93,7 @@ def line_of(status: SweepStatus) -> str:
 
 
 def last_status(log: str) -> SweepStatus | None:
-    """Return the last complete message in a log; None if there is none."""
+    """Return the last complete message in a log, or None if there is none."""
     messages = (_parsed(line) for line in reversed(log.splitlines()) if is_status_line(line))
     return next((found for found in messages if found is not None), None)
 
@@ -103,7 +104,7 @@ def is_status_line(line: str) -> bool:
 
 
 def _parsed(line: str) -> SweepStatus | None:
-    """Return the message; None if it is incomplete so far, or was written by another version."""
+    """Return the message, or None if it is incomplete so far, or was written by another version."""
     try:
         return SweepStatus(**json.loads(line.removeprefix(_PREFIX)))
     except (ValueError, TypeError):

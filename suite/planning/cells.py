@@ -64,7 +64,7 @@ class ComparisonGroup:
 
 
 def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled:
-    """Yield each cell of the probe in the group with its trial; None if it is impossible."""
+    """Yield each cell of the probe in the group with its trial, or None if it is impossible."""
     maker = _CellMaker(probe, group)
     if probe.grain == "task":
         yield from _of_tasks(maker)

@@ -24,15 +24,15 @@ from suite.tasks.registry import task_class
 from suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
-_SHARE_OF_A_GPU = 0.15  # of its peak; a guess for models of width 256
+_SHARE_OF_A_GPU = 0.15  # share of its peak rate; a guess for models of width 256
 # Overhead that the FLOPs do not cover, on (a CPU, a GPU): per training step (Python, the optimizer,
 # the data), and per token in each block that processes tokens sequentially.
 _SECONDS_PER_STEP = (4e-3, 1e-3)
 _SECONDS_PER_TOKEN = (1e-4, 1.5e-5)
 _SECONDS_PER_CALL = 2e-3  # overhead of a forward pass in decoding or acting
-_EVALUATION_SHARE = 0.3  # of the training time
+_EVALUATION_SHARE = 0.3  # share of the training time
 _TRAININGS_PER_SEARCH = 8  # usually four rates with two seeds; see probes/learning_rate.py
-_SENTENCES_WRITTEN = 1_000  # of a test split
+_SENTENCES_WRITTEN = 1_000  # number of sentences of a test split
 _STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
 _SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing/stopping.py
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store

@@ -49,7 +49,7 @@ class RecordingLoader(SourceFileLoader):
     """A loader that keeps the source bytes of a module, and does not write bytecode.
 
     Attributes:
-        body: The source bytes; None before the import.
+        body: The source bytes, or None before the import.
     """
 
     body: bytes | None = None
@@ -162,7 +162,7 @@ class OwnModule:
         name: Its full name in Python.
         file: Its source file, or a compiled module.
         body: The content of the file.
-        folders: The search path of a package; None if it is not a package.
+        folders: The search path of a package, or None if it is not a package.
     """
 
     name: str
@@ -268,7 +268,7 @@ def reached(names: Iterable[str]) -> dict[str, OwnModule]:
 
 
 def _own_module(name: str) -> OwnModule | None:
-    """Return the module; None for a folder without ``__init__.py``, or if it is missing."""
+    """Return the module, or None for a folder without ``__init__.py``, or if it is missing."""
     spec = _spec_of(name)
     if spec is None or not spec.has_location or not spec.origin:
         return None
@@ -465,7 +465,7 @@ def _modules_of(parts: dict[str, Part]) -> list[str]:
 
 
 def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
-    """Return the user's code that the trials of some plans run; None if there is none.
+    """Return the user's code that the trials of some plans run, or None if there is none.
 
     Raises:
         SpecError: If the code differs from what was planned, or if a file was changed meanwhile.

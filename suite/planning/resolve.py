@@ -191,7 +191,7 @@ def _instead(model: Model, task: type[Task], interface: Interface) -> Model | No
 
 
 def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]) -> Trial | None:
-    """Return the teacher of the variant, on the same task; None without distillation."""
+    """Return the teacher of the variant, on the same task, or None without distillation."""
     if scale.distillation == NO_DISTILLATION:
         return None
     asked = f"distillation={scale.distillation!r}"
@@ -313,7 +313,7 @@ def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
 
 
 def _parallel(scale: Scale) -> Parallel | None:
-    """Return how DeepSpeed distributes a step; None without DeepSpeed."""
+    """Return how DeepSpeed distributes a step, or None without DeepSpeed."""
     parts = scale.workers * scale.accumulation
     if scale.batch % parts:
         raise Impossible(

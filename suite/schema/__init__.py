@@ -171,9 +171,9 @@ class Result:
         state_sha256: The hash of the trained state, see `TrainedState`; empty if nothing was
             trained, or if the training did not finish.
         output: The end of what a failed trial printed.
-        gpu_bytes: The peak of GPU memory that torch allocated; None without a GPU.
+        gpu_bytes: The peak of GPU memory that torch allocated, or None without a GPU.
         joules: The energy that the trial's GPU used during the trial, or its share of that; see
-            `suite.execution.trial`. None without a GPU, or if NVML does not report it.
+            `suite.execution.trial`. It is None without a GPU, or if NVML does not report it.
     """
 
     trial_id: str
@@ -349,7 +349,7 @@ class About:
         regenerate: The command that creates the report again.
         provenances: environment_id -> the environment.
         subjects: Variant -> the mixer under test and its theoretical cost.
-        registration: The registration of the claim; None without a claim or if it is unknown.
+        registration: The registration of the claim, or None without a claim or if it is unknown.
         samples: Task -> variant -> samples of its model, trained with the first seed.
         floors: Task -> labels of its floors.
         signatures: Task -> sacrebleu's signature of its metric, if sacrebleu computes the metric.

@@ -15,7 +15,7 @@ class Expense:
             twice.
         cpu_hours: The hours for which the trials held CPUs, by the number of CPUs they request.
         gpu_hours: The same for GPUs.
-        joules: The sum of `Result.joules` over the trials that have it; None if none has.
+        joules: The sum of `Result.joules` over the trials that have it, or None if none has.
         num_told: The number of trials that have `Result.joules`.
     """
 

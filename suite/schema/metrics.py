@@ -54,7 +54,7 @@ class _Described:
     """A shipped metric; an empty `title` stands for its name in words.
 
     Attributes:
-        bounds: The smallest and the largest possible value; None if there is no bound.
+        bounds: The smallest and the largest possible value, or None if there is no bound.
         sentence: The text after "METRIC: " on a page that compares variants by the metric; may be
             empty.
     """

@@ -46,7 +46,7 @@ class Sample:
             vocabulary has subword pieces, the first piece of a word begins with a space.
         source: The source of a translation.
         reference: The target of a translation or a caption.
-        score: The sentence chrF of a translation; None for other kinds.
+        score: The sentence chrF of a translation, or None for other kinds.
         picture: The shape `(rows, columns, channels)` of the image that each row of the matrix
             holds, stored row by row with channels last. Empty if rows are not images.
     """

@@ -32,12 +32,12 @@ class Trial:
         batch: Sequences per step.
         subjects: One model for a quality trial; all models of a comparison for a timing trial, the
             baseline first; empty for a trial of the task alone.
-        training: The training settings; None if the probe trains nothing.
+        training: The training settings, or None if the probe trains nothing.
         seed: The seed of a quality trial; the index of the process of a timing trial.
         versions: The version of each definition that the number depends on.
-        parallel: The distribution by DeepSpeed; None for one process without DeepSpeed.
+        parallel: The distribution by DeepSpeed, or None for one process without DeepSpeed.
         test_lengths: Further lengths at which the trained model is tested; usually empty.
-        start: The trial whose final weights initialize the training; None initializes at random.
+        start: The trial whose final weights initialize the training; at random if None.
         teacher: The trial whose final model is the teacher in distillation, if there is one.
         decoding: Pairs (sequences at once, beam) at which decoding is measured, in addition to (1,
             1).

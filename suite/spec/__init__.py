@@ -30,7 +30,7 @@ ScaleName = Literal["smoke", "quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("smoke", "quick", "standard", "paper")
 SMOKE: ScaleName = "smoke"  # shows that an ablation runs; too small to answer its question
 SEEDS: Mapping[str, int] = {"smoke": 1, "quick": 3, "standard": 5, "paper": 10}
-MOST_VALUES = 10_000  # of one axis
+MOST_VALUES = 10_000  # values of one axis
 MOST_AXES = 64
 _LETTERS_OF_A_QUESTION = 40  # in a name made from the question
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides the knobs
@@ -79,8 +79,8 @@ class Axis(FrozenSpec):
     Attributes:
         name: The name of the field.
         values: The values that it takes.
-        quick: The values at quick scale; empty leaves the axis out there, and None takes all
-            values.
+        quick: The values at quick scale; empty leaves the axis out there, and by default it takes
+            all values.
     """
 
     name: Text
@@ -183,11 +183,11 @@ class Scale(Recipe):
     ablation's recipe.
 
     Attributes:
-        dim: Model width; None if no architecture of the ablation takes a width.
-        depth: Number of blocks; None if no architecture of the ablation takes a depth.
+        dim: Model width, or None if no architecture of the ablation takes a width.
+        depth: Number of blocks, or None if no architecture of the ablation takes a depth.
         length: Tokens per sequence, for tasks whose data do not determine it.
         num_training_examples: Number of training examples, for tasks with labelled examples from a
-            file; None takes all. The subsets are balanced by class and nested: a smaller subset is
+            file; by default all. The subsets are balanced by class and nested: a smaller subset is
             part of every larger one.
         steps: Number of training steps.
         batch: Sequences per training step.
@@ -219,7 +219,7 @@ class Scale(Recipe):
         gpu_model: Required GPU model, as Ray names it (``A100``); empty accepts any.
         memory_gib: Free memory in GiB that a node must have for a worker; 0 sets no requirement.
         workers: Number of processes that share the batch of a step, by DeepSpeed.
-        zero: ZeRO stage, 0 to 3; None trains without DeepSpeed.
+        zero: ZeRO stage, 0 to 3; without DeepSpeed if None.
     """
 
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
@@ -298,7 +298,7 @@ class ScalingLaw(FrozenSpec):
             axis. One training per combination of the other axes is held out of the fit. At least
             one axis must belong to the model (``dim``, ``depth``) and at least one to the data
             (``steps``, ``batch``).
-        quick: The same at quick scale; None takes `held_out`.
+        quick: The same at quick scale; by default `held_out`.
     """
 
     held_out: Annotated[dict[Name, Count], Field(min_length=1)]
@@ -372,7 +372,7 @@ class Ablation(FrozenSpec):
     Attributes:
         question: One sentence that ends in a question mark.
         baseline: The model that every variant is compared with.
-        axes: What varies, one `vary(...)` for each axis.
+        axes: The axes that vary, each made by `vary(...)`.
         tasks: Names of tasks; each variant is run on each task.
         probes: Names of probes, the kinds of measurement.
         scales: Settings by scale: smoke, quick, standard, paper. Without an entry of its own, smoke

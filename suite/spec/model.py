@@ -21,15 +21,15 @@ class Model(FrozenSpec):
     """A model to build, for example ``Model("language_model", mixer="attention", heads=8)``.
 
     Attributes:
-        architecture: A shipped architecture, or the user's own as ``package.module:Class``; None
-            takes the default of each task.
-        mixer: A shipped mixer, or the user's own as ``package.module:Class``; None if the
+        architecture: A shipped architecture, or the user's own as ``package.module:Class``; by
+            default the default of each task.
+        mixer: A shipped mixer, or the user's own as ``package.module:Class``, or None if the
             architecture does not take a mixer.
         preset: A named size from a paper, for example ``vit_tiny`` (`models.presets.PRESETS`). It
             fills in all fields that are not given, including the architecture.
         position: The position encoding, for an architecture that has a choice of it.
-        dim: Model width; None takes the scale's.
-        depth: Number of blocks; None takes the scale's.
+        dim: Model width; by default the scale's.
+        depth: Number of blocks; by default the scale's.
         runtime: How forward and backward are executed: ``eager``, ``compiled`` or ``cuda_graph``.
         label: The name in an axis of models, for example ``ViT`` for ``model=ViT``; the default is
             the mixer or architecture with all fields that are set. It does not affect results.

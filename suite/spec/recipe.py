@@ -36,16 +36,16 @@ class Recipe(FrozenSpec):
             width differs from the scale's `dim` trains with `learning_rate` times (`dim` / its
             width) to this power. 1 is the rule for hidden matrices of Yang et al. 2022
             (arXiv:2203.03466); 0 keeps the rate.
-        search_steps: Steps of each training of the learning-rate search; None takes a third of
+        search_steps: Steps of each training of the learning-rate search; by default a third of
             `steps`. For a variant whose number of steps differs from the scale's, it is scaled in
             proportion. The rate that is found is used unchanged.
         momentum: Momentum of ``sgd``.
-        sgd_weight_decay: Weight decay of ``sgd``, in place of `weight_decay`; None takes
+        sgd_weight_decay: Weight decay of ``sgd``, in place of `weight_decay`; by default
             `weight_decay`. SGD adds the decay to the gradient and has larger learning rates, so
             that a decay that suits AdamW is far too strong.
         weight_decay: Weight decay, applied to matrices only, except those that a module lists in
             `no_weight_decay`.
-        clip_norm: Maximum norm of the gradient over all parameters; None does not clip.
+        clip_norm: Maximum norm of the gradient over all parameters; no clipping if None.
         schedule: Learning-rate schedule after a linear warm-up: ``constant_with_cooldown`` (linear
             to zero over the last fifth of all steps; Hägele et al. 2024, arXiv:2405.18392),
             ``cosine`` to zero, ``linear`` to zero, or ``inverse_square_root`` (Vaswani et al. 2017,
@@ -64,19 +64,19 @@ class Recipe(FrozenSpec):
         is_start_frozen: Whether the transferred weights are frozen, so that only the other weights
             are trained: BERT's "feature-based approach" (Devlin et al. 2019, section 5.3). FLOPs
             are counted as if all weights were trained.
-        pretraining_steps: Steps of the pre-training; None takes `steps` of the scale.
-        pretraining_learning_rate: Peak learning rate of the pre-training; None takes
+        pretraining_steps: Steps of the pre-training; by default `steps` of the scale.
+        pretraining_learning_rate: Peak learning rate of the pre-training; by default
             `learning_rate` of the scale.
-        distillation: What models learn from the ablation's teacher, in addition to the targets:
+        distillation: Part of the teacher's output that is learned in addition to the targets:
             ``none``; ``soft``, its probabilities (Hinton et al. 2015, arXiv:1503.02531); ``hard``,
             its most likely class (Touvron et al. 2021, arXiv:2012.12877, equation 3).
         distillation_weight: Weight of the teacher's part in the loss; the targets have the rest.
         distillation_temperature: Temperature that divides the logits of both models in ``soft``;
             the loss is multiplied by its square.
-        teacher_dim: Width of the teacher; None takes the scale's.
-        teacher_depth: Number of blocks of the teacher; None takes the scale's.
-        teacher_steps: Training steps of the teacher; None takes the scale's.
-        teacher_learning_rate: Peak learning rate of the teacher; None takes the scale's.
+        teacher_dim: Width of the teacher; by default the scale's.
+        teacher_depth: Number of blocks of the teacher; by default the scale's.
+        teacher_steps: Training steps of the teacher; by default the scale's.
+        teacher_learning_rate: Peak learning rate of the teacher; by default the scale's.
         scheduled_sampling: Share of a decoder's input tokens that are replaced with its own
             predictions at the last step; it grows linearly from 0 (Bengio et al. 2015,
             arXiv:1506.03099).

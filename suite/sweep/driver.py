@@ -132,16 +132,17 @@ class Options:
 
     Attributes:
         out: The output folder.
-        tracking_uri: The MLflow store; None takes an SQLite file in the output folder.
+        tracking_uri: The MLflow store; by default an SQLite file in the output folder.
         executor: ``ray``; or ``inline``, which runs in this process and needs neither Ray nor
             MLflow.
-        address: A running Ray cluster to join; None starts one here.
+        address: A running Ray cluster to join; by default one is started here.
         fail_fast: Stop at the first trial that times out, crashes or raises an error.
         checkpoint_seconds: Minimum time between two checkpoints of a trial; shorter trials write
             none.
-        trial_seconds: Time limit of a trial; None takes `timeouts.SECONDS_AT` of its scale.
+        trial_seconds: Time limit of a trial; by default `timeouts.SECONDS_AT` of its scale.
         is_patient: Wait for another sweep that holds the output folder, instead of giving up.
-        deadline: The time at which to stop with the results so far; None runs to the end.
+        deadline: The time at which to stop with the results so far; without one, the sweep runs to
+            the end.
     """
 
     out: Path = Path("out")
@@ -286,7 +287,7 @@ def _concluded(
 
 
 def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
-    """Return the running copy to MLflow; None without MLflow, so that only the journal records."""
+    """Return the running copy to MLflow, or None without MLflow: only the journal records then."""
     if not mlflow_is_installed():
         return None
     sync = MlflowSync(lambda: RunWriter(options.store), plans, options.journal)
@@ -358,7 +359,7 @@ class _Sweep:
             return self._taken(events, display)
 
     def _num_places(self) -> float | None:
-        """Return how many trials run at a time on this machine; None on a cluster."""
+        """Return how many trials run at a time on this machine, or None on a cluster."""
         if self.options.address is not None:
             return None
         asked = [plan.resources for plan in self.plans]

@@ -51,7 +51,7 @@ def signals_interrupt(
     Args:
         on_first: Called at the first signal; may write to the terminal.
         on_second: Called at the second one, after which the program ends; its child processes end
-            by themselves. None raises KeyboardInterrupt, for a caller that continues.
+            by themselves. Without it KeyboardInterrupt is raised, for a caller that continues.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -105,7 +105,7 @@ class _Handler:
         self._look(frame)
 
     def _look(self, frame: FrameType | None) -> None:
-        """Raise, unless a training can still respond; it may have ended since the last check."""
+        """Stop the program, unless a training can still respond, which may have ended by now."""
         is_late = time.monotonic() > self.until
         if not self.has_raised and (is_late or not at_next_step(self._stop)):
             self._stop()

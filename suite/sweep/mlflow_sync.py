@@ -132,11 +132,11 @@ class MlflowSync(threading.Thread):
     ) -> None:
         super().__init__(name="mlflow-sync", daemon=True)
         self._gate = _Gate()
-        # (event, attempt); None ends the thread.
+        # Items are (event, attempt), or None to end the thread.
         self._events: queue.SimpleQueue[tuple[TrialEvent, int] | None] = queue.SimpleQueue()
         self._sent: dict[str, int] = {}  # trial_id -> newest attempt whose result was sent
         self._has_dropped_result = threading.Event()
-        self._writer: RunWriter | None = None  # None while the store cannot be written to
+        self._writer: RunWriter | None = None  # is None while the store cannot be written to
         self._error = ""  # the reason, in one sentence
         self._connect = connect
         self._plans = plans
@@ -292,7 +292,7 @@ class MlflowSync(threading.Thread):
                 self._write_to(writer, plan.key, event, attempt)
 
     def _write_to(self, writer: RunWriter, key: Key, event: TrialEvent, attempt: int) -> None:
-        """Write, and retry once if the store refuses; record a result that it refuses again."""
+        """Write the event, twice if the store refuses it; record a result that it refuses again."""
         trial, cells = self._trials[key][event.trial_id]
         for _ in range(2):  # the second request shares nothing with what was sent before
             try:

@@ -26,7 +26,7 @@ class Pending:
         alone: The timings, each of which runs alone.
         num_done: The number of trials that are done.
         past: trial_id -> the seconds that a finished trial took, if known.
-        num_places: How many workers run at a time in the first phase; None if not known yet.
+        num_places: How many workers run at a time in the first phase, or None if not known yet.
     """
 
     packed: tuple[Work, ...]
@@ -112,7 +112,7 @@ def _depth(trial: Trial, pending: Container[str]) -> int:
 
 
 def sort_by_priority(works: Iterable[Work]) -> list[Work]:
-    """Sort: the shortest trial of each probe, task and mixer; then seed 0; then other seeds.
+    """Sort trials: the shortest of each probe, task and mixer; then seed 0; then other seeds.
 
     So there are soon results of each kind, and its speed is known. After these few, the longest
     come first: one that started last would leave all other places idle, while in this order a phase
@@ -168,8 +168,8 @@ def split_by_seed(pending: Pending, *, may_be_cut: bool) -> Iterator[tuple[Pendi
     of each part.
 
     Yields:
-        The part's work, and the last seed whose timings belong to it; None if all remaining timings
-        belong to it, which may be more than were pending at first.
+        The part's work, and the last seed whose timings belong to it, or None if all remaining
+        timings belong to it, which may be more than were pending at first.
     """
     if not may_be_cut:
         yield pending, None

@@ -48,7 +48,7 @@ class Difference:
 
     Attributes:
         sentence: A description of the difference.
-        key: The sweep; None if it does not belong to a single sweep.
+        key: The sweep, or None if it does not belong to a single sweep.
         run_ids: Runs that are wrong, and can be written again from the journal.
         files: Artifacts of the parent that have to be sent again.
         is_lost: Whether the journal lacks something that the store may have.
@@ -81,7 +81,7 @@ def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) 
 
     Args:
         out: The output folder.
-        tracking_uri: The store; None takes the folder's own.
+        tracking_uri: The store; by default the folder's own.
         names: Names or files of ablations; by default all. The report of a file is compared with
             the edition that was made from its present content.
 

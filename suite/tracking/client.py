@@ -152,7 +152,7 @@ def requests_for(
         "tags": tags.items(),
     }
     requests: list[LogRequest] = []
-    num_bytes, held = 0, Counter[str]()  # of the last request
+    num_bytes, held = 0, Counter[str]()  # size and entities of the last request
     for kind, entities in kinds.items():
         for entity in entities:
             size = len(json.dumps(str(entity))) + 50  # an estimate that counts JSON escapes
@@ -178,7 +178,7 @@ _PAGE = 1_000
 _INVALID = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
 _NAME_LIMIT = 500  # characters; see mlflow/utils/validation.py
-_DIGEST_LENGTH = 12  # of the 36 that MLflow accepts: every row of the table shows it
+_DIGEST_LENGTH = 12  # digits; MLflow accepts 36, but every row of the table shows them
 _UNREACHABLE = {
     "Connection refused": "nothing answers there (connection refused)",
     "timed out": "it does not answer in time",
@@ -254,7 +254,7 @@ class MlflowStore:
         client: An `mlflow.MlflowClient` for it.
         entities: The module `mlflow.entities`.
         errors: The exceptions that the client raises if the store fails.
-        transaction: Sends the requests of a block in one transaction; None if the store does not
+        transaction: Sends the requests of a block in one transaction, or None if the store does not
             support that.
     """
 
@@ -409,7 +409,7 @@ class MlflowStore:
             tags = self.client.get_run(run.info.run_id).data.tags
 
     def held_file(self, run: Any, name: str, folder: Path) -> bytes | None:
-        """Return an artifact without a check of its hash; None if it cannot be fetched."""
+        """Return an artifact without a check of its hash, or None if it cannot be fetched."""
         try:
             return self._download(run, name, folder)
         except self._errors:

@@ -85,7 +85,7 @@ def folder_of(store: Store, planned: Iterable[tuple[Key, str]] = ()) -> OutputFo
 def own_experiment(
     store: MlflowStore, folder: OutputFolder, ablation: str, experiments: Sequence[Any]
 ) -> Any | None:
-    """Return the folder's experiment of the ablation; None if there is none.
+    """Return the folder's experiment of the ablation, or None if there is none.
 
     Args:
         store: The store.

@@ -55,7 +55,8 @@ class Store:
 
     Attributes:
         uri: Its address.
-        artifacts: Folder for the artifacts of a local store; None for a server, which has its own.
+        artifacts: Folder for the artifacts of a local store, or None for a server, which has its
+            own.
         out: The output folder, whose journal identifies its own experiments.
     """
 
@@ -192,7 +193,7 @@ def check_tracking_uri(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """Return the file of a ``sqlite:///`` address; None for a server."""
+    """Return the file of a ``sqlite:///`` address, or None for a server."""
     prefix = "sqlite:///"
     return Path(uri.removeprefix(prefix)) if uri.startswith(prefix) else None
 
@@ -220,7 +221,7 @@ def _checked_sqlite(uri: str, shown: str) -> str:
 
 
 def _split(uri: str) -> SplitResult | None:
-    """Return the parsed address; None if the port is not in 0 to 65535 or the host is invalid."""
+    """Return the parsed address, or None if the host or the port (0 to 65535) is invalid."""
     try:
         parts = urlsplit(uri)
         _ = parts.port

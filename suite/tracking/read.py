@@ -113,7 +113,7 @@ class StoredFile:
     """An artifact of a parent.
 
     Attributes:
-        body: The content; None if it was never published, or is missing.
+        body: The content, or None if it was never published, or is missing.
         published: The SHA-256 of published content; several hashes, or ``none``, during a
             replacement.
     """

@@ -107,7 +107,7 @@ def rebuild(
 
 
 def exported_sweep(reader: StoreReader, key: Key) -> SweepExport | None:
-    """Return the store's copy of a sweep's journal; None if it has none.
+    """Return the store's copy of a sweep's journal, or None if it has none.
 
     Raises:
         DamagedStore: If it is not what was published.

@@ -41,7 +41,7 @@ VIEW_TAG = "mlflow.sharedViewState."  # prefix of a tag of the experiment; the v
 PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
 VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # the mark of a complete variant in older versions
 NUM_SEEDS = "num_seeds"
-RUNS_AT_A_TIME = 100  # as loaded by MLflow's pages; a button loads more
+RUNS_AT_A_TIME = 100  # number of runs that MLflow's pages load; a button loads more
 # without it, MLflow shows pages for language models
 TRAINING_RUNS = "workflowType=machine_learning"
 _AXES = {
@@ -144,7 +144,7 @@ class Findings:
 
 
 def judged_metric(about: About) -> MetricSpec | None:
-    """Return the score of the claim, or else the first one; None if nothing is trained."""
+    """Return the score of the claim, or else the first one, or None if nothing is trained."""
     tasks = (about.claim.task, *about.tasks) if about.claim else about.tasks
     named = about.claim.metric if about.claim else ""
     for task in tasks:

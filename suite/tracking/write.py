@@ -223,7 +223,7 @@ class RunWriter:
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         """Show the trial as running, and delete incomplete runs of older attempts.
 
-        As in the journal, a failure stays until there is another result, because the attempt may be
+        A failure stays until there is another result, like in the journal, since the attempt may be
         interrupted. The parameters follow with the first points, which saves a request.
         """
         with self._sweep(key) as sweep:
