@@ -452,7 +452,7 @@ def main() -> None:
         if code is None:
             raise
         print_line(f"bakeoff: {message(said_of(error))}", sys.stderr)
-        # otherwise the process would wait for the end of the thread
+        # Otherwise the process would wait for the end of the thread.
         if type(error).__name__ == "LeftThread":
             sys.stdout.flush()
             sys.stderr.flush()

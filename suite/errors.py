@@ -26,7 +26,7 @@ MOST_CHARACTERS = 2_000  # in a message: its beginning and its end are shown
 _CHARACTERS_OF_THE_END = 400
 MOST_OF_A_REASON, MOST_OF_A_TEXT = 4_000, 100_000  # characters that a result keeps
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and lone surrogates
-# torch's profiler prints a message at every use, unless this is set before torch is imported.
+# Torch's profiler prints a message at every use, unless this is set before torch is imported.
 QUIET = {"KINETO_LOG_LEVEL": "5"}
 _OUR_PACKAGES = ("suite", "models", "reports")
 # A full disk, a quota, a file or file system that is read-only or broken: neither a bug nor a

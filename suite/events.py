@@ -16,7 +16,7 @@ SECONDS_BETWEEN = 300.0
 
 @dataclass(frozen=True)
 class Started:
-    """A trial has started at that place (a process, a node).
+    """The event that a trial has started at that place (a process, a node).
 
     Attributes:
         provenance: The provenance of the process, for the result of a trial that cannot return one
@@ -46,7 +46,7 @@ class Remarked:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial has ended with this result, whatever its status."""
+    """The event that a trial has ended with this result, whatever its status."""
 
     result: Result
 
@@ -58,7 +58,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class RunAgainEagerly:
-    """A trial has left its process without a result, because a GPU could not capture its steps.
+    """The event that a trial has ended without a result, as a GPU could not capture its steps.
 
     Only the executor receives this event; it runs the trial again in another process.
     """
@@ -210,7 +210,7 @@ class PlannedCode:
 
 
 class Unavailable(UnavailableError):
-    """Raised if Ray is missing, no cluster answers or can ever run the trials; one sentence."""
+    """Raised if Ray is missing, or no cluster answers or can run the trials; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,7 +118,7 @@ def price_in(text: str | None) -> Price | None:
 
 def energy_in_words(joules: float) -> str:
     """Format an energy, for example ``3.21 kWh``, ``45.2 kJ`` or ``7.5 J``."""
-    # (from this many joules on, joules per unit, unit)
+    # Entries are (from this many joules on, joules per unit, unit).
     units = ((3.6e5, 3.6e6, "kWh"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J"))
     worth, unit = next((worth, unit) for least, worth, unit in units if joules >= least)
     return f"{joules / worth:.3g} {unit}"

@@ -23,7 +23,7 @@ _SECONDS_TO_CONNECT = 5.0
 _HOST = r"(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])"
 _HOST_AND_PORT = re.compile(rf"{_HOST}:(?P<port>[0-9]{{1,5}})")
 _URL = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}(?::(?P<port>[0-9]{{1,5}}))?/?")
-# 8265 is the dashboard's own port; https is a proxy in front of it
+# 8265 is the dashboard's own port; https is a proxy in front of it.
 _PORTS = {"http": 8265, "https": 443}
 
 

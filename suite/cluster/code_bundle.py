@@ -93,7 +93,7 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     for target, source in wanted.items():
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / target)
-    # after copying, because a file may have been edited before it was copied
+    # This comes after copying, because a file may have been edited before it was copied.
     refuse_unplanned(plans)
     return CodeBundle(
         packages=tuple(_folder_of(name) for name in OURS),

@@ -1,7 +1,7 @@
 """Run trials as Ray Core tasks and yield their events, on a Ray of this machine or a cluster.
 
-The input are trials; results come in completion order. `suite.cluster.retry` decides which failed
-attempts are repeated; every other outcome of a trial is its result.
+Results come in completion order. `suite.cluster.retry` decides which failed attempts are repeated;
+every other outcome of a trial is its result.
 """
 
 from __future__ import annotations

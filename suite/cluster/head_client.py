@@ -94,7 +94,7 @@ def check_head(address: str) -> None:
     """Raise if a server is not a head, has another version, or rejects our token.
 
     Raises:
-        Unavailable: In one sentence, which never shows the token.
+        Unavailable: The message is one sentence, which never shows the token.
     """
     code, answer = _check_alive(address)
     if code == "UNAUTHENTICATED":
@@ -134,7 +134,7 @@ class HeadClient:
         """Raise if a server is not a dashboard, has another version, or rejects our token.
 
         Raises:
-            Unavailable: In one sentence, which never shows the token.
+            Unavailable: The message is one sentence, which never shows the token.
         """
         try:
             found = self.ask("/api/version", seconds=_SECONDS)
@@ -155,7 +155,7 @@ class HeadClient:
         """Return the JSON at the path; a body is sent as JSON.
 
         Raises:
-            NotThere: If there is nothing.
+            NotThere: If there is nothing at the path.
             Unavailable: If the cluster does not answer, or its answer is invalid.
         """
         sent = None if body is None else json.dumps(body).encode()

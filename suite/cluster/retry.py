@@ -52,7 +52,7 @@ def kind_of(error: RayError) -> FailureKind:
         return FailureKind.LOST_NODE
     if isinstance(error, OutOfMemoryError):
         return FailureKind.HOST_MEMORY
-    # exceptions of a trial are part of its result, and do not get here
+    # Exceptions of a trial are part of its result, and do not get here.
     if isinstance(error, RayTaskError):
         return FailureKind.BROKEN_WORKER
     is_dead = isinstance(error, WorkerCrashedError)

@@ -77,7 +77,7 @@ def submissions_on(url: str) -> list[JobProgress]:
     Raises:
         Unavailable: If the cluster does not answer.
     """
-    # the sort keeps the order, newest first
+    # The sort keeps the order, newest first.
     found = sorted(list_jobs(url), key=lambda job: not job.is_alive)
     num_read = sum(job.is_alive for job in found) + _MOST_LOGS_READ
     return [_progress_of(url, job) for job in found[:num_read]]

@@ -167,7 +167,7 @@ def display_for(plans: Sequence[Plan], missing: Pending, console: Console) -> Di
 
 def _state(plans: Sequence[Plan], missing: Pending) -> ProgressState:
     work = {trial.trial_id: (trial, asked) for trial, asked in (*missing.packed, *missing.alone)}
-    # for a shared trial the first plan counts
+    # For a shared trial the first plan counts.
     every = {t.trial_id: t for plan in reversed(plans) for t in listed(plan)}
     return ProgressState(
         trials={trial_id: every.pop(trial_id) for trial_id in work},

@@ -34,7 +34,7 @@ class SubmitOptions:
         settings: The values of `--set`, as typed: ``("steps=200",)``.
         options: Further options of `bakeoff run`, as typed there: ``("--fail-fast",)``.
         follow: Show the driver's log until its end.
-        again: Submit a sweep that has succeeded once more.
+        again: Submit the sweep again even if it has succeeded.
         dry_run: Show what would be sent, and send nothing.
     """
 

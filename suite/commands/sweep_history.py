@@ -26,7 +26,7 @@ _RECENT_SECONDS = 600.0
 _SHORTEST_SECONDS = 1.0  # minimum time over which a rate or a number of places is measured
 _LEAST_SHARE = 0.02  # share of a trial's steps: before that, it has hardly started
 _PRIOR_SHARE = 0.25  # share of a trial: the weight of a wider kind's rate in a narrower one's
-# minimum share of the busy time for which that many workers must have run at once
+# Minimum share of the busy time for which that many workers must have run at once.
 _LEAST_SHARE_OF_TIME = 0.2
 _HOUR = 3600.0
 PACKED = "packed"  # the widest kind of trials: all but timings
@@ -125,14 +125,14 @@ class History:
         """
         work = self._work(key)
         kinds = [kind for kind in self._kinds(key) if kind in self._measured]
-        # kinds cannot be compared without estimates, so the narrowest counts
+        # Kinds cannot be compared without estimates, so the narrowest counts.
         if not self.estimates.work:
             seconds, num = self._measured[kinds[0]] if kinds and kinds[0] != PACKED else (0.0, 0.0)
             return seconds / num if num else None
         rate, prior = 1.0, _PRIOR_SHARE * work
         if self.trials[key].is_alone and PACKED in self._measured:
             seconds, work_done = self._measured[PACKED]
-            # damp the rate: about half the cost does not depend on the machine
+            # Damp the rate: about half the cost does not depend on the machine.
             rate = max(1.0, math.sqrt(seconds / work_done))
         for seconds, work_done in (self._measured[kind] for kind in reversed(kinds)):
             rate = (seconds + prior * rate) / (work_done + prior)

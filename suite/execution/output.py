@@ -103,7 +103,7 @@ def _redirected(file: int) -> Iterator[None]:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        # closed, or None, or a user's own stream
+        # The stream may be closed, or None, or a user's own.
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
 

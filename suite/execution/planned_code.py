@@ -36,7 +36,7 @@ def import_only(code: PlannedCode | None) -> None:
     folders = {os.path.realpath(folder) for folder in code.folders}
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in folders]
     for module in code.modules.values():
-        # no modification time, so that linecache does not check the file
+        # Without a modification time linecache does not check the file.
         if module.source is not None:
             lines = module.source.splitlines(keepends=True)
             linecache.cache[module.file] = (len(module.source), None, lines, module.file)

@@ -91,17 +91,17 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
     a number of a sequence   `inputs`                               [batch, 1]
     a symbol per position    `inputs`                               [batch, time, symbols]
     the next symbol          `inputs`; must be causal               [batch, time, symbols]
-    a sequence from a source `inputs`, `context`                    [batch, time, symbols]
+    a target sequence        `inputs`, `context`                    [batch, time, symbols]
     =======================  =====================================  ========================
 
     `inputs` and `context` are integers [batch, time], floats [batch, time, features], or images
     [batch, rows, columns, channels]. Sequences that differ in length are padded, and come with
     `mask` or `context_mask`, [batch, time], True at real tokens. In place of logits a module may
-    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks uses, a dictionary
-    or an object with `logits`, or a tuple with the logits first.
+    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks uses, a dictionary or
+    an object with `logits`, or a tuple with the logits first.
 
-    If the task's metric scores generated output, the module needs two more methods, and a third
-    one if there is a source; see `models.decoding.Writer`:
+    If the task's metric scores generated output, the module needs two more methods, and a third one
+    if there is a source; see `models.decoding.Writer`:
 
     - ``encode(context, context_mask)`` returns the encoded source;
     - ``initial_state(batch, encoded)`` returns the state before the first token; without a source
@@ -158,7 +158,7 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         >>> suite.run_task(bigrams, task="shakespeare_characters", **short).metric
         'bits_per_character'
 
-    A sequence from a source, with a metric that scores generated output:
+    A target sequence for a source sequence, with a metric that scores generated output:
 
         >>> class Writer(nn.Module):
         ...     def __init__(self):

@@ -140,7 +140,7 @@ def _let_it_save(process: _Process, trial: Trial, checkpoints: Checkpoints | Non
     ):
         if not select.select([process.stdout], [], [], _POLL_SECONDS)[0]:
             continue
-        # end of the output: the process is about to end
+        # The output has ended, so the process is about to end.
         if not os.read(process.stdout.fileno(), _BYTES_PER_READ):
             time.sleep(0.01)
 

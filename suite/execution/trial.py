@@ -169,7 +169,7 @@ def run_measuring(
         state_sha256=collected.state_sha256 if is_ok else "",
         **use(),
     )
-    # applied here too, because the event may leave this process as JSON
+    # This is applied here too, because the event may leave this process as JSON.
     yield writable_event(Finished(result))
 
 

@@ -25,7 +25,7 @@ from suite.journal.sqlite_schema import FAILED, JournalError, marks, one, unders
 from suite.schema import About, Edition, Plan
 from suite.spec import default_warmup_steps
 
-# fields of a claim about the literature, which do not affect the test
+# Fields of a claim about the literature, which do not affect the test.
 CITED = frozenset({"source", "published"})
 # Settings of the place of execution. Times of different machines and thread counts are never
 # compared anyway.

@@ -258,7 +258,7 @@ class Journal(JournalPlans):
         return row or (0, "")
 
     def _sound(self, sha256: str, body: bytes) -> Result:
-        """Return the result in a row; raise if it does not match its hash: never publish that."""
+        """Return the result in a row; raise if it does not match its hash, so it is not sent."""
         result = understood(_RESULT, body, self.path)
         if result.sha256 != sha256:
             raise self._damage(result.trial_id)

@@ -61,7 +61,7 @@ class Statement:
 
 
 def content_of(about: About) -> str | None:
-    """Return everything that fixes the test of the claim, as canonical JSON; else None."""
+    """Return canonical JSON of everything that fixes the claim's test, or None without a claim."""
     if about.claim is None:
         return None
     return canonical_json(
@@ -350,7 +350,7 @@ class JournalPlans(JournalEditions):
         body = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", key)
         if self.statements(key) or body is None:
             return
-        # a plan of another version: the present statement is then the first
+        # A plan of another version cannot be read: the present statement is then the first.
         with suppress(JournalError):
             kept = self._plan(body)
             self._state(kept, None if self._num_seen(kept) else 0, 0.0)

@@ -16,7 +16,7 @@ from suite.text import redact
 STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set if a program reads the log of the driver
 
 _PREFIX = "bakeoff-status "
-# for running and for failed trials, because a message is written every few seconds
+# Limit for running and for failed trials, because a message is written every few seconds.
 _MAX_TRIALS = 100
 _MAX_REASON = 300
 
@@ -33,8 +33,8 @@ class SweepStatus:
             None if there are none.
         failed: trial_id -> status and reason.
         labels: trial_id -> a readable name, for trials that run or have failed.
-        eta_seconds: Estimated remaining time, or None if it cannot be estimated yet, 0 if nothing
-            is left.
+        eta_seconds: Estimated remaining seconds; 0 if nothing is left, and None if the time cannot
+            be estimated yet.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two sweeps share is in
             both.

@@ -58,7 +58,7 @@ class ComparisonGroup:
 
     @property
     def possible(self) -> dict[str, Trial]:
-        """Return the variants that can run, the baseline first if it can."""
+        """The variants that can run, the baseline first if it can."""
         found = {k: v for k, v in self.table.items() if not isinstance(v, Impossible)}
         return {label: found[label] for label in sorted(found, key=lambda k: k != self.baseline)}
 
@@ -155,7 +155,7 @@ def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
     needed = probe.depends_on - _OF_A_TRAINING if reads else probe.depends_on
     values = {name: getattr(first, name) for name in needed}
     if values.get("beam") == GREEDY:
-        # without effect in greedy search: all penalties share a trial
+        # The penalty has no effect in greedy search: all penalties share a trial.
         values["length_penalty"] = USUAL_PENALTY
     if values.get("search"):
         values["search"] = trial_of(probe_named(LEARNING_RATE), (values["search"],), 0)

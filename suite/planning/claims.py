@@ -27,7 +27,7 @@ def with_floors(ablation: Ablation) -> Ablation:
         return ablation
     varied = (axis.values for axis in ablation.axes if axis.name == "task")
     tasks = {*ablation.tasks, *(str(value) for values in varied for value in values)}
-    # unknown tasks raise an error later, with the axis that names them
+    # Unknown tasks raise an error later, with the axis that names them.
     known = tasks & TASKS.keys()
     if not any(rests_on(claim.metric, task_class(task).metric.name) for task in known):
         return ablation

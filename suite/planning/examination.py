@@ -27,7 +27,7 @@ from suite.timing.passes import random_input
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 _LONGEST_EXAMINED = 64
-# relative to the largest number; the rounding errors of an FFT in float32 are far smaller
+# Relative to the largest number; the rounding errors of an FFT in float32 are far smaller.
 _TOLERANCE = 1e-5
 _SIZE_OF_NOISE = 0.1
 

@@ -219,7 +219,7 @@ def _place(error: BaseException, path: Path) -> str:
 
 
 def _in_words(error: BaseException) -> str:
-    # one of our objects that was modified after its creation
+    # This is one of our objects that was modified after its creation.
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}."

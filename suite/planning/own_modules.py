@@ -172,7 +172,7 @@ class OwnModule:
 
     @property
     def is_source(self) -> bool:
-        """Return False for a compiled module."""
+        """False for a compiled module."""
         return self.file.suffix == ".py"
 
     @property
@@ -186,7 +186,7 @@ class OwnModule:
         """Its syntax tree; empty if it has none."""
         try:
             return ast.parse(self.body) if self.is_source else ast.Module([], [])
-        # the import reports the error
+        # The import reports the error.
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             return ast.Module([], [])
 
@@ -200,7 +200,7 @@ class OwnModule:
 
     @property
     def computes_names(self) -> bool:
-        """Return True if it imports a module whose name is not a literal."""
+        """True if it imports a module whose name is not a literal."""
         calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
         return any(_is_import(call) and _written(call) is None for call in calls)
 

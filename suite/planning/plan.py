@@ -302,7 +302,7 @@ class _Groups:
 
     @cached_property
     def of_mixers(self) -> tuple[tuple[Coordinate, ComparisonGroup], ...]:
-        """Return the mixers alone, at each coordinate."""
+        """The mixers alone, at each coordinate."""
         return tuple(
             (
                 place,

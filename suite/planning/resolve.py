@@ -384,7 +384,7 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         runtime=_runtime(model, scale),
     )
     _refuse_elsewhere(spec, scale, is_masked=interface.is_padded)
-    period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
+    period = len(mixer_pattern(mixer)) or 1  # the first `period` blocks represent all
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
         flat.spelling,
@@ -520,7 +520,7 @@ def _refuse_on_workers(scale: Scale) -> None:
 
 # The first learning rate of a search for a new model; the search extends its range as needed.
 _FIRST_RATES = {"adamw": 5e-3, "sgd": 0.1, "adafactor": 1e-2}
-_SEARCH_SHARE = 3  # a training of a search takes this fraction of the steps, 1 / 3
+_SEARCH_SHARE = 3  # a training of a search takes 1 / 3 of the steps
 
 
 def first_rate(scale: Scale, is_fine_tuned: bool) -> float:

@@ -54,7 +54,7 @@ def with_distinct_values(baseline: Baseline) -> Baseline:
 
 
 class _Plain:
-    """Normalizes the values of an axis, so that equivalent values compare equal."""
+    """A normalizer of the values of an axis, after which equivalent values compare equal."""
 
     def __init__(self, ablation: Ablation, scale: Scale, axis: str) -> None:
         self._ablation, self._scale, self._axis = ablation, scale, axis
@@ -86,7 +86,7 @@ class _Plain:
         """Return all fields of the model, including defaults, without its label and its preset."""
         with_it = self._ablation.model_copy(update={"baseline": model})
         said = {**model.model_dump(exclude={"label", "preset", "knobs"}), **model.knobs}
-        # the model raises an error later, or its cells are skipped
+        # The model raises an error later, or its cells are skipped.
         with suppress(SpecError, ModelError):
             said |= with_defaults(with_it, self._scale)
             said["architecture"] = model.architecture or _only(architectures_of(with_it))

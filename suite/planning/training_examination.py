@@ -49,7 +49,7 @@ _STEPS_BEFORE = 2  # steps before the checkpoint
 _STEP_SIZE = 1e-3
 _MOST_NAMED = 3
 _UNREAD_MARK = "_optim"
-_REDUCED = (torch.float32, torch.bfloat16, torch.float16)  # by DeepSpeed
+_REDUCED = (torch.float32, torch.bfloat16, torch.float16)  # types that DeepSpeed can reduce
 
 Given = Mapping[str, Tensor]
 _Aspect = Literal["unsaved", "rows_mixed", "unshared", "unread"]
@@ -130,7 +130,7 @@ def _enclosed(function: Any) -> Iterator[Any]:
 
 
 def _of_generator(value: Any) -> Any:
-    """Return the state of a random number generator, a counter or an iterator; else None."""
+    """Return the state of a random generator, a counter or an iterator, or None for others."""
     if isinstance(value, torch.Generator):
         return _digest(value.get_state().numpy().tobytes())
     if isinstance(value, random.Random):

@@ -41,7 +41,7 @@ class Variant:
 
     @property
     def settings(self) -> dict[str, Knob]:
-        """Return the values that it sets, without whole models."""
+        """The values that it sets, without whole models."""
         return {n: value for n, value in self.changes.items() if not isinstance(value, Model)}
 
 
@@ -264,7 +264,7 @@ class Coordinate:
 
     @property
     def is_load(self) -> bool:
-        """Return True if it changes how the mixer is run, but not the mixer itself."""
+        """True if it changes how the mixer is run, but not the mixer itself."""
         return not self.changes.keys().isdisjoint(("batch", "threads"))
 
 

@@ -77,8 +77,7 @@ def rests_on(metric: str, score: str) -> bool:
     """Return True if a metric is a task's score or is computed from the same model's answers.
 
     The second group holds the score on other splits or at some positions, and the other scores of
-    the
-    text that the model generates.
+    the text that the model generates.
     """
     is_of_writing = metric in _OF_WRITING and score in _SCORES_OF_TEXT
     return is_of_writing or metric in {name.format(score) for name in _DERIVED}
@@ -94,7 +93,7 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     NOISY = "noisy"
     CRASHED = "crashed"  # the process died
-    ERROR = "error"  # the trial raised
+    ERROR = "error"  # the trial raised an exception
 
 
 # The trial produced no result: the next `bakeoff run` runs it again, and the exit code is 5. The
@@ -156,7 +155,7 @@ class Provenance:
 
     @cached_property
     def environment_id(self) -> str:
-        """Return the hash of device model, threads and torch version, 12 hexadecimal digits."""
+        """The hash of device model, threads and torch version, 12 hexadecimal digits."""
         return content_hash([self.device, self.num_threads, self.versions.get("torch")])[:12]
 
 
@@ -192,7 +191,7 @@ class Result:
 
     @cached_property
     def sha256(self) -> str:
-        """Return the hash of the whole content: equal hashes mean equal results."""
+        """The hash of the whole content: equal hashes mean equal results."""
         content = without_idle(
             self._content, specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
         )
@@ -201,7 +200,7 @@ class Result:
 
     @cached_property
     def finding_sha256(self) -> str:
-        """Return the hash of the findings; without timings, an environment reproduces it."""
+        """The hash of the findings; without timings, an environment reproduces it."""
         content = self._content
         found = ("trial_id", "status", "measurements", "points", "specimens", "state_sha256")
         return content_hash({name: content[name] for name in found})
@@ -209,7 +208,7 @@ class Result:
     @property
     def _content(self) -> dict[str, Any]:
         content = asdict(self)
-        # hashes were first made under the old name, which therefore never changes
+        # Hashes were first made under the old name, which therefore never changes.
         del content["samples"]
         return content | {"specimens": tuple(each.hashed for each in self.samples)}
 
@@ -275,7 +274,7 @@ class Registration:
 
     @property
     def is_confirmatory(self) -> bool:
-        """Return True if the test was registered before any result existed."""
+        """True if the test was registered before any result existed."""
         return self.num_pairs_before == 0
 
 
@@ -402,24 +401,24 @@ class About:
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """Return the names of the axes."""
+        """The names of the axes."""
         if self.axis_values:
             return tuple(self.axis_values[self.baseline])
         return axes_in(self.variants)
 
     @property
     def edition(self) -> int:
-        """Return the number of the shown edition; 1 if none is known."""
+        """The number of the shown edition; 1 if none is known."""
         return next((each.number for each in self.editions if each.is_shown), 1)
 
     @property
     def editions_with_results(self) -> tuple[Edition, ...]:
-        """Return the editions that have results, the newest first."""
+        """The editions that have results, the newest first."""
         return tuple(each for each in self.editions if each.num_done)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return all labels that rows may have: the variants, then the floors, each once."""
+        """All labels that rows may have: the variants, then the floors, each once."""
         floors = (label for of_task in self.floors.values() for label in of_task)
         return tuple(dict.fromkeys((*self.variants, *floors)))
 
@@ -448,17 +447,17 @@ class Resources:
 
     @property
     def is_shared(self) -> bool:
-        """Return True if other workers may use its GPU at the same time."""
+        """True if other workers may use its GPU at the same time."""
         return 0 < self.num_gpus < 1
 
     @property
     def share(self) -> float:
-        """Return its share of a GPU, or 1."""
+        """Its share of a GPU, or 1."""
         return self.num_gpus if self.is_shared else 1.0
 
     @property
     def alone(self) -> Resources:
-        """Return the same resources, with a whole GPU in place of a share."""
+        """The same resources, with a whole GPU in place of a share."""
         return replace(self, num_gpus=1.0) if self.is_shared else self
 
     def for_trial(self, trial: Trial) -> Resources:
@@ -479,5 +478,5 @@ class Plan:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return (ablation, scale), which names a parent run in the store."""
+        """(ablation, scale), which names a parent run in the store."""
         return self.about.ablation, self.about.scale

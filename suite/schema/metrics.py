@@ -12,7 +12,7 @@ Better = Literal["higher", "lower", "none"]
 Bounds = tuple[float | None, float | None]
 
 LEARNING_RATE = "learning_rate"  # the probe that searches for the learning rate, and its metric
-# the number of sentences that the other metrics of `written_scores` are computed from
+# The number of sentences that the other metrics of `written_scores` are computed from.
 NUM_SENTENCES = "num_sentences"
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # Metrics of the timing harness and of the machine, which do not compare variants.

@@ -50,7 +50,7 @@ class Training:
 
     @property
     def hashed(self) -> dict[str, Any]:
-        """Return the fields that go into the id of a trial."""
+        """The fields that go into the id of a trial."""
         idle = {each.name: each.default for each in fields(self) if each.default is not MISSING}
         return without_idle(asdict(self), **idle)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from models.model_spec import ModelSpec, content_hash
 from suite.schema.training import Parallel, Precision, Training, without_idle
 
-# depend on the machine
+# Probes whose results depend on the machine.
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})
 MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # depend on the free memory
 GREEDY, USUAL_PENALTY = 1, 0.6  # the default beam and length penalty, which a trial does not store
@@ -37,7 +37,7 @@ class Trial:
         versions: The version of each definition that the number depends on.
         parallel: The distribution by DeepSpeed, or None for one process without DeepSpeed.
         test_lengths: Further lengths at which the trained model is tested; usually empty.
-        start: The trial whose final weights initialize the training; at random if None.
+        start: The trial whose final weights initialize the model, or None for random weights.
         teacher: The trial whose final model is the teacher in distillation, if there is one.
         decoding: Pairs (sequences at once, beam) at which decoding is measured, in addition to (1,
             1).
@@ -80,7 +80,7 @@ class Trial:
 
     @cached_property
     def trial_id(self) -> str:
-        """Return the hash of the content; it does not depend on time, host, commit or order."""
+        """The hash of the content; it does not depend on time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
         del content["found_rate"]
         content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
@@ -95,18 +95,18 @@ class Trial:
 
     @property
     def parents(self) -> Mapping[str, Trial]:
-        """Return the trials that must run first because this one uses their results, by role."""
+        """The trials that must run first because this one uses their results, by role."""
         return self.givers_of_weights | ({SEARCH: self.search} if self.search else {})
 
     @property
     def givers_of_weights(self) -> dict[str, Trial]:
-        """Return the parents whose final weights it uses, by role."""
+        """The parents whose final weights it uses, by role."""
         found = {PRETRAINING: self.start, TEACHER: self.teacher, TRAINED: self.trained}
         return {part: trial for part, trial in found.items() if trial is not None}
 
     @property
     def settled_training(self) -> Training:
-        """Return the training at the rate that was found; the trial must have both."""
+        """The training at the rate that was found; the trial must have both."""
         assert self.training is not None, "a trial that trains is planned with training settings"
         if self.search is None:
             return self.training
@@ -115,15 +115,15 @@ class Trial:
 
     @property
     def settled_precision(self) -> Precision:
-        """Return the precision of the computation: that of the training, if there is one."""
+        """The precision of the computation: that of the training, if there is one."""
         return self.training.precision if self.training else self.precision
 
     @property
     def num_workers(self) -> int:
-        """Return the number of worker processes."""
+        """The number of worker processes."""
         return self.parallel.workers if self.parallel else 1
 
     @property
     def is_timing(self) -> bool:
-        """Return True if it runs alone, and needs a result from this environment."""
+        """True if it runs alone, and needs a result from this environment."""
         return self.probe in TIMING_PROBES

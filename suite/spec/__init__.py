@@ -79,8 +79,7 @@ class Axis(FrozenSpec):
     Attributes:
         name: The name of the field.
         values: The values that it takes.
-        quick: The values at quick scale; empty leaves the axis out there, and by default it takes
-            all values.
+        quick: The values at quick scale, by default all; an empty list leaves the axis out there.
     """
 
     name: Text
@@ -117,14 +116,14 @@ def vary(
 
 def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
     called = f"vary({reprlib.repr(name)})"
-    # a set has no order, and a string would be split into characters
+    # A set has no order, and a string would be split into characters.
     if not isinstance(values, list | tuple | range):
         raise SpecError(f"{called}: {reprlib.repr(values)} must be a list of values.")
     some = [_axis_value(name, value) for value in itertools.islice(values, MOST_VALUES + 1)]
     if not 1 <= len(some) <= MOST_VALUES:
         number = "no value" if not some else "too many values"
         raise SpecError(f"{called} has {number}; give 1 to {MOST_VALUES}.")
-    # the type keeps True apart from 1
+    # The type keeps True apart from 1.
     keyed = [((type(value), repr(value)), value) for value in some]
     for (_, value), count in Counter(key for key, _ in keyed).items():
         if count > 1:
@@ -219,7 +218,7 @@ class Scale(Recipe):
         gpu_model: Required GPU model, as Ray names it (``A100``); empty accepts any.
         memory_gib: Free memory in GiB that a node must have for a worker; 0 sets no requirement.
         workers: Number of processes that share the batch of a step, by DeepSpeed.
-        zero: ZeRO stage, 0 to 3; without DeepSpeed if None.
+        zero: ZeRO stage, 0 to 3, or None to train without DeepSpeed.
     """
 
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
@@ -414,7 +413,7 @@ class Ablation(FrozenSpec):
 
     @property
     def own_name(self) -> str:
-        """Return the name; by default some words of the question, and a hash of it."""
+        """The name; by default some words of the question, and a hash of it."""
         if self.name is not None:
             return self.name
         words = re.sub(r"[^a-z0-9]+", "_", self.question.lower()).strip("_")

@@ -67,7 +67,7 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"
     if first["type"] == "missing":
-        # for example dims=16 for dim
+        # An example is dims=16 for dim.
         near = get_close_matches(key, first["input"], n=1, cutoff=0.8)
         other = "".join(f"; {name} is another field" for name in near)
         return f"{spec.__name__} needs a value for {key!r}{other}."

@@ -22,7 +22,7 @@ class Model(FrozenSpec):
 
     Attributes:
         architecture: A shipped architecture, or the user's own as ``package.module:Class``; by
-            default the default of each task.
+            default that of each task.
         mixer: A shipped mixer, or the user's own as ``package.module:Class``, or None if the
             architecture does not take a mixer.
         preset: A named size from a paper, for example ``vit_tiny`` (`models.presets.PRESETS`). It
@@ -85,7 +85,7 @@ class Model(FrozenSpec):
 
     @property
     def sizes(self) -> dict[str, Knob]:
-        """Return the sizes that are set on the model itself."""
+        """The sizes that are set on the model itself."""
         every = {name: getattr(self, name) for name in SIZES}
         return {name: size for name, size in every.items() if size is not None}
 

@@ -45,7 +45,7 @@ class Recipe(FrozenSpec):
             that a decay that suits AdamW is far too strong.
         weight_decay: Weight decay, applied to matrices only, except those that a module lists in
             `no_weight_decay`.
-        clip_norm: Maximum norm of the gradient over all parameters; no clipping if None.
+        clip_norm: Maximum norm of the gradient over all parameters, or None for no clipping.
         schedule: Learning-rate schedule after a linear warm-up: ``constant_with_cooldown`` (linear
             to zero over the last fifth of all steps; Hägele et al. 2024, arXiv:2405.18392),
             ``cosine`` to zero, ``linear`` to zero, or ``inverse_square_root`` (Vaswani et al. 2017,

@@ -206,7 +206,7 @@ def run_plans(
 ) -> SweepOutcome:
     """Run the missing trials; every result is in the journal before it goes anywhere else."""
     refuse_what_cannot_run(plans, options)
-    # before it waits for the lock
+    # The code is read before this process waits for the lock.
     code, sources = planned_code(plans), [source_of(plan) for plan in plans]
     with (
         lock_folder(options.out, is_patient=options.is_patient),
@@ -345,7 +345,7 @@ class _Sweep:
             address = self.options.address
             console.print(f"joins {address}" if address else "starts Ray: this takes some seconds")
         with (
-            # opened first, because Ray takes seconds to start
+            # The display is opened first, because Ray takes seconds to start.
             display_for(self.plans, missing, console) as display,
             checkpoint_folder(
                 self._executor_settings.checkpoints,

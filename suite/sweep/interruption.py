@@ -65,7 +65,7 @@ def signals_interrupt(
             signal.signal(number, handler.interrupt)
         try:
             yield
-        # raised by Ray's handler of SIGTERM (ray/_private/worker.py, 2.60)
+        # This is raised by Ray's handler of SIGTERM (ray/_private/worker.py, 2.60).
         except SystemExit as end:
             if end.code != signal.SIGTERM:
                 raise

@@ -47,7 +47,7 @@ _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
 _PUBLISHING_SHARE = 0.05  # maximum share of the time
 _MAX_QUEUED = 256  # events; each may hold a result
-# events or results per transaction, so that it takes no longer than a request may
+# Events or results per transaction, so that it takes no longer than a request may.
 _MAX_TOGETHER = 25
 # How long `close` waits for the next request of the thread. Opening the store sends none, and
 # creates the tables of a new file.
@@ -175,8 +175,8 @@ class MlflowSync(threading.Thread):
             max_seconds: Maximum total time.
 
         Returns:
-            The writer, None if the store is not available; and one sentence about an error, after
-            which the store lacks results.
+            The writer, or None if the store is not available; and one sentence about an error,
+            after which the store lacks results, or an empty text.
         """
         self._events.put(None)
         self._gate.last_pass = time.monotonic()

@@ -188,7 +188,7 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
         plans = [plan for plan in every if _is_asked(plan.about.ablation, names)]
         editions = {edition_sha256(plan)[:SHOWN_DIGITS] for plan in plans}
         found = [each for plan in plans for each in _of_journal(plan, journal, damaged)]
-        # rows cannot be compared with the store if some are damaged
+        # Rows cannot be compared with the store if some are damaged.
         for plan in plans if not damaged else ():
             check = _StoreCheck(plan, journal, reader.sweep(plan.key), is_shared=is_shared)
             found += check.differences(out / "reports")

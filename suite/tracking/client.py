@@ -170,7 +170,7 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# tag prefix on the parent, for an artifact's hash; holds two hashes during a replacement
+# Tag prefix on the parent, for an artifact's hash; holds two hashes during a replacement.
 SHA256_TAG = "bakeoff.sha256."
 NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
 

@@ -54,7 +54,7 @@ def connect(tracking_uri: str, *, is_new_allowed: bool = False) -> MlflowStore:
     uri = check_tracking_uri(tracking_uri)
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # otherwise it logs each retry
+    # Otherwise it logs each retry.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # between mlflow and SQLAlchemy

@@ -27,7 +27,7 @@ from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import EDITION_SHA256_TAG
 
 ABLATION_TAG = "bakeoff.ablation"
-# digits of the hashes of users' files; empty for a shipped ablation
+# Digits of the hashes of users' files; empty for a shipped ablation.
 SOURCES_TAG = "bakeoff.sources"
 _MOST_OF_ONE_NAME = 1_000  # experiments for ablations of one name
 _MOST_SOURCES = 300  # MLflow accepts 5,000 characters

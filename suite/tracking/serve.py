@@ -30,7 +30,7 @@ _HOST = "127.0.0.1"  # the dashboard has no password
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",  # the log explains why a server does not start
-    # no job queue, since the server only serves pages
+    # There is no job queue, since the server only serves pages.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
 _SECONDS_TO_START = 120.0

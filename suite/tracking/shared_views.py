@@ -33,16 +33,16 @@ from suite.tracking.client import (
 )
 
 EDITION_TAG = "bakeoff.edition"  # its number; for a trial, the newest edition that it belongs to
-# needed because two folders may number editions differently
+# This is needed because two folders may number editions differently.
 EDITION_SHA256_TAG = "bakeoff.edition_sha256"
-# tag of the parent: the edition that its variants show
+# Tag of the parent: the edition that its variants show.
 SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"
 VIEW_TAG = "mlflow.sharedViewState."  # prefix of a tag of the experiment; the view's key follows
 PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
 VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # the mark of a complete variant in older versions
 NUM_SEEDS = "num_seeds"
 RUNS_AT_A_TIME = 100  # number of runs that MLflow's pages load; a button loads more
-# without it, MLflow shows pages for language models
+# Without it, MLflow shows pages for language models.
 TRAINING_RUNS = "workflowType=machine_learning"
 _AXES = {
     "lineSmoothness": 0,

@@ -535,7 +535,7 @@ class RunWriter:
         """Set the parent's tags that have another value; a person's name and note stay."""
         fitting = fields.marked(shortened(tags, TAG_LIMIT, "the report")[0])
         changed = {name: value for name, value in fitting.items() if sweep.tags.get(name) != value}
-        # a person may have changed them meanwhile
+        # A person may have changed them meanwhile.
         if not changed.keys().isdisjoint(fields.WRITTEN_TAGS):
             sweep.tags |= self._store.client.get_run(sweep.run_id).data.tags
             kept = fields.kept_for_people(sweep.tags, fitting)
