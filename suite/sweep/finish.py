@@ -42,8 +42,8 @@ class SweepOutcome:
         num_missing: Trials that still have no result.
         num_failed_beside: Trials of this run that timed out, crashed or raised an error, but are
             counted by their finding from another environment.
-        num_left: Trials that the time limit has left for the next run; 0 without a time limit.
-        continues: A clause that says from where the same command continues after a time limit.
+        num_left: Trials that the time limit has left for the next run; 0 if it did not pass.
+        continues: A clause that says from where the same command continues after the limit.
         error: One sentence if the results could not be recorded or reported; the journal keeps
             them. `suite.run` raises it as `suite.NotRecorded`.
         note: One sentence that the user should read, if there is any.
