@@ -1,6 +1,6 @@
 """The engine: from a question about an architecture to recorded measurements.
 
-The public words resolve on first use, so that `import suite` is instant.
+Public names are imported on first use, so that `import suite` is instant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands: parse and call, nothing else. Heavy things are imported inside a command only."""
+"""The commands of the console script. Expensive modules are only imported inside a command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = typer.Typer(
 
 
 def _folder(out: Path) -> Path:
-    """Refuse a name that no file system takes, before anything tries to use it."""
+    """Raise for a name that no file system accepts, before anything tries to use it."""
     if len(bytes(out)) >= 4_096 or any(len(os.fsencode(part)) > 255 for part in out.parts):
         raise typer.BadParameter("no file system takes so long a name; give a shorter one.")
     return out
@@ -172,12 +172,12 @@ def run(
     from suite.text import seconds_in
     from suite.timeouts import Deadline
 
-    # First: the seconds that torch takes to import are the user's too.
+    # First, because the time limit includes the seconds in which torch is imported.
     deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None
     if address is not None and executor == "ray":
         from suite.cluster.address import check_address
 
-        check_address(address)  # first: what follows takes seconds to import
+        check_address(address)  # first, because the following imports take seconds
 
     from suite.commands import run as run_command
     from suite.sweep.driver import Options
@@ -452,7 +452,8 @@ def main() -> None:
         if code is None:
             raise
         print_line(f"bakeoff: {message(said_of(error))}", sys.stderr)
-        if type(error).__name__ == "LeftThread":  # else we would wait for its end
+        # Otherwise the process would wait for the end of the thread.
+        if type(error).__name__ == "LeftThread":
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)

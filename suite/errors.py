@@ -1,4 +1,4 @@
-"""Error classes with their exit codes, and how errors and foreign text are written in messages."""
+"""Error classes with their exit codes, and functions that make text safe for messages."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ UNAVAILABLE = 4  # something outside is unavailable
 FAILED = 5  # ended, but a trial failed, some were left, or `verify` found a difference
 INTERRUPTED = 130  # resumable
 
-MOST_CHARACTERS = 2_000  # of a message: its beginning and its end are shown
+MOST_CHARACTERS = 2_000  # in a message: its beginning and its end are shown
 _CHARACTERS_OF_THE_END = 400
 MOST_OF_A_REASON, MOST_OF_A_TEXT = 4_000, 100_000  # characters that a result keeps
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and lone surrogates
-# torch's profiler announces itself at every use, unless this is set before torch is imported.
+# Torch's profiler prints a message at every use, unless this is set before torch is imported.
 QUIET = {"KINETO_LOG_LEVEL": "5"}
 _OUR_PACKAGES = ("suite", "models", "reports")
-# A full disk, a quota, a file or file system that is read-only or broken: no bug and no mistake.
+# A full disk, a quota, a file or file system that is read-only or broken: neither a bug nor a
+# mistake of the user.
 _OF_THE_DISK = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 )
-_MOST_ALLOWED = 20  # names that are listed though a near one was found
+_MOST_ALLOWED = 20  # names that are listed although a similar one was found
 _LISTED = {
     "ablation": "`bakeoff list` shows",
     "task": "`bakeoff list --tasks` shows",
@@ -43,25 +44,25 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 
 class UsageError(ValueError):
-    """The user's command or specification is wrong. Refused before anything runs."""
+    """Raised for a wrong command or specification, before anything runs."""
 
     exit_code: ClassVar[int] = USAGE
 
 
 class RefusedError(ValueError):
-    """The user asked for something unsafe."""
+    """Raised if the user asked for something unsafe."""
 
     exit_code: ClassVar[int] = REFUSED
 
 
 class UnavailableError(RuntimeError):
-    """Something outside this program is missing or does not answer."""
+    """Raised if something outside this program is missing or does not answer."""
 
     exit_code: ClassVar[int] = UNAVAILABLE
 
 
 class NotRecorded(UnavailableError):
-    """A sweep whose results could not be recorded or reported; the journal keeps them.
+    """Raised if the results of a sweep could not be recorded or reported; the journal keeps them.
 
     Attributes:
         outcome: The `SweepOutcome`, as the sweep would have returned it.
@@ -73,33 +74,34 @@ class NotRecorded(UnavailableError):
 
 
 class Diverged(ArithmeticError):
-    """A number of a trial is NaN or infinite: a finding about the variant, not a fault."""
+    """Raised if a number of a trial is NaN or infinite: a finding about the variant, not a bug."""
 
 
 class TrialTimeout(BaseException):
-    """A trial ran longer than its limit.
+    """Raised if a trial runs longer than its limit.
 
-    Not an `Exception`, so that an `except Exception` of the user's does not catch it.
+    This is not an `Exception`, so that an `except Exception` in user code does not catch it.
     """
 
 
 class CaptureFailed(BaseException):
-    """A GPU could not capture a step as a graph: one sentence. Its process is of no more use.
+    """Raised if a GPU could not capture a step as a graph; the process cannot be used further.
 
-    Not an `Exception`, since it says nothing about the trial, which begins again elsewhere.
+    This is not an `Exception`, because it is not the result of the trial, which starts again in
+    another process.
     """
 
 
 class CheckpointError(Exception):
-    """A training cannot be saved, or cannot resume from a checkpoint: one clause."""
+    """Raised if a training cannot be saved, or cannot resume from a checkpoint; one clause."""
 
 
 def exit_code_of(error: Exception) -> int | None:
-    """The `exit_code` that one of our classes declares; None for a bug or a library's error.
+    """Return the `exit_code` that one of our classes declares, or None for any other error.
 
-    A disk that cannot be written has one too, wherever that showed.
-    `models` and `reports` import nothing of the suite, so their errors declare the attribute
-    themselves. Classes of libraries are not asked: click's have an `exit_code` too.
+    An error of writing to the disk also has one, wherever it occurred. `models` and `reports` do
+    not import the suite, so their errors declare the attribute themselves. Classes of libraries are
+    ignored, because click's also have an `exit_code`.
     """
     for kind in type(error).__mro__:
         if kind.__module__.partition(".")[0] in _OUR_PACKAGES and "exit_code" in vars(kind):
@@ -108,7 +110,7 @@ def exit_code_of(error: Exception) -> int | None:
 
 
 def said_of(error: Exception) -> str:
-    """What the command line says of an error with an exit code: one sentence."""
+    """Return the message of an error with an exit code on the command line: one sentence."""
     if not (isinstance(error, OSError) and _is_of_the_disk(error)):
         return str(error)
     where = f"{error.filename}: " if error.filename else ""
@@ -120,7 +122,7 @@ def _is_of_the_disk(error: Exception) -> bool:
 
 
 def classified(error: BaseException) -> tuple[Status, str]:
-    """The status and the reason, one sentence, of a trial that ended with this exception."""
+    """Return the status and the reason, one sentence, of a trial that raised this exception."""
     if isinstance(error, Diverged):
         return Status.DIVERGED, str(error)
     if isinstance(error, TrialTimeout):
@@ -133,9 +135,9 @@ def classified(error: BaseException) -> tuple[Status, str]:
 
 
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
-    """Return one sentence for a name that is not allowed, with the nearest names.
+    """Return one sentence for a name that is not allowed, with the most similar names.
 
-    All of them follow, unless they are many and a near one was found.
+    All allowed names follow, unless there are many and a similar one was found.
 
     Example: ``no ablation 'heds'; did you mean 'heads'? Allowed: complexity, heads.``
     """
@@ -148,7 +150,7 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""The text with line breaks as ``\n`` and, say, a right-to-left override as ``\u202e``."""
+    r"""Return the text with unprintable characters escaped: a line break becomes ``\n``."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
@@ -156,7 +158,7 @@ def one_line(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """The text on one line, without its middle where it is very long."""
+    """Return the text on one line, without its middle if it is very long."""
     if len(text) > MOST_CHARACTERS:
         start = MOST_CHARACTERS - _CHARACTERS_OF_THE_END
         text = f"{text[:start]} ... {text[-_CHARACTERS_OF_THE_END:]}"
@@ -164,10 +166,10 @@ def message(text: str) -> str:
 
 
 def writable(text: str, most: int = MOST_OF_A_TEXT) -> str:
-    r"""The text as every format and database can hold it; done twice it changes nothing more.
+    r"""Return the text in a form that every format and database can hold; idempotent.
 
-    Control characters and lone surrogates are spelled out, as ``\x00`` and ``\udcff``, and of a
-    text that is too long the middle is left out.
+    Control characters and lone surrogates are written as escapes, ``\x00`` and ``\udcff``, and the
+    middle of a text that is too long is left out.
     """
     shown = _CONTROL.sub(lambda found: one_line(found[0]), _cut(text, most).replace("\r\n", "\n"))
     return _cut(shown, most)
@@ -182,7 +184,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """As ``KeyError: 'x'``; also of an error whose `str` fails."""
+    """Return a text like ``KeyError: 'x'``, also for an error whose `str` fails."""
     try:
         said = str(error)
     except Exception:
@@ -191,9 +193,9 @@ def words_of(error: BaseException) -> str:
 
 
 def ensure_home() -> None:
-    """Set HOME where neither it nor passwd names a home: MLflow, Ray and torch cannot do without.
+    """Set HOME if neither it nor passwd names a home, which MLflow, Ray and torch require.
 
-    It is a folder in the temporary one, which nobody else can read.
+    It is a folder in the temporary one that no other user can read.
     """
     try:
         Path.home()
@@ -204,10 +206,10 @@ def ensure_home() -> None:
         found = home.lstat() if home.exists() else None
         is_own = found is not None and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
         os.environ["HOME"] = str(home) if is_own else tempfile.mkdtemp(prefix="bakeoff-home-")
-        os.environ.setdefault("USER", f"uid-{os.getuid()}")  # getpass asks passwd else
+        os.environ.setdefault("USER", f"uid-{os.getuid()}")  # otherwise getpass asks passwd
 
 
 def be_quiet() -> None:
-    """Set `QUIET` for this process and those that it starts; what a user has set stays."""
+    """Set `QUIET` for this process and its children, unless the user has set it."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

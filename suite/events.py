@@ -1,4 +1,4 @@
-"""Defines what crosses between the driver and its executors: work, settings, events."""
+"""The interface between the driver and its executors: work, settings, events."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ SECONDS_BETWEEN = 300.0
 
 @dataclass(frozen=True)
 class Started:
-    """A trial has started at that place (a process, a node).
+    """The event that a trial has started at that place (a process, a node).
 
     Attributes:
-        provenance: Of the process, for the result of a trial that cannot leave one itself.
+        provenance: The provenance of the process, for the result of a trial that cannot return one
+            itself.
     """
 
     trial_id: str
@@ -37,7 +38,7 @@ class Progressed:
 
 @dataclass(frozen=True)
 class Remarked:
-    """A sentence about a running trial for whoever watches it."""
+    """A sentence about a running trial, to be displayed."""
 
     trial_id: str
     sentence: str
@@ -45,21 +46,21 @@ class Remarked:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial has ended with this result, whatever its status."""
+    """The event that a trial has ended with this result, whatever its status."""
 
     result: Result
 
     @property
     def trial_id(self) -> str:
-        """Of the result's trial."""
+        """The id of the result's trial."""
         return self.result.trial_id
 
 
 @dataclass(frozen=True)
 class RunAgainEagerly:
-    """A trial has left its process without a result, since a GPU could not capture its steps.
+    """The event that a trial has ended without a result, as a GPU could not capture its steps.
 
-    Its executor, which alone hears this, runs it again in another process.
+    Only the executor receives this event; it runs the trial again in another process.
     """
 
     trial_id: str
@@ -68,17 +69,17 @@ class RunAgainEagerly:
 
 @dataclass(frozen=True)
 class Waiting:
-    """So many trials wait for resources; the reason is that of the next one."""
+    """The number of trials that wait for resources; the reason is that of the next one."""
 
     num_trials: int
     reason: str
 
 
 def writable_event(event: Event) -> Event:
-    """The event with texts that journal, store and reports can hold: see `suite.errors.writable`.
+    """Return the event with texts that every store can hold, see `suite.errors.writable`.
 
-    A new result passes here before anything else gets it. One that the journal holds stays as it
-    is, since its hash must stay.
+    A new result passes here before anything else gets it. A result in the journal is not changed,
+    because its hash must stay.
     """
     if isinstance(event, Remarked):
         return replace(event, sentence=_sentence(event.sentence))
@@ -108,7 +109,7 @@ def _writable_measurement(measured: Measurement) -> Measurement:
 
 
 def _writable_sample(sample: Sample) -> Sample:
-    """A model of bytes writes control characters: they are what it found, and part of its hash."""
+    """Return the sample with encodable texts; control characters stay, as part of the finding."""
 
     def kept(text: str) -> str:
         return text.encode(errors="backslashreplace").decode()
@@ -128,16 +129,16 @@ Event = TrialEvent | RunAgainEagerly | Waiting
 
 
 def eagerly_remark(event: RunAgainEagerly) -> Remarked:
-    """Return what somebody who watches hears of it."""
+    """Return the message to display for the event."""
     sentence = f"its steps could not be captured ({event.why}); it runs again, eagerly"
     return Remarked(event.trial_id, sentence)
 
 
 @dataclass(frozen=True)
 class TrialRemark:
-    """What somebody who watches should hear of a running trial: one sentence.
+    """A message about a running trial to display: one sentence.
 
-    It is no finding: what a trial remarked is not in its result.
+    Messages are not part of the result.
     """
 
     sentence: str
@@ -145,9 +146,9 @@ class TrialRemark:
 
 @dataclass(frozen=True)
 class TrainedState:
-    """SHA-256 over the parameters and the optimiser's state at the end of a training.
+    """SHA-256 over the parameters and the optimizer's state at the end of a training.
 
-    Two trainings of one trial in one environment must come to the same, however often they were
+    Two trainings of one trial in one environment must have the same hash, however often they were
     interrupted.
     """
 
@@ -156,7 +157,7 @@ class TrainedState:
 
 @dataclass(frozen=True)
 class Condition:
-    """What a trial found out about how it is run, and what moves its times; kept in its result.
+    """A condition of the run that a trial has found, which affects its times; kept in its result.
 
     It becomes one of `suite.schema.Provenance.conditions`.
     """
@@ -166,7 +167,7 @@ class Condition:
 
 
 def runs_own_code(trial: Trial) -> bool:
-    """Return True if it, or a trial that it needs, has a class of the user's.
+    """Return True if the trial, or a trial that it needs, uses a user's class.
 
     Such a class may change anything in its process.
     """
@@ -176,12 +177,13 @@ def runs_own_code(trial: Trial) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedModule:
-    """A module of the user's, as it was when the sweep was planned.
+    """A user's module, as it was when the sweep was planned.
 
     Attributes:
-        file: Where it was read; it stays its `__file__`. Empty for a folder without `__init__.py`.
-        source: Its text; None for a compiled module.
-        folders: Where a package looks for its modules; None if it is not a package.
+        file: The path from which it was read, which stays its `__file__`. Empty for a folder
+            without `__init__.py`.
+        source: Its source, or None for a compiled module.
+        folders: The search path of a package, or None if it is not a package.
     """
 
     file: str
@@ -196,9 +198,9 @@ class PlannedCode:
     Trials import it from here and never from the user's folder, where it may be edited meanwhile.
 
     Attributes:
-        modules: By their names in Python.
-        digests: The SHA-256 of each other file that the classes declare, by its path. These are
-            read where they lie, so a trial checks them before and after.
+        modules: The modules by their names in Python.
+        digests: The SHA-256 of each other file that the classes declare, by its path. These files
+            are read from their original location, so a trial checks them before and after.
         folders: The user's folders, which are not on the import path of a trial.
     """
 
@@ -208,7 +210,7 @@ class PlannedCode:
 
 
 class Unavailable(UnavailableError):
-    """Ray is not installed, no cluster answers, or it can never run the trials: one sentence."""
+    """Raised if Ray is missing, or no cluster answers or can run the trials; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,9 +219,10 @@ class Checkpoints:
 
     Attributes:
         folder: Holds one folder per trial, named by its id, until the trial has a result.
-        seconds_between: The least time; a shorter trial writes no checkpoint.
-        kept: Ids of the trials whose final weights are kept, since others start from them.
-        unused: Ids of the trials that write and read no checkpoint: they hold state that none has.
+        seconds_between: The minimum time; a shorter trial writes no checkpoint.
+        kept: Ids of the trials whose final weights are kept, because others start from them.
+        unused: Ids of the trials that write and read no checkpoint, because it would not hold all
+            of their state.
     """
 
     folder: Path
@@ -230,12 +233,12 @@ class Checkpoints:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutorSettings:
-    """What every trial needs besides its specification.
+    """The settings of every trial besides its specification.
 
     Attributes:
-        checkpoints: Where trials write their checkpoints.
-        code: The user's code that they run; None where it lies on their import path.
-        trial_seconds: How long one may run; None sets no limit.
+        checkpoints: The place of the checkpoints.
+        code: The user's code that the trials run, or None if it is on their import path.
+        trial_seconds: Time limit of a trial; unlimited by default.
     """
 
     checkpoints: Checkpoints
@@ -244,20 +247,20 @@ class ExecutorSettings:
 
 
 class TrialExecutor(Protocol):
-    """Runs trials and reports their events."""
+    """An executor, which runs trials and reports their events."""
 
     def execute(self, work: Assignments) -> Iterator[Event]:
-        """Run all of it, packed; events in the order in which they happen."""
+        """Run all trials, packed; yield the events in the order in which they happen."""
 
     def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
-        """Run it with nothing beside it, all of it in that one environment."""
+        """Run each trial with nothing else on its machine, all of them in that one environment."""
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
-        """The environment for timings; the preferred one if it is available."""
+        """Return the environment for timings; the preferred one if it is available."""
 
     def refuse_infeasible(self, work: Assignments) -> None:
-        """Refuse what can never run.
+        """Raise if a trial can never run.
 
         Raises:
-            Unavailable: with what is asked for, and what there is.
+            Unavailable: The message states the requested and the available resources.
         """

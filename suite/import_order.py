@@ -1,7 +1,7 @@
-"""Keep the names of our packages ours, whatever folder comes first on the import path.
+"""Keep the names of our packages ours, regardless of the order of the import path.
 
-Many projects have a folder `models` or `reports`. It must not be imported in the place of ours, nor
-ours in the place of what the project means, without a word.
+Many projects have a folder `models` or `reports`. It must not silently be imported in place of
+ours, nor ours in place of the project's.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def claim_names() -> None:
-    """Import our other packages from the folder that this one lies in.
+    """Import our other packages from the folder that this one is in.
 
     On a cluster each package has a folder of its own, and Ray puts these first on the path.
 
     Raises:
-        ImportError: if another package of that name has been imported already; it names its place.
+        ImportError: If another package of that name has been imported already; the message names
+            its path.
     """
     for name in OURS[1:]:
         file = ROOT / name / "__init__.py"
@@ -64,13 +65,13 @@ def _in_the_way(place: str, name: str) -> str:
 
 
 def program_folder() -> str:
-    """Return the folder of the program that runs, which Python puts first on the import path."""
+    """Return the folder of the running program, which Python puts first on the import path."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.realpath(file)) if file else ""
 
 
 class _Explanation(MetaPathFinder):
-    """The last finder: names the folder that a module of our name was expected in."""
+    """The last finder, which names the folder where a module of our name was expected."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -78,7 +79,7 @@ class _Explanation(MetaPathFinder):
         """Find nothing.
 
         Raises:
-            ImportError: if a folder of the user's holds what our package of that name lacks.
+            ImportError: If a user's folder holds a module that our package of that name lacks.
         """
         name, _, rest = fullname.partition(".")
         if name in OURS and rest:

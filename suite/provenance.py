@@ -1,4 +1,4 @@
-"""Record where a number was made: commit, versions, device, threads, conditions."""
+"""Record the environment of a number: commit, versions, device, threads, conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suite.schema import Provenance, Resources
 
-COMMIT = "BAKEOFF_COMMIT"  # set where the source travelled and its repository did not
+COMMIT = "BAKEOFF_COMMIT"  # set if the source was copied without its repository
 UNKNOWN = "unknown"
 _CGROUPS, _OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CPU = Path("/sys/devices/system/cpu")
@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
 
 
 def provenance(resources: Resources) -> Provenance:
-    """Of a trial that runs in this process with these resources."""
+    """Return the provenance of a trial that runs in this process with these resources."""
     return Provenance(
         commit=commit(),
         device=device_model(resources),
@@ -35,7 +35,7 @@ def provenance(resources: Resources) -> Provenance:
 
 
 def device_model(resources: Resources) -> str:
-    """The model of the GPU where the trial has one, else of the CPU."""
+    """Return the model of the GPU if the trial has one, else of the CPU."""
     if resources.num_gpus:
         import torch
 
@@ -45,7 +45,7 @@ def device_model(resources: Resources) -> str:
 
 @cache
 def cpu_model() -> str:
-    """As the kernel names it."""
+    """Return the CPU model, as the kernel names it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():
@@ -56,13 +56,13 @@ def cpu_model() -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that a number may depend on, where they are installed."""
+    """Return the versions of Python and of installed packages that a number may depend on."""
     found = {package: installed_version(package) for package in _PACKAGES}
     return {"python": platform.python_version(), **{n: v for n, v in found.items() if v}}
 
 
 def installed_version(package: str) -> str:
-    """Of a package; empty where it is not installed."""
+    """Return the version of a package; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -71,7 +71,7 @@ def installed_version(package: str) -> str:
 
 @cache
 def conditions() -> Mapping[str, str]:
-    """What a reader of timings wants to know of the CPUs; `UNKNOWN` where it is not said."""
+    """Return the settings of the CPUs that affect timings; `UNKNOWN` if they cannot be read."""
     no_turbo = {"0": "on", "1": "off"}
     boost = _read(_CPU / "cpufreq/boost", _TRUE)
     if boost == UNKNOWN:
@@ -94,14 +94,14 @@ def _read(file: Path, words: Mapping[str, str] | None = None) -> str:
 
 
 def num_cpus() -> int:
-    """Return how many CPUs this process may use: by its affinity and its container's quota."""
+    """Return how many CPUs this process may use, by its affinity and its container's quota."""
     allowed = len(allowed_cpus()) or os.cpu_count() or 1
     quota = _cpu_quota(_CGROUPS, _OWN_CGROUP)
     return allowed if quota is None else max(1, min(allowed, int(quota)))
 
 
 def _cpu_quota(root: Path, own: Path) -> float | None:
-    """Return the CPUs' worth of time that the control groups of this process allow, if limited."""
+    """Return the number of CPUs that this process's control groups allow, or None if unlimited."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:
@@ -111,7 +111,7 @@ def _cpu_quota(root: Path, own: Path) -> float | None:
         if controllers and "cpu" not in controllers.split(","):
             continue
         base = root / "cpu" if controllers else root
-        group = base / path.lstrip("/")  # which a container may not see: then its root counts
+        group = base / path.lstrip("/")  # may be invisible in a container: then its root counts
         for folder in (group, *group.parents):
             found += _quota_in(folder)
             if folder == base:
@@ -120,7 +120,7 @@ def _cpu_quota(root: Path, own: Path) -> float | None:
 
 
 def _quota_in(folder: Path) -> list[float]:
-    """Return the limit of one control group, of version 2 or 1; nothing where it has none."""
+    """Return the limit of one control group, of version 2 or 1; empty if it has none."""
     with suppress(OSError, ValueError, ZeroDivisionError):
         quota, period = (folder / "cpu.max").read_text().split()
         return [] if quota == "max" else [int(quota) / int(period)]
@@ -132,18 +132,18 @@ def _quota_in(folder: Path) -> list[float]:
 
 
 def allowed_cpus() -> set[int]:
-    """The numbers of the CPUs that the calling thread may use; empty where nothing is fixed."""
+    """Return the numbers of the CPUs that the calling thread may use; empty if unknown."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 @cache
 def commit() -> str:
-    """The commit of the source, with ``+`` where files differ from it; else the release."""
+    """Return the commit of the source, with ``+`` if files differ from it; else the release."""
     if given := os.environ.get(COMMIT):
         return given
     folder = Path(__file__).parent
     try:
-        # An installed package may lie in a repository that is not its own.
+        # An installed package may be inside a repository that is not its own.
         _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
         head = _git(folder, "rev-parse", "--short=12", "HEAD")
         return head + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")

@@ -1,8 +1,8 @@
-"""Lets a training save its state before it is stopped.
+"""Let a training save its state before it is stopped.
 
 A training in this process is asked by a function call, one in another process by a file in the
-folder of checkpoints, which both see. It answers at the end of a step, where a checkpoint can be
-written, and is stopped without one if that takes too long.
+folder of checkpoints, which both can access. It responds at the end of a step, where a checkpoint
+can be written, and is stopped without one if that takes too long.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ SECONDS_TO_SAVE = 5.0  # for the end of a step; batch systems kill some seconds 
 _SECONDS_TO_WRITE = 60.0  # for a checkpoint that is being written by then
 _SECONDS_BETWEEN_LOOKS = 0.2
 _FILE = "stop"
-UNFINISHED = "unfinished-"  # begins the name of the folder of a checkpoint that is being written
+UNFINISHED = "unfinished-"  # prefix of the folder of a checkpoint that is being written
 
 
 class TrainingStopped(BaseException):
-    """A training has saved its state and stopped, because another process asked it to.
+    """Raised after a training has saved its state, because another process asked it to stop.
 
-    Not an `Exception`, which would become the result of the trial.
+    This is not an `Exception`, which would become the result of the trial.
     """
 
 
 @dataclass(eq=False)
 class StopRequest:
-    """The request to stop one training, which looks at it after each step.
+    """The request to stop one training, which checks it after each step.
 
     Attributes:
-        folder: The folder of checkpoints, in which other processes ask; None where there is none.
-        end: What ends the training after it has saved; None until it is asked to stop.
+        folder: The folder of checkpoints, in which other processes ask, or None if there is none.
+        end: The function that ends the training after it has saved, or None until it is asked to
+            stop.
     """
 
     folder: Path | None
@@ -41,7 +42,7 @@ class StopRequest:
     _next_look: float = field(default=0.0)
 
     def is_made(self) -> bool:
-        """Return True if the training is asked to stop; look for the file from time to time."""
+        """Return True if the training is asked to stop; check for the file from time to time."""
         now = time.monotonic()
         if self.end is None and self.folder is not None and now >= self._next_look:
             self._next_look = now + _SECONDS_BETWEEN_LOOKS
@@ -53,7 +54,7 @@ class StopRequest:
         """End the training.
 
         Raises:
-            BaseException: always: what the one who asks wants to be raised.
+            BaseException: Always; the exception that `end` raises.
         """
         (self.end or _stop_here)()
         raise TrainingStopped
@@ -63,7 +64,7 @@ def _stop_here() -> None:
     raise TrainingStopped
 
 
-_REQUESTS: list[StopRequest] = []  # of the trainings of this process that can be asked
+_REQUESTS: list[StopRequest] = []  # requests to the trainings of this process
 
 
 @contextmanager
@@ -81,7 +82,7 @@ def at_next_step(end: Callable[[], object]) -> bool:
     """Let the training of this process save its state and then call `end`, which raises.
 
     Returns:
-        False if no training of this process can be asked: the caller raises by itself.
+        False if no training of this process can be asked, so that the caller has to raise.
     """
     if not _REQUESTS:
         return False
@@ -96,7 +97,7 @@ def ask(folder: Path) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Remove the request of `ask`, also one that a killed process has left."""
+    """Remove the request of `ask`, including one left by a killed process."""
     with suppress(OSError):
         (folder / _FILE).unlink()
 
@@ -121,7 +122,7 @@ def moments_to_wait(folder: Path, trial_ids: Callable[[], list[str]]) -> Iterato
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return True if an unfinished checkpoint lies in the folder of a trial."""
+    """Return True if there is an unfinished checkpoint in the folder of a trial."""
     with suppress(OSError):
         return any(path.name.startswith(UNFINISHED) for path in folder.iterdir())
     return False

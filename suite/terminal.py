@@ -1,4 +1,4 @@
-"""Prepares standard output and error, which may be closed, lose their reader, or lack characters.
+"""Make standard output and error robust to closed streams, lost readers and missing characters.
 
 Without this a question with an accent, a minus sign, a closed pipe or a closed terminal would end a
 command with a traceback.
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _HANDLER = "bakeoff.nearest"
-# What carries meaning in our tables. Other letters lose their accents, other signs become "?".
+# Characters that carry meaning in our tables. Other letters lose their accents, other characters
+# become "?".
 _NEAREST = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "x", "·": "*", "÷": "/", "±": "+/-",
     "∓": "-/+", "→": "->", "←": "<-", "↑": "^", "↓": "v", "⇒": "=>", "↔": "<->", "≥": ">=",
@@ -38,9 +39,9 @@ _NEAREST = {
 def prepare_output() -> None:
     """Let `print` to standard output and error always succeed.
 
-    - A character that the encoding lacks becomes the nearest that ASCII has.
-    - What is written to a stream that is closed, whose reader has left, or whose terminal is gone,
-      is dropped.
+    - A character that the encoding lacks becomes the most similar ASCII text.
+    - Output to a stream that is closed, whose reader has ended, or whose terminal is gone, is
+      dropped.
     """
     _open_missing()
     codecs.register_error(_HANDLER, _nearest)
@@ -49,7 +50,7 @@ def prepare_output() -> None:
 
 
 def print_line(line: str, file: TextIO | None = None) -> None:
-    """Print a line; on a terminal that is narrower it is broken between words and indented."""
+    """Print a line; on a narrower terminal it is wrapped between words and indented."""
     file = file or sys.stdout
     if file.isatty():
         own = len(line) - len(line.lstrip())
@@ -69,18 +70,19 @@ def _open_missing() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 def _lasting(stream: TextIO | None, number: int) -> TextIO:
     """Return a stream to the same file that survives the end of its reader."""
     if stream is None:  # it was closed when this program started
         return io.TextIOWrapper(io.BufferedWriter(_Output(number)), "utf-8", _HANDLER)
-    if type(stream) is not io.TextIOWrapper:  # somebody captures the output
+    if type(stream) is not io.TextIOWrapper:  # the output is captured, for example by a test
         return stream
     stream.flush()
     # Python's own unbuffered streams (PYTHONUNBUFFERED) write through to a file without a buffer.
-    # Ours keeps one, since only that repeats a write that was cut short, so it is flushed by lines.
+    # Ours keeps one, because only a buffered writer repeats a write that was cut short, so it is
+    # flushed by lines.
     by_line = stream.line_buffering or stream.write_through
     return io.TextIOWrapper(
         io.BufferedWriter(_Output(number)), stream.encoding, _HANDLER, line_buffering=by_line
@@ -88,19 +90,19 @@ def _lasting(stream: TextIO | None, number: int) -> TextIO:
 
 
 class _Output(io.FileIO):
-    """Standard output or error, which turns to the null device once nobody reads it any more."""
+    """Standard output or error, which switches to the null device once its reader is gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "wb", closefd=False)
-        self._is_device = stat.S_ISCHR(os.fstat(number).st_mode)  # such as a terminal
+        self._is_device = stat.S_ISCHR(os.fstat(number).st_mode)  # for example a terminal
 
     def write(self, content: ReadableBuffer) -> int:
-        """Write, or drop the content."""
+        """Write the content, or drop it if the reader is gone."""
         try:
             return super().write(content)
         except OSError as error:
             is_gone = error.errno == errno.EPIPE or (error.errno == errno.EIO and self._is_device)
-            if not is_gone:  # such as a full disk
+            if not is_gone:  # for example a full disk
                 raise
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self.fileno())
@@ -109,7 +111,7 @@ class _Output(io.FileIO):
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for the characters that cannot be encoded; see `codecs.register_error`."""
+    """Return the replacement of characters that cannot be encoded; see `codecs.register_error`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -117,7 +119,7 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 
 
 def in_ascii(character: str) -> str:
-    """Return the nearest that ASCII has for a character; "?" where nothing is near."""
+    """Return the most similar ASCII text for a character; "?" if there is none."""
     if character.isascii():
         return character
     if character in _NEAREST:

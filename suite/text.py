@@ -1,4 +1,4 @@
-"""Formats durations, numbers of things and lists of names; parses durations and prices."""
+"""Format durations, numbers of things and lists of names; parse durations and prices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[
 
 
 def in_words(seconds: float | None) -> str:
-    """Format a duration, as ``4 min 20 s``; None is unknown."""
+    """Format a duration, for example ``4 min 20 s``; "unknown time" for None."""
     if seconds is None:
         return "unknown time"
     minutes, rest = divmod(round(seconds), 60)
@@ -35,10 +35,10 @@ def in_words(seconds: float | None) -> str:
 
 
 def command(*words: str, out: Path | None = None, tracking_uri: str | None = None) -> str:
-    """Return a command that can be typed here, as ``bakeoff verify --repair --out elsewhere``.
+    """Return a command to be typed here, for example ``bakeoff verify --repair --out elsewhere``.
 
     Args:
-        words: The verb, and what follows it. An ablation is named as the user typed it.
+        words: The verb and its arguments. An ablation is named as the user typed it.
         out: The output folder; by default the one that the user typed.
         tracking_uri: The store; by default the one that the user typed.
     """
@@ -64,7 +64,7 @@ def _program_is_ours() -> bool:
 
 
 def _program() -> str:
-    """Return how this program was called, where its name alone finds none or another one."""
+    """Return how this program was called, unless its plain name finds the same program."""
     called, found = sys.argv[0], shutil.which("bakeoff")
     if not _program_is_ours() or (found and Path(found).resolve() == Path(called).resolve()):
         return "bakeoff"
@@ -72,25 +72,25 @@ def _program() -> str:
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, as ``1 difference`` or ``4 trials``."""
+    """Return a number with its noun, for example ``1 difference`` or ``4 trials``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def some_of(names: Sequence[str], most: int, separator: str = "; ") -> str:
-    """Join names, as ``a; b; and 25 more``."""
+    """Join names, for example ``a; b; and 25 more``."""
     more = len(names) - most
     return separator.join((*names[:most], *[f"and {more:,} more"] * (more > 0)))
 
 
 def seconds_in(text: str, option: str) -> float:
-    """Parse a duration, as ``90``, ``90s``, ``1.5m`` or ``2h``.
+    """Parse a duration, for example ``90``, ``90s``, ``1.5m`` or ``2h``.
 
     Args:
-        text: As it was typed.
+        text: The text as typed.
         option: The option that it was given for; the error message names it.
 
     Raises:
-        SpecError: for anything else, and for a duration of 0.
+        SpecError: For any other text, and for a duration of 0.
     """
     found = _DURATION.fullmatch(text.strip())
     seconds = float(found[1]) * _SECONDS_PER_UNIT[found[2]] if found else 0.0
@@ -100,10 +100,10 @@ def seconds_in(text: str, option: str) -> float:
 
 
 def price_in(text: str | None) -> Price | None:
-    """Parse ``--price``, as ``2.50`` or ``2.50 USD`` an hour; None where it is not given.
+    """Parse ``--price``, ``2.50`` or ``2.50 USD`` per hour; return None if it is not given.
 
     Raises:
-        SpecError: for anything else, and for a price of 0.
+        SpecError: For any other text, and for a price of 0.
     """
     if text is None:
         return None
@@ -117,14 +117,15 @@ def price_in(text: str | None) -> Price | None:
 
 
 def energy_in_words(joules: float) -> str:
-    """Format an energy, as ``3.21 kWh``, ``45.2 kJ`` or ``7.5 J``."""
-    units = ((3.6e5, 3.6e6, "kWh"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J"))  # from so much on
+    """Format an energy, for example ``3.21 kWh``, ``45.2 kJ`` or ``7.5 J``."""
+    # Entries are (from this many joules on, joules per unit, unit).
+    units = ((3.6e5, 3.6e6, "kWh"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J"))
     worth, unit = next((worth, unit) for least, worth, unit in units if joules >= least)
     return f"{joules / worth:.3g} {unit}"
 
 
 def in_money(amount: float, currency: str) -> str:
-    """Format a sum of money, as ``30.75 USD``; never 0 for a positive one."""
+    """Format a sum of money, for example ``30.75 USD``; never 0 for a positive one."""
     text = "less than 0.01" if 0 < amount < 0.01 else f"{amount:,.2f}"
     return f"{text} {currency}".rstrip()
 
@@ -135,5 +136,5 @@ def redact(text: str) -> str:
 
 
 def short(trial_id: str) -> str:
-    """The beginning of an id, by which `bakeoff logs` finds the trial."""
+    """Return the beginning of an id, by which `bakeoff logs` finds the trial."""
     return trial_id[:8]

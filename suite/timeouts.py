@@ -1,9 +1,9 @@
-"""Interrupts the main thread when the time limit of an import, a trial or a sweep passes.
+"""Interrupt the main thread when the time limit of an import, a trial or a sweep passes.
 
 The kernel's alarm interrupts a loop, and a wait for a process or for Ray. Several alarms may be set
-at once, as the limit of a trial within that of its sweep; one timer serves the next of them. Code
-that hangs in C never sees the signal: a trial in another process is killed from outside some
-seconds later. Outside the main thread no signal arrives.
+at once, for example the limit of a trial within that of its sweep; one timer serves the next of
+them. Code that hangs in C never receives the signal: a trial in another process is killed from
+outside some seconds later. Outside the main thread no signal arrives.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SECONDS_AT = {
 }
 SECONDS_OF_GRACE = 10.0  # for a trial to end itself, before its process is ended
 _SECONDS_BETWEEN_CALLS = 0.1
-_SECONDS_BETWEEN_RAISES = 2.0  # an exception is lost where code of the user's catches all
+_SECONDS_BETWEEN_RAISES = 2.0  # an exception is lost if user code catches all exceptions
 _MOST_SECONDS_OF_AN_IMPORT = 5.0
 _SECONDS_BETWEEN_IMPORT_RAISES = 1.0
-_MOST_IMPORT_RAISES = 3  # code that has caught so many would catch all
+_MOST_IMPORT_RAISES = 3  # code that has caught that many would catch all
 
 _Item = TypeVar("_Item")
 
@@ -70,14 +70,14 @@ def alarm(
     callback: Callable[[FrameType | None], None],
     seconds_between: float = _SECONDS_BETWEEN_CALLS,
 ) -> Iterator[None]:
-    """Call `callback` in the main thread after so many seconds, and again, until the block ends.
+    """Call `callback` in the main thread after `seconds`, and repeatedly, until the block ends.
 
     Outside the main thread it is never called.
 
     Args:
-        seconds: Wall time; zero and less mean at once.
-        callback: Gets the interrupted frame; what it raises is raised there.
-        seconds_between: From one call to the next.
+        seconds: Wall time until the first call; zero or less means at once.
+        callback: Gets the interrupted frame; its exceptions are raised there.
+        seconds_between: The time from one call to the next.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -119,13 +119,13 @@ def _is_due(one: _Alarm, now: float) -> bool:
 
 @dataclass
 class Interruption:
-    """A way to raise an error in the code that produces the next item, never in its consumer.
+    """An error that is raised in the code that produces the next item, never in its consumer.
 
-    So an item that was handed over is stored in full. A running import gets some seconds to end:
-    a module whose import was interrupted can never be used again in this process.
+    So an item that was handed over is stored completely. A running import gets some seconds to end,
+    because a module whose import was interrupted can never be used again in this process.
 
     Attributes:
-        error: Makes what is raised.
+        error: Creates the exception to raise.
         may_save: Let a training of this process save its state first, for some seconds.
         is_time_up: Whether the time passed while an item was produced, or before.
     """
@@ -196,7 +196,7 @@ def in_time(
     Outside the main thread the deadline is only checked between two events.
 
     Raises:
-        TimeIsUp: at the deadline, if more was to come.
+        TimeIsUp: At the deadline, if there are more events.
     """
     with closing(events):
         if deadline is None:
@@ -218,15 +218,15 @@ def in_time(
 
 
 def timeout_reason(seconds: float) -> str:
-    """Return the sentence on a trial that was ended for its time limit."""
+    """Return the sentence about a trial that was ended at its time limit."""
     return f"it ran longer than {in_words(seconds)}, which is the limit of a trial (--trial-limit)"
 
 
 def limited(events: Iterator[Event], seconds: float | None) -> Iterator[Event]:
-    """Yield the events of a trial; raise `TrialTimeout` in it after so many seconds.
+    """Yield the events of a trial; raise `TrialTimeout` in it after `seconds`.
 
     It is raised while the trial produces its next event, never in the code that consumes them.
-    Outside the main thread, and where `seconds` is None, there is no limit.
+    Outside the main thread, and if `seconds` is None, there is no limit.
     """
     if seconds is None:
         yield from events
@@ -245,10 +245,10 @@ def limited(events: Iterator[Event], seconds: float | None) -> Iterator[Event]:
 def import_time_limit(what: str) -> Iterator[None]:
     """End an import that never returns. Outside the main thread there is no limit.
 
-    An import that catches every exception ends the process.
+    If the imported code catches every exception, the process is ended.
 
     Raises:
-        SpecError: once the block has lasted `SECONDS_TO_IMPORT`; its traceback leads to the line.
+        SpecError: Once the block has lasted `SECONDS_TO_IMPORT`; its traceback leads to the line.
     """
     sentence = f"{what} did not finish within {SECONDS_TO_IMPORT} s of being imported."
     num_raised = 0

@@ -1,9 +1,9 @@
-"""The only folder that imports ray: an executor of trials as Ray tasks, and the jobs of a cluster.
+"""The only package that imports ray: an executor of trials as Ray tasks, and the jobs of a cluster.
 
-This file sets what Ray reads once, on import, before any file of this folder imports it. A host
-that stops answering is given up after some ten seconds: the head notices by its own health checks,
-but a driver only by the keep-alive of its connections, which otherwise takes seven minutes.
-`suite.cluster.address.authenticate` sets how a driver authenticates.
+This module sets the variables that Ray reads once, on import, before any module of this package
+imports it. A host that stops answering is given up after some ten seconds: the head detects this by
+its own health checks, but a driver only by the keep-alive of its connections, which takes seven
+minutes by default. `suite.cluster.address.authenticate` sets how a driver authenticates.
 """
 
 import os

@@ -23,23 +23,24 @@ _SECONDS_TO_CONNECT = 5.0
 _HOST = r"(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])"
 _HOST_AND_PORT = re.compile(rf"{_HOST}:(?P<port>[0-9]{{1,5}})")
 _URL = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}(?::(?P<port>[0-9]{{1,5}}))?/?")
-_PORTS = {"http": 8265, "https": 443}  # 8265 is the dashboard's own; https is a proxy before it
+# 8265 is the dashboard's own port; https is a proxy in front of it.
+_PORTS = {"http": 8265, "https": 443}
 
 
 class BadAddress(UsageError):
-    """The address is malformed: exit 2."""
+    """Raised if the address is malformed: exit 2."""
 
 
 class RefusedAddress(RefusedError):
-    """The address is refused for safety: exit 3."""
+    """Raised if the address is refused for safety: exit 3."""
 
 
 def authenticate(address: str | None) -> None:
-    """Choose how Ray authenticates, where the environment does not say: before it is imported.
+    """Choose how Ray authenticates, unless the environment sets it; call before importing ray.
 
-    A cluster of our own takes a token that never leaves this process and its children; without
-    one Ray would write a lasting token into the home folder. Another's cluster takes the token
-    that there is; one of this machine may do without.
+    A cluster of our own gets a token that never leaves this process and its children; without one
+    Ray would write a permanent token into the home folder. Another cluster gets the existing token;
+    a cluster on this machine may have none.
     """
     if address is None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -47,14 +48,14 @@ def authenticate(address: str | None) -> None:
 
 
 def check_address(address: str) -> None:
-    """Refuse an address that is malformed, remote without a token, or not of a Ray head.
+    """Raise for an address that is malformed, remote without a token, or not of a Ray head.
 
-    ``auto`` passes: it is the cluster that this process is part of.
+    ``auto`` is accepted: it is the cluster that this process is part of.
 
     Raises:
-        BadAddress: if it is not the address of a Ray head.
-        RefusedAddress: if it is not this machine, and there is no token.
-        Unavailable: if the server there is not a head of our version that accepts our token.
+        BadAddress: If it is not the address of a Ray head.
+        RefusedAddress: If it is not this machine, and there is no token.
+        Unavailable: If the server there is not a head of our version that accepts our token.
     """
     if address == AUTO:
         return
@@ -74,9 +75,9 @@ def check_url(address: str) -> str:
         address: ``http://HOST:PORT``, ``https://HOST`` or HOST:PORT; the port is 8265 by default.
 
     Raises:
-        BadAddress: if it is not such an address.
-        RefusedAddress: if it is not this machine, and there is no token.
-        Unavailable: if the server is not a dashboard of our version that accepts our token.
+        BadAddress: If it is not such an address.
+        RefusedAddress: If it is not this machine, and there is no token.
+        Unavailable: If the server is not a dashboard of our version that accepts our token.
     """
     url = url_of(address)
     _refuse_unprotected(url, urlsplit(url).hostname or "")
@@ -88,7 +89,7 @@ def url_of(address: str) -> str:
     """Return the URL of the address without connecting.
 
     Raises:
-        BadAddress: if it is not such an address.
+        BadAddress: If it is not such an address.
     """
     found = _URL.fullmatch(address)
     if not found or address == AUTO or not 0 < int(found["port"] or 1) < 65_536:

@@ -1,6 +1,6 @@
-"""Determines whether a cluster can ever run a trial, how many at once, and what one waits for.
+"""Compute whether a cluster can ever run a trial, how many at once, and what one waits for.
 
-Ray itself would let a request that no node can ever satisfy wait for ever.
+Ray itself would let a request that no node can ever satisfy wait forever.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from suite.schema import Resources
 
-MANY = 10_000  # nodes of a type that has no upper limit
+MANY = 10_000  # nodes of a type without an upper limit
 _GIB = 2**30
 _SHOWN = {"CPU": "CPU", "GPU": "GPU", "memory": "GiB of memory"}
 
@@ -21,7 +21,8 @@ class NodeShape:
     """The resources of a node, or of a type of node that may still be started.
 
     Attributes:
-        resources: As Ray counts them: ``CPU``, ``GPU``, ``memory`` in bytes, and custom ones.
+        name: The name of the node or type.
+        resources: Resources in Ray's units: ``CPU``, ``GPU``, ``memory`` in bytes, and custom ones.
         count: Nodes of this shape, 1 for a live node.
     """
 
@@ -70,7 +71,7 @@ def infeasible_reason(resources: Resources, num_workers: int, nodes: Sequence[No
 def waiting_reason(
     asked: Mapping[str, float], nodes: Sequence[NodeShape], free: Sequence[NodeShape]
 ) -> str:
-    """Return what a trial waits for that the cluster can run."""
+    """Return what a feasible trial waits for."""
     if not slots(asked, nodes):
         return f"no node has {format_request(asked)} yet; the cluster has to start one"
     if slots(asked, free):
@@ -80,7 +81,7 @@ def waiting_reason(
 
 
 def format_request(asked: Mapping[str, float]) -> str:
-    """Format a request, as ``2 CPU, 1 GPU (A100)``."""
+    """Format a request, for example ``2 CPU, 1 GPU (A100)``."""
     model = next((k.partition(":")[2] for k in asked if k.startswith("accelerator_type:")), "")
     parts = [
         f"{_number(kind, number)} {_SHOWN.get(kind, kind)}"
@@ -92,7 +93,7 @@ def format_request(asked: Mapping[str, float]) -> str:
 
 
 def _busy(fitting: Sequence[NodeShape], free: Sequence[NodeShape]) -> str:
-    """Format what is free, as ``1 of 8 CPU free on 2 nodes``."""
+    """Format the free resources, for example ``1 of 8 CPU free on 2 nodes``."""
     names = {node.name for node in fitting}
     parts = []
     for kind in ("CPU", "GPU"):
@@ -106,12 +107,12 @@ def _busy(fitting: Sequence[NodeShape], free: Sequence[NodeShape]) -> str:
 def _slots_of(asked: Mapping[str, float], has: Mapping[str, float]) -> int:
     if any(number > has.get(kind, 0.0) for kind, number in asked.items()):
         return 0
-    # Rounded first: 1.0 / 0.1 must be ten.
+    # Rounded first, because 1.0 / 0.1 must be ten.
     return min((int(round(has[kind] / number, 6)) for kind, number in asked.items()), default=1)
 
 
 def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
-    """Format nodes that run trials, as ``2 nodes with 4 CPU and 1 node with 8 CPU``."""
+    """Format nodes that run trials, for example ``2 nodes with 4 CPU and 1 node with 8 CPU``."""
     counts: Counter[str] = Counter()
     for node in sorted(nodes, key=lambda node: -node.resources.get("CPU", 0.0)):
         has = {

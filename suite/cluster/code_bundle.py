@@ -1,10 +1,10 @@
 """Collect the code that a cluster needs for a sweep: our four packages, and the user's own files.
 
-A cluster runs the submitter's code. Of the user's code that is the ablation's file, and whatever
-it and its mixers import from outside the installed packages: a module's file, a package's whole
-folder. Each keeps its place relative to the folder that it is imported from, so the same names
-import the same bytes there, and a plan made from the bundle has the same trial ids. The cluster has
-to have the dependencies.
+A cluster runs the submitter's code. The user's part of it is the ablation's file, and everything
+that it and its mixers import from outside the installed packages: a module's file, a package's
+whole folder. Each file keeps its path relative to the folder that it is imported from, so that the
+same names import the same bytes there, and a plan made from the bundle has the same trial ids. The
+dependencies must be installed on the cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from suite.provenance import COMMIT, commit
 from suite.schema import Plan
 from suite.spec import SpecError
 
-_MOST_BYTES = 100 * 1024**2  # what the dashboard of Ray 2.60 takes in one request
+_MOST_BYTES = 100 * 1024**2  # limit of one request to the dashboard of Ray 2.60
 _NEVER = frozenset({"__pycache__", "venv", "node_modules"})
 _OUTPUT = "journal.db"  # marks an output folder, which is left out
 _SECONDS_TO_STOP = 120  # the job's supervisor, which reads this, kills after 3 by default
@@ -38,8 +38,8 @@ class CodeBundle:
 
     Attributes:
         packages: The folders of our four packages.
-        files: A folder with a copy of the user's own files; empty where there are none.
-        names: What `bakeoff run`, called in that folder, names the ablations.
+        files: A folder with a copy of the user's own files; empty if there are none.
+        names: The names of the ablations for `bakeoff run`, called in that folder.
     """
 
     packages: tuple[Path, ...]
@@ -52,7 +52,7 @@ class CodeBundle:
         return {str(path.relative_to(self.files)): path.stat().st_size for path in found}
 
     def digest(self) -> str:
-        """Hash the names and contents of all files that are sent."""
+        """Return the hash of the names and contents of all files that are sent."""
         ours = [(folder.parent, file) for folder in self.packages for file in _files(folder)]
         own = [(self.files, self.files / name) for name in self.sizes()]
         return content_hash(
@@ -65,9 +65,9 @@ class CodeBundle:
     def runtime_env(self) -> dict[str, Any]:
         """Return the runtime environment for Ray's `submit_job` or `init`, which upload folders.
 
-        Our packages come before whatever the cluster has installed. The driver starts in the
-        `working_dir`, and every worker imports from it. All users of the cluster can read
-        all of it, so nothing in it is secret.
+        Our packages take precedence over those installed on the cluster. The driver starts in the
+        `working_dir`, and every worker imports from it. All users of the cluster can read all of
+        it, so it must not contain secrets.
         """
         return {
             "py_modules": [str(folder) for folder in self.packages],
@@ -83,17 +83,18 @@ class CodeBundle:
 def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     """Copy the user's own files into an empty folder, which the caller removes.
 
-    The plans must be made in this process: what they import is read off the interpreter.
+    The plans must be made in this process, because the imports are read from the interpreter.
 
     Raises:
-        SpecError: if they are larger than a cluster takes, or were edited after the plan.
+        SpecError: If the files are too large for a cluster, or were edited after the plan.
     """
     wanted = dict(_contents(plans))
     _refuse_too_large(wanted)
     for target, source in wanted.items():
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / target)
-    refuse_unplanned(plans)  # now, since a file may have been edited before it was copied
+    # This comes after copying, because a file may have been edited before it was copied.
+    refuse_unplanned(plans)
     return CodeBundle(
         packages=tuple(_folder_of(name) for name in OURS),
         files=folder,
@@ -113,7 +114,7 @@ def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
 def _files(folder: Path) -> Iterator[Path]:
     """Yield all files below, except hidden ones (may be secret), caches and a sweep's output.
 
-    Links to folders are not followed: they may lead in circles.
+    Links to folders are not followed, because they may form cycles.
     """
     for place, folders, names in os.walk(folder):
         here = Path(place)

@@ -1,4 +1,4 @@
-"""Start a Ray of this machine, or join a running cluster; both end with the block."""
+"""Start Ray on this machine, or join a running cluster; both end with the block."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from suite.provenance import num_cpus
 from suite.schema import Plan
 
 _JOIN_ERRORS = (RayError, RuntimeError, ValueError, OSError)
-_OBJECT_STORE_BYTES = 150_000_000  # only specifications and results travel
+_OBJECT_STORE_BYTES = 150_000_000  # only specifications and results are transferred
 _SECONDS_TO_JOIN = 6
 _SECONDS_TO_START = 60
 _MOST_STARTS = 2
-_MOST_BYTES_OF_A_SOCKET = 107  # of its name
-_SOCKET = "/ray/session_2026-01-31_23-59-59_999999_{pid}/sockets/plasma_store"  # as Ray names it
+_MOST_BYTES_OF_A_SOCKET = 107  # length limit of its name
+_SOCKET = "/ray/session_2026-01-31_23-59-59_999999_{pid}/sockets/plasma_store"  # Ray's name for it
 _HEAD_WAIT = "RAY_gcs_server_port_wait_time_s"
 
 
 @contextmanager
 def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
-    """Start a Ray of this machine for the block, and yield an executor on it.
+    """Start Ray on this machine for the block, and yield an executor on it.
 
-    See `suite.sweep.driver.executing`, which sets beforehand what Ray reads on import.
+    `suite.sweep.driver.executing` first sets the variables that Ray reads on import.
 
     Raises:
-        Unavailable: if it cannot be started, twice, or has no room for its sockets' names.
+        Unavailable: If two starts fail, or if the names of its sockets would be too long.
     """
     _refuse_long_folder()
     for num_starts_left in reversed(range(_MOST_STARTS)):
-        with process_cleanup():  # what a failed start has left would slow down the next one
+        with process_cleanup():  # leftovers of a failed start would slow down the next one
             if not _has_started(num_starts_left):
                 continue
             try:
@@ -54,7 +54,7 @@ def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
 
 
 def _refuse_long_folder() -> None:
-    """Refuse a folder of temporary files in which Ray's sockets would have too long a name."""
+    """Raise if Ray's sockets in the folder of temporary files would have too long a name."""
     variable = "RAY_TMPDIR" if os.environ.get("RAY_TMPDIR") else "TMPDIR"
     folder = os.environ.get(variable) or tempfile.gettempdir()
     most = _MOST_BYTES_OF_A_SOCKET - len(_SOCKET.format(pid=os.getpid()))
@@ -68,7 +68,7 @@ def _refuse_long_folder() -> None:
 
 def _has_started(num_starts_left: int) -> bool:
     """Try to start Ray; raise Unavailable if that fails and no start is left."""
-    # Its workers lead process groups: whatever a trial has started ends with its worker.
+    # Its workers lead process groups, so that children of a trial end with its worker.
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "true")
     try:
         with _connecting(_SECONDS_TO_START), ray_private.waiting_longer_for_a_node():
@@ -82,7 +82,7 @@ def _has_started(num_starts_left: int) -> bool:
                 _node_ip_address="127.0.0.1",
                 job_config=ray_private.InstalledFirst(),
             )
-    except Exception as error:  # a bare one, where its node is slow to start
+    except Exception as error:  # a plain Exception if its node is slow to start
         ray.shutdown()
         if num_starts_left:
             return False
@@ -101,11 +101,11 @@ def joined(
 
     Args:
         address: ``HOST:PORT`` of a head, ``auto`` for the cluster that this process is part of.
-        settings: What the trials need besides their specifications.
-        plans: They say which code is sent there; a job's code is there already.
+        settings: The settings of the executor.
+        plans: The plans, which determine the code that is sent; a job's code is there already.
 
     Raises:
-        Unavailable: if there is no cluster at that address.
+        Unavailable: If there is no cluster at that address.
     """
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
         is_job = ray_private.is_job()
@@ -122,7 +122,7 @@ def joined(
                 f"({ray.__version__}), and is its token in RAY_AUTH_TOKEN_PATH?"
             ) from error
     try:
-        # The bundle is the planned code, and lies elsewhere on each host.
+        # The bundle is the planned code, in another folder on each host.
         yield RayExecutor(replace(settings, code=None), is_own=False)
     finally:
         ray.shutdown()
@@ -130,10 +130,10 @@ def joined(
 
 @contextmanager
 def _connecting(seconds: int) -> Iterator[None]:
-    """Let Ray wait so long for a head to start, or to let it in; 30 and 20 seconds by default.
+    """Set how long Ray waits for a head to start or to accept us; the default is 30 and 20 seconds.
 
-    Our handler of SIGTERM stays, since Ray's ends this process three seconds later; and Ray prints
-    nothing.
+    Our handler of SIGTERM is restored, because Ray's ends this process three seconds later. Ray's
+    output is suppressed.
     """
     handler, wait = signal.getsignal(signal.SIGTERM), os.environ.get(_HEAD_WAIT)
     ray_private.print_nothing()

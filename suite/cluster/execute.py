@@ -1,7 +1,7 @@
 """Run trials as Ray Core tasks and yield their events, on a Ray of this machine or a cluster.
 
-Arrow: Trial -> Result, in completion order. `suite.cluster.retry` decides which failed attempts are
-repeated; all else that happens to a trial is its result.
+Results come in completion order. `suite.cluster.retry` decides which failed attempts are repeated;
+every other outcome of a trial is its result.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ _SECONDS_WITHOUT_A_NODE = 600.0
 
 @dataclass
 class _Running:
-    """A trial that Ray has.
+    """A trial that was submitted to Ray.
 
     Attributes:
+        attempt: The attempt at the trial.
+        stream: The stream of its events.
         avoided: Ids of the nodes that it must not run on.
-        place: Empty until it has begun.
-        ends_at: When it is killed, if it has not given its result by then.
-        has_ended: Whether it has given its result, or runs again eagerly: what its process does
-            after that is not its own.
+        place: The place where it runs; empty until it has started.
+        ends_at: The time at which it is killed if it has not given its result.
+        has_ended: Whether it has given its result, or is run again eagerly: later errors of its
+            process are ignored.
     """
 
     attempt: TrialAttempt
@@ -65,11 +67,11 @@ class _Running:
 
 @dataclass
 class RayExecutor:
-    """The cluster, connected; may be asked several times.
+    """An executor on a connected cluster, which may be used several times.
 
     Attributes:
-        settings: What the trials need besides their specifications.
-        is_own: Whether it is a Ray of this machine, started for this sweep.
+        settings: The settings of the trials.
+        is_own: Whether Ray runs on this machine only, started for this sweep.
     """
 
     settings: ExecutorSettings
@@ -84,14 +86,14 @@ class RayExecutor:
     _failing: FailingNodes = field(default_factory=FailingNodes)
 
     def execute(self, work: Assignments) -> Iterator[Event]:
-        """Run all of it, packed: first what needs several workers at once, then the rest."""
+        """Run all trials, packed: first those that need several workers at once, then the rest."""
         self.refuse_infeasible(work)
         for are_spread in (True, False):
             group = [item for item in work if bool(item[0].parallel) is are_spread]
             yield from self._run(PackedQueue(group, self._recent))
 
     def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
-        """Run each in fresh processes on a node that it has to itself, all in one environment."""
+        """Run each trial in new processes on a node of its own, all in one environment."""
         self.refuse_infeasible(work)
         for resources in dict.fromkeys(resources for _, resources in work):
             group = [item for item in work if item[1] == resources]
@@ -104,17 +106,17 @@ class RayExecutor:
         """Return the preferred environment if a node offers it, else that of most nodes.
 
         Raises:
-            Unavailable: if no node answers.
+            Unavailable: If no node answers.
         """
         if self.is_own:
             return provenance(resources).environment_id
         return self._timing.environment(resources, preferred)
 
     def refuse_infeasible(self, work: Assignments) -> None:
-        """Refuse what neither the live nodes nor those that may be started can ever run.
+        """Raise if neither the live nodes nor those that may be started can ever run a trial.
 
         Raises:
-            Unavailable: with what is asked for, and what there is.
+            Unavailable: The message states the request, and the resources of the nodes.
         """
         asked = dict.fromkeys((resources, trial.num_workers) for trial, resources in work)
         for resources, num_workers in asked:
@@ -142,7 +144,7 @@ class RayExecutor:
             self._in_flight.clear()
 
     def _let_trainings_save(self) -> None:
-        """Ask the trainings for a checkpoint, and wait some seconds for those that run to end."""
+        """Ask the trainings for a checkpoint, and wait some seconds for running ones to end."""
         folder = self.settings.checkpoints.folder
         stopping.ask(folder)
         streams = {running.stream: running for running in self._in_flight if running.place}
@@ -189,15 +191,15 @@ class RayExecutor:
         if isinstance(event, Started):
             if event.provenance is not None:
                 running.attempt = replace(running.attempt, provenance=event.provenance)
-            if running.place:  # a worker of several, which only tells where it runs
+            if running.place:  # one of several workers, which only reports its place
                 return
             running.place = event.place
             if (limit := self.settings.trial_seconds) is not None:
-                # A trial of several workers cannot end itself: no grace.
+                # A trial of several workers cannot end itself, so it gets no grace.
                 grace = 0.0 if running.attempt.trial.parallel else SECONDS_OF_GRACE
                 running.ends_at = time.monotonic() + limit + grace
         elif isinstance(event, Finished):
-            running.has_ended = True  # though its stream has not yet
+            running.has_ended = True  # although its stream has not ended yet
             self._failing.record_result(node_of(running.place))
         elif isinstance(event, RunAgainEagerly):
             running.has_ended = True
@@ -222,7 +224,7 @@ class RayExecutor:
         return retry.retry_remark(again, error)
 
     def _end_overdue(self) -> Iterator[Finished]:
-        """Kill the trials that have not ended themselves in time."""
+        """Kill the trials that have not ended by their time limit."""
         for running in list(self._in_flight):
             if not running.has_ended and time.monotonic() > running.ends_at:
                 kill(running.stream, running.place)
@@ -234,7 +236,7 @@ class RayExecutor:
         return with_left_output(result, self.settings.checkpoints)
 
     def _report_waiting(self, queue: TrialQueue) -> Iterator[Waiting]:
-        """Report, from time to time, how many trials wait, and for what."""
+        """Report how many trials wait, and for what, at most every `_SECONDS_BETWEEN_REPORTS`."""
         if time.monotonic() < self._next_report:
             return
         self._next_report = time.monotonic() + _SECONDS_BETWEEN_REPORTS
@@ -258,7 +260,7 @@ class RayExecutor:
                 queue.put_back(running.attempt)
 
     def _give_up(self, queue: TrialQueue) -> Iterator[Finished]:
-        """End the trials as crashed if no node that could time them has come for long."""
+        """End the trials as crashed if there was no node for their timings for a long time."""
         if self._in_flight or not len(queue):
             self._without_node_since = time.monotonic()
         elif time.monotonic() - self._without_node_since > _SECONDS_WITHOUT_A_NODE:

@@ -1,7 +1,7 @@
-"""Fetches the reports of a submitted sweep from the head of its cluster.
+"""Fetch the reports of a submitted sweep from the head of its cluster.
 
-A separate job packs them and prints them into its log, which the Jobs API returns. So no other
-port is needed, and no ray here.
+A separate job packs them and prints them into its log, which the Jobs API returns. So this needs no
+other port, and does not import ray.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def fetch_reports(url: str, job: Job, folder: Path) -> list[Path]:
         The pages of the job's ablations.
 
     Raises:
-        Unavailable: if the cluster does not answer, or has no such reports.
-        OSError: if the folder cannot be written.
+        Unavailable: If the cluster does not answer, or has no such reports.
+        OSError: If the folder cannot be written.
     """
     names = [Path(name).stem for name in job.names.split()]
     missing = f"there are no reports of {', '.join(names)} in {job.out}/reports there"
@@ -58,8 +58,8 @@ def fetch_journal(url: str, job: Job, folder: Path) -> Path:
     """Write a copy of the journal of the job's output folder into the folder; return its path.
 
     Raises:
-        Unavailable: if the cluster does not answer, or has no journal there.
-        OSError: if the folder cannot be written.
+        Unavailable: If the cluster does not answer, or has no journal there.
+        OSError: If the folder cannot be written.
     """
     missing = f"nothing was run in {job.out} there"
     _unpack(_sound_tar(url, job, journal_command(job.out), missing), folder, url)
@@ -69,7 +69,7 @@ def fetch_journal(url: str, job: Job, folder: Path) -> Path:
 def pack_command(out: str, names: Sequence[str]) -> str:
     """Return the shell command for the head that prints the reports after a mark, on one line."""
     pages = shlex.join(f"{name}/index.html" for name in names)
-    # Ray's own lines come into the log first; without the pages tar would pack what there is.
+    # Ray's own lines come into the log first; without the pages tar would pack the other files.
     return f"sleep 1; cd {_place(out)}/reports && ls -- {pages} >/dev/null && {_packed_line('.')}"
 
 
@@ -123,7 +123,7 @@ def _ended(url: str, key: str) -> Job:
 
 
 def _sound_tar(url: str, job: Job, command: str, missing: str) -> bytes:
-    """Return the unpacked archive; try again if Ray wrote into the log in the middle of it."""
+    """Return the unpacked archive; retry if Ray wrote into the log in the middle of it."""
     for _ in range(_TRIES):
         with suppress(OSError, EOFError, ValueError, zlib.error):
             file = gzip.GzipFile(fileobj=io.BytesIO(_packed(url, job, command, missing)))

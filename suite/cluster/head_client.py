@@ -1,8 +1,8 @@
-"""Sends requests to the head of a Ray cluster, with our token and a time limit, without ray.
+"""Send requests to the head of a Ray cluster, with our token and a time limit, without ray.
 
-The dashboard is asked over HTTP, since Ray's own client has no time limit and reads the environment
-where an address was given. The head's other port is asked by one gRPC call, since Ray itself tries
-to connect for a long time.
+The dashboard is accessed over HTTP, because Ray's own client has no time limit, and lets the
+environment override the address. The head's other port is checked by one gRPC call, because Ray
+itself tries to connect for a long time.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _NO_HEAD = (
     "the server there is not the head of a Ray cluster; its port is the one of "
     "`ray start --head --port`, 6379 by default, not the dashboard's"
 )
-# An empty request needs no code of Ray; only the version is read from the answer. It is
-# field 2 in protobuf's wire format, a string.
+# An empty request needs no code of Ray; only the version is read from the answer. It is field 2 in
+# protobuf's wire format, a string.
 _CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 _VERSION = re.compile(rb"\x12[\x01-\x40]([0-9A-Za-z.+-]+)")
 
@@ -51,7 +51,7 @@ class NotThere(Unavailable):
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if the name of the host alone says that it is this machine."""
+    """Return True if the name of the host alone shows that it is this machine."""
     if host == "localhost":
         return True
     try:
@@ -61,10 +61,10 @@ def is_loopback(host: str) -> bool:
 
 
 def token() -> str:
-    """Return the token that Ray would use; empty if there is none, or tokens are off.
+    """Return the token that Ray would use; empty if there is none, or tokens are disabled.
 
     Raises:
-        Unavailable: If its file holds something else, which the message does not show.
+        Unavailable: If its file does not hold a token; the message does not show the content.
     """
     if os.environ.get("RAY_AUTH_MODE") == "disabled":
         return ""
@@ -91,10 +91,10 @@ def how_to_give_a_token() -> str:
 
 
 def check_head(address: str) -> None:
-    """Refuse a server that is not a head, has another version, or rejects our token.
+    """Raise if a server is not a head, has another version, or rejects our token.
 
     Raises:
-        Unavailable: in one sentence, which never shows the token.
+        Unavailable: The message is one sentence, which never shows the token.
     """
     code, answer = _check_alive(address)
     if code == "UNAUTHENTICATED":
@@ -123,7 +123,7 @@ def _check_alive(address: str) -> tuple[str, bytes]:
 
 @dataclass(frozen=True)
 class HeadClient:
-    """The dashboard at a URL that was checked: see `suite.cluster.address.check_url`.
+    """A client of the dashboard at a checked URL, see `suite.cluster.address.check_url`.
 
     https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html
     """
@@ -131,10 +131,10 @@ class HeadClient:
     url: str
 
     def check_version(self) -> None:
-        """Refuse a server that is not a dashboard, has another version, or rejects our token.
+        """Raise if a server is not a dashboard, has another version, or rejects our token.
 
         Raises:
-            Unavailable: in one sentence, which never shows the token.
+            Unavailable: The message is one sentence, which never shows the token.
         """
         try:
             found = self.ask("/api/version", seconds=_SECONDS)
@@ -155,8 +155,8 @@ class HeadClient:
         """Return the JSON at the path; a body is sent as JSON.
 
         Raises:
-            NotThere: if there is nothing.
-            Unavailable: if the cluster does not answer, or not as it should.
+            NotThere: If there is nothing at the path.
+            Unavailable: If the cluster does not answer, or its answer is invalid.
         """
         sent = None if body is None else json.dumps(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
@@ -189,14 +189,14 @@ class HeadClient:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A handler that follows no redirect, since the token would go along."""
+    """A handler that follows no redirect, because it would forward the token."""
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
 def _read(answer: IO[bytes], until: float) -> bytes:
-    """Read a whole answer in time; a socket's own limit holds for each piece of it."""
+    """Read a whole answer in time; a socket's own limit applies to each piece of it."""
     pieces = []
     while piece := answer.read1(_BYTES_OF_A_PIECE):  # type: ignore[attr-defined]
         pieces.append(piece)
@@ -214,7 +214,7 @@ def _why_unauthorised() -> str:
 
 
 def _refuse_other_version(address: str, theirs: str) -> None:
-    """Raise if the cluster runs another version of Ray, since versions are incompatible."""
+    """Raise if the cluster runs another version of Ray, because versions are incompatible."""
     ours = version("ray")
     if theirs != ours:
         raise _unavailable(

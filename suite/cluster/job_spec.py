@@ -1,7 +1,7 @@
-"""Specifies the Ray job of a submitted sweep: its id, its command and its metadata.
+"""Specify the Ray job of a submitted sweep: its id, its command and its metadata.
 
-The id is a hash of the sweep and of the code that is sent, so both submitted twice are one job.
-All users of the cluster can read all of this.
+The id is a hash of the sweep and of the code that is sent, so that submitting both twice gives one
+job. All users of the cluster can read all of this.
 """
 
 from __future__ import annotations
@@ -47,13 +47,15 @@ class JobSpec:
     """A sweep to submit.
 
     Attributes:
-        names: Of the ablations, as `bakeoff run` takes them in the bundle.
-        seeds: Instead of the scale's own number.
-        out: The output folder there; a relative one is in the home of the head's user.
-        tracking_uri: The MLflow store; None is an SQLite file in the output folder.
-        trial_ids: Of all trials, sorted.
-        options: Further ones of `bakeoff run`; what they change of the trials is in `trial_ids`.
-        code: A hash of all that is sent: two users may have files of the same names.
+        names: Names of the ablations, for `bakeoff run` in the bundle.
+        scale: The name of the scale.
+        seeds: Number of seeds, instead of the scale's.
+        out: The output folder on the head; a relative one is in the home folder of the head's user.
+        tracking_uri: The MLflow store; by default an SQLite file in the output folder.
+        trial_ids: The ids of all trials, sorted.
+        options: Further options of `bakeoff run`; their effect on the trials is part of
+            `trial_ids`.
+        code: A hash of everything that is sent, because two users may have files of the same names.
     """
 
     names: tuple[str, ...]
@@ -108,10 +110,10 @@ class JobSpec:
 
 
 def folder_on_head(out: Path) -> Path:
-    """Return the folder on the head; ``~`` is the home, in which relative ones are anyway.
+    """Return the folder on the head; ``~`` and relative paths refer to the home folder.
 
     Raises:
-        SpecError: for the home folder itself, the root, and what leads out of either.
+        SpecError: For the home folder itself, the root, and paths that lead out of either.
     """
     found = Path(*out.parts[1:]) if out.parts[:1] == ("~",) else out
     if found in (Path(), Path("/")):
@@ -131,12 +133,12 @@ def split_id(submission_id: str) -> tuple[str, int]:
 
 
 def public_uri(uri: str) -> str:
-    """Check the address of the store, which all users of the cluster can read.
+    """Return the address of the store if it may be public: all users of the cluster can read it.
 
     Raises:
-        BadUri: if it is not the address of a store.
-        RefusedUri: if it holds a password, or it is refused anyway.
-        SpecError: if it names a file relative to a folder that the head does not have.
+        BadUri: If it is not the address of a store.
+        RefusedUri: If it contains a password, or is refused for another reason.
+        SpecError: If it names a file relative to a folder that the head does not have.
     """
     checked = check_tracking_uri(uri)
     if "@" in checked or redact(checked) != checked or urlsplit(checked).password:

@@ -1,7 +1,8 @@
-"""Submits a sweep to a cluster as a Ray job; lists, follows and stops such jobs.
+"""Submit a sweep to a cluster as a Ray job; list, follow and stop such jobs.
 
-Ray's own client only uploads and submits. It has no time limit, and RAY_ADDRESS overrides the
-address that it is given; both are corrected here. The rest goes over `head_client`, without ray.
+Ray's own client is only used to upload and submit. It has no time limit, and RAY_ADDRESS overrides
+the address that it is given; both are corrected here. The other requests use `head_client`, without
+ray.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LIVE = (PENDING, RUNNING)
 _SECONDS_OF_A_REQUEST = 120.0  # an upload of 100 MiB
 _SECONDS_TO_STOP = 150.0  # the supervisor waits 120, then kills
 _SECONDS_BETWEEN_LOOKS = 0.5
-_BYTES_PER_SECOND = 200_000  # of a log that is followed: the whole of it comes at every look
+_BYTES_PER_SECOND = 200_000  # limit for a followed log, which is transferred as a whole each time
 _OVERRIDES = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
 
 
@@ -38,9 +39,14 @@ class Job:
     """A submission, as the cluster describes it.
 
     Attributes:
-        status: Ray's: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
-        message: Why it is in that state, in one line.
-        exit_code: Of the driver; None where it has not ended by itself.
+        submission_id: Its id.
+        status: Ray's status: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
+        message: The reason for the status, in one line.
+        names: The names of the ablations, separated by spaces.
+        scale: The name of the scale.
+        out: The output folder on the head.
+        start_seconds: The time of its start in seconds since 1970; 0 if unknown.
+        exit_code: The exit code of the driver, or None if it has not ended by itself.
     """
 
     submission_id: str
@@ -59,7 +65,7 @@ class Job:
 
     @property
     def has_reports(self) -> bool:
-        """Return True if it has come to its end, where it writes the reports."""
+        """True if it has come to its end, where it writes the reports."""
         return self.status == SUCCEEDED or self.exit_code == FAILED
 
     def is_called(self, name: str) -> bool:
@@ -70,7 +76,7 @@ class Job:
 
     @property
     def submitted(self) -> str:
-        """The local time, as ``submitted 2026-05-04 13:07``; empty if unknown."""
+        """The local time, for example ``submitted 2026-05-04 13:07``; empty if unknown."""
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.start_seconds))
         return f"submitted {when}" if self.start_seconds else ""
 
@@ -79,7 +85,7 @@ def list_jobs(url: str) -> list[Job]:
     """Return all submissions of bakeoff on the cluster, newest first.
 
     Raises:
-        Unavailable: if the cluster does not answer.
+        Unavailable: If the cluster does not answer.
     """
     ours = [
         _parse_job(found)
@@ -91,16 +97,16 @@ def list_jobs(url: str) -> list[Job]:
 
 
 def get_job(url: str, submission_id: str) -> Job:
-    """Return that submission.
+    """Return the submission of that id.
 
     Raises:
-        Unavailable: if there is none, or the cluster does not answer.
+        Unavailable: If there is none, or if the cluster does not answer.
     """
     return _parse_job(HeadClient(url).ask(f"/api/jobs/{submission_id}"))
 
 
 def job_log(url: str, submission_id: str) -> str:
-    """Return the driver's output so far; empty if it has not begun, or its node is gone."""
+    """Return the driver's output so far; empty if it has not started, or its node is gone."""
     try:
         return str(HeadClient(url).ask(f"/api/jobs/{submission_id}/logs")["logs"])
     except NotThere:
@@ -110,7 +116,7 @@ def job_log(url: str, submission_id: str) -> str:
 def submit_job(
     url: str, spec: JobSpec, bundle: CodeBundle, *, again: bool = False
 ) -> tuple[Job, bool]:
-    """Submit the sweep, unless its newest attempt works on it or has succeeded.
+    """Submit the sweep, unless its newest attempt is running or has succeeded.
 
     With `again` a sweep that has succeeded is submitted once more.
 
@@ -118,7 +124,7 @@ def submit_job(
         The job that runs the sweep, and whether it is new.
 
     Raises:
-        Unavailable: if the cluster does not answer, or refuses.
+        Unavailable: If the cluster does not answer, or refuses.
     """
     attempts = {}
     for job in list_jobs(url):
@@ -138,7 +144,7 @@ def follow(url: str, submission_id: str) -> Iterator[str]:
     """Yield the driver's log in pieces as it grows, until the job has ended.
 
     Raises:
-        Unavailable: if the cluster does not answer.
+        Unavailable: If the cluster does not answer.
     """
     num_yielded = 0
     while True:
@@ -155,7 +161,7 @@ def stop_job(url: str, submission_id: str) -> Job:
     """Ask the driver to finish its writes and end, and wait for that.
 
     Raises:
-        Unavailable: if the cluster does not answer, or the job does not end.
+        Unavailable: If the cluster does not answer, or the job does not end.
     """
     HeadClient(url).ask(f"/api/jobs/{submission_id}/stop", method="POST")
     until = time.monotonic() + _SECONDS_TO_STOP
@@ -174,7 +180,7 @@ def node_shapes(url: str) -> list[NodeShape]:
     """Return the live nodes; empty if an autoscaler may start others.
 
     Raises:
-        Unavailable: if the cluster does not answer.
+        Unavailable: If the cluster does not answer.
     """
     if _may_grow(HeadClient(url).ask("/api/cluster_status")):
         return []
@@ -187,9 +193,9 @@ def node_shapes(url: str) -> list[NodeShape]:
 
 
 def _may_grow(status: Any) -> bool:
-    """Return True if nodes may still be started, or that is not known.
+    """Return True if nodes may still be started, or if that is unknown.
 
-    Where there is no autoscaler, Ray calls the type of each node after the node itself.
+    Without an autoscaler, Ray names the type of each node after the node itself.
     """
     try:
         types = status["data"]["clusterStatus"]["autoscalerReport"]["nodeTypeMapping"]

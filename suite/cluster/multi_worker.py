@@ -1,9 +1,9 @@
-"""Runs a trial of several workers: processes of Ray Train, with DeepSpeed inside.
+"""Run a trial of several workers: processes of Ray Train, with DeepSpeed inside.
 
-Every worker runs the same trial; the first one's points and result are the trial's, and an error of
-any is. A worker that dies ends the others, and all continue from the newest checkpoint, twice at
-most. An exception is a finding: the workers that Train restarts after it see that the trial has
-ended.
+Every worker runs the same trial; the points and the result are those of the first one, an error may
+come from any. If a worker dies the others end too, and all continue from the newest checkpoint, at
+most twice. An exception is a finding: workers that Train restarts after it detect that the trial
+has ended.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-# Read by the trainer: how soon it sees that a worker has ended (2 s by default), and whether a
-# worker starts in the folder that the user's relative paths refer to. And by the workers: whether
-# `print` goes to a log of Train's instead of the output, which is kept with a failure.
+# Read by the trainer: how soon it detects that a worker has ended (2 s by default), and whether a
+# worker starts in the folder that the user's relative paths refer to. Read by the workers: whether
+# `print` goes to a log of Train instead of the output that is kept with a failure.
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
 os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
@@ -40,7 +40,7 @@ from suite.execution.output import with_left_output
 from suite.provenance import provenance
 from suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
-_MOST_DEATHS = 2  # of workers, after which the trial continues from its checkpoint
+_MOST_DEATHS = 2  # lost workers after which the trial still continues from its checkpoint
 _SECONDS_BETWEEN_LOOKS = 0.3
 
 
@@ -49,10 +49,12 @@ def run_trial_of_workers(
 ) -> Iterator[Event]:
     """Run the trial from its newest checkpoint; yield its points, and its result last.
 
-    For a Ray task of no CPUs: the workers have what the trial asks for. By the time of the result
-    they are gone and what they held is free. Checkpoints stay until the result is committed.
+    This is called by a Ray task of no CPUs: the workers have the resources of the trial. When the
+    result is yielded they have ended and their resources are free. Checkpoints stay until the
+    result is committed.
 
-    The trial starts once here, and again, with their provenance, whenever its workers do.
+    `Started` is yielded once here, and again, with the provenance of the workers, whenever they
+    start.
     """
     yield Started(trial.trial_id, place)
     checkpoints = settings.checkpoints
@@ -72,7 +74,7 @@ def run_trial_of_workers(
 
 @dataclass
 class _NewEvents:
-    """A filter of events: drops points that a worker repeats after a restart."""
+    """A filter of events that drops points which a worker repeats after a restart."""
 
     trial_id: str
     known: set[tuple[str, int]] = field(default_factory=set)
@@ -81,7 +83,7 @@ class _NewEvents:
     result: Result | None = None
 
     def among(self, events: list[Event]) -> Iterator[Event]:
-        """Yield the events to pass on; keep a result until the workers are gone."""
+        """Yield the events to pass on; hold back the result until the workers are gone."""
         for event in events:
             if isinstance(event, Finished):
                 self.result = self.result or event.result
@@ -138,10 +140,7 @@ def _trainer(config: WorkerConfig) -> Any:
 
 
 def _crashed(config: WorkerConfig, error: BaseException | None, events: _NewEvents) -> Result:
-    """Return the failure of a trial whose workers left no result.
-
-    And with what those that died have printed.
-    """
+    """Return the failure of a trial whose workers left no result, with their output."""
     failures = list(getattr(error, "worker_failures", {}).values())
     is_memory = any(isinstance(failure, OutOfMemoryError) for failure in failures)
     cause = _sentence(failures[0] if failures else error)

@@ -1,4 +1,4 @@
-"""Asks the cluster for its nodes, what is free on them, and the environment that each offers."""
+"""Ask the cluster for its nodes, their free resources, and the environment of each."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from suite.events import Unavailable
 from suite.provenance import provenance
 from suite.schema import Resources
 
-TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
+TIMING = "timing"  # a resource that nodes may declare: then only these run timings, one trial each
 _SECONDS_TO_TRUST = 0.25
 _SECONDS_TO_ANSWER = 60.0
-_SECONDS_BETWEEN_REQUESTS = 30.0  # to a node that was silent
+_SECONDS_BETWEEN_REQUESTS = 30.0  # to a node that did not answer
 _SECONDS_TO_START_A_NODE = 900.0
 
 
@@ -31,13 +31,13 @@ def live_nodes() -> list[NodeShape]:
 
 @dataclass
 class RecentNodes:
-    """The live nodes of a moment ago: asking costs milliseconds, as much as a small trial."""
+    """A short-lived cache of the live nodes: a query takes milliseconds, like a small trial."""
 
     _known: list[NodeShape] = field(default_factory=list)
     _asked_again_at: float = 0.0
 
     def __call__(self) -> list[NodeShape]:
-        """Return the live nodes; ask the head a few times a second at most."""
+        """Return the live nodes; ask the head a few times per second at most."""
         if time.monotonic() >= self._asked_again_at:
             self._known = live_nodes()
             self._asked_again_at = time.monotonic() + _SECONDS_TO_TRUST
@@ -45,7 +45,7 @@ class RecentNodes:
 
 
 def free_nodes() -> list[NodeShape]:
-    """Return what is free on the live nodes, as far as the head knows."""
+    """Return the free resources of the live nodes, as far as the head knows."""
     return [NodeShape(name, has) for name, has in ray_private.free_resources().items()]
 
 
@@ -63,7 +63,7 @@ def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str,
     """Return the ids of nodes where a trial should not run; empty if no other has room.
 
     Args:
-        attempt: At the trial; one that has a node already keeps it.
+        attempt: The attempt at the trial; one that has a node already keeps it.
         excluded: Prefixes of the ids of nodes that fail.
     """
     prefixes = (*attempt.avoided, *excluded)
@@ -79,8 +79,8 @@ def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str,
 class _EnvironmentRequest:
     """A request to a node for its environment.
 
-    A silent node may only be busy with another job, so it is asked again after a pause. It is
-    waited for once: meanwhile no events of trials are read.
+    A node that does not answer may only be busy with another job, so it is asked again after a
+    pause. Its answer is awaited only once, because no events of trials are read meanwhile.
     """
 
     node: str
@@ -91,14 +91,14 @@ class _EnvironmentRequest:
     _was_silent: bool = False
 
     def ask(self) -> None:
-        """Ask the node, unless it has answered, is being asked, or was silent a moment ago."""
+        """Ask the node, unless it has answered, is being asked, or has just failed to answer."""
         is_pausing = time.monotonic() < self._ends_at
         if not self._environment_id and self._answer is None and not is_pausing:
             self._answer = _ask(self.resources, self.node)
             self._ends_at = time.monotonic() + _SECONDS_TO_ANSWER
 
     def answer(self, *, is_awaited: bool) -> str:
-        """Return the environment; empty as long as the node is silent."""
+        """Return the environment; empty as long as the node has not answered."""
         if self._answer is not None:
             left = self._ends_at - time.monotonic() if is_awaited and not self._was_silent else 0.0
             self._environment_id = _answered(self._answer, max(0.0, left))
@@ -120,10 +120,10 @@ class TimingNodes:
     def environment(self, resources: Resources, preferred: str) -> str:
         """Return the preferred environment if a node offers it, else that of most nodes.
 
-        Where no fitting node is alive one is asked for, and waited for.
+        If no fitting node is alive, one is requested and awaited.
 
         Raises:
-            Unavailable: if no node answers.
+            Unavailable: If no node answers.
         """
         offers = self._offers(resources, are_awaited=True)
         offered = [name for name in offers.values() if name]
@@ -137,7 +137,7 @@ class TimingNodes:
         return [node for node in _fitting(resources) if offers.get(node.name) == environment_id]
 
     def _offers(self, resources: Resources, *, are_awaited: bool) -> dict[str, str]:
-        """Ask all nodes before waiting for any, so that they share the time to answer."""
+        """Ask all nodes before waiting for any, so that their times to answer overlap."""
         requests = [
             self._requests.setdefault(
                 (node.name, resources), _EnvironmentRequest(node.name, resources)
@@ -150,7 +150,7 @@ class TimingNodes:
 
 
 def _fitting(resources: Resources) -> list[NodeShape]:
-    """Return the nodes that could time such a trial: those that declare it, if any do."""
+    """Return the nodes that can run the timing; those that declare `TIMING`, if any do."""
     nodes = live_nodes()
     if any(node.resources.get(TIMING) for node in nodes):
         nodes = [node for node in nodes if node.resources.get(TIMING)]
@@ -168,13 +168,13 @@ def _answered(answer: ray.ObjectRef, seconds: float) -> str:
     """Return the answer; empty if the node is gone, or busy for longer."""
     try:
         environment_id: str = ray.get(answer, timeout=seconds)
-    except RayError:  # also if it takes too long
+    except RayError:  # this includes a timeout
         return ""
     return environment_id
 
 
 def _environment_of_any(resources: Resources) -> str:
-    """Ask for a node that fits; an autoscaler brings one up."""
+    """Request a node that fits, and return its environment; an autoscaler may start the node."""
     has_timing = any(node.resources.get(TIMING) for node in possible_nodes())
     asked = {**asked_of_a_node(resources), **({TIMING: 1.0} if has_timing else {})}
     cpus, gpus = asked.pop("CPU", 0), asked.pop("GPU", 0)

@@ -1,6 +1,6 @@
-"""Uses the parts of Ray that have no public interface; no other file imports `ray._private`.
+"""Use parts of Ray that have no public interface; no other module imports `ray._private`.
 
-Written against Ray 2.60; `pyproject.toml` admits no later minor release, since any may change them.
+Written for Ray 2.60; `pyproject.toml` excludes later minor releases, because any may change them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def is_job() -> bool:
 
 
 def print_nothing() -> None:
-    """Keep Ray from printing ten lines for each death of a worker: the executor reports it in one.
+    """Keep Ray from printing ten lines for each dead worker, which the executor reports in one.
 
-    These messages come past `log_to_driver` and the logging level.
+    `log_to_driver` and the logging level do not affect these messages.
     """
     worker.print_to_stdstream = lambda *what, **how: None
 
@@ -41,7 +41,7 @@ class InstalledFirst(JobConfig):  # type: ignore[misc]
     """A job whose workers do not import from the driver's folders before the installed packages.
 
     Ray puts the folder of the program and the current one first on their path, unless the job has a
-    working directory. They stay only if our own packages lie there.
+    working directory. These entries stay only if our own packages are in those folders.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class InstalledFirst(JobConfig):  # type: ignore[misc]
 
 @contextmanager
 def waiting_longer_for_a_node() -> Iterator[None]:
-    """Give a node of this machine a minute to start: on a busy machine it needs it.
+    """Give a node of this machine a minute to start, which it may need on a busy machine.
 
     Ray gives up after 30 seconds, by a constant (`raylet_start_wait_time_s` in
-    `ray/_private/node.py`); but it lets each look-up of the node take as long as it likes.
+    `ray/_private/node.py`); but it sets no limit on each look-up of the node.
     """
     look_up = services.get_node
 
@@ -79,10 +79,10 @@ def waiting_longer_for_a_node() -> Iterator[None]:
 
 
 def end_process_after_this_task(most_calls: int) -> None:
-    """Let the worker process end once its task is over and all that it said was sent.
+    """Let the worker process end once its task is over and all its output was sent.
 
-    That is what Ray does after the last of `max_calls`: a process that ends itself may lose a
-    result. Every count is set to the last call but one; Ray adds this call at its end.
+    Ray does this after the last of `max_calls`; a process that exits by itself may lose a result.
+    Every count is set to the last call but one; Ray adds this call at its end.
     """
     counts = worker.global_worker.function_actor_manager._num_task_executions
     for function in counts:
@@ -90,24 +90,24 @@ def end_process_after_this_task(most_calls: int) -> None:
 
 
 def free_resources() -> Mapping[str, Mapping[str, float]]:
-    """Return what is free on each node; `ray.available_resources` has only the sum."""
+    """Return the free resources of each node; `ray.available_resources` has only the sum."""
     found: Mapping[str, Mapping[str, float]] = state.available_resources_per_node()
     return found
 
 
 def node_groups() -> list[Any]:
-    """Return the node types of the autoscaler; empty without one. No public call has them."""
+    """Return the node types of the autoscaler; empty without one. This has no public API."""
     config = state.get_cluster_config()
     return list(config.node_group_configs) if config is not None else []
 
 
 def remove_orphaned_groups() -> int:
-    """Remove the placement groups of this job whose maker has died; returns how many there were.
+    """Remove the placement groups of this job whose creator has died; return their number.
 
-    Where the task of a trial of several workers is killed, the workers end with it, but the group
-    that Ray Train made for them holds its resources until the whole job ends (ray-project/ray issue
+    If the task of a trial of several workers is killed, the workers end with it, but the group that
+    Ray Train made for them holds its resources until the whole job ends (ray-project/ray issue
     65881). Train's own cleaner asks the dashboard, which a Ray of this machine does not have; and
-    `ray.util.placement_group_table` does not tell whether the maker lives.
+    `ray.util.placement_group_table` does not tell whether the creator is alive.
     """
     job = ray.get_runtime_context().get_job_id()
     table = state._connect_and_get_accessor().get_placement_group_table()

@@ -1,6 +1,6 @@
-"""Submits a trial as a Ray task that streams the trial's events.
+"""Submit a trial as a Ray task that streams the trial's events.
 
-Ray retries nothing (`max_retries=0`): a hidden retry would log twice and mix timings.
+Ray must not retry (`max_retries=0`): a hidden retry would log twice and mix timings.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from suite.schema import Resources, Trial
 from suite.stopping import TrainingStopped
 
 _SECONDS_TO_KILL = 5.0
-_MOST_CALLS = 1_000_000  # of a shared process
-_NODE_ID_LABEL = "ray.io/node-id"  # which Ray gives to every node
+_MOST_CALLS = 1_000_000  # calls of a shared process
+_NODE_ID_LABEL = "ray.io/node-id"  # set by Ray on every node
 
 
 def submit(
     attempt: TrialAttempt, settings: ExecutorSettings, avoided: Sequence[str] = ()
 ) -> ray.ObjectRefGenerator:
-    """Give the trial to Ray; never to the nodes of those ids, however long it then waits.
+    """Submit the trial to Ray; it never runs on the avoided nodes, even if it then has to wait.
 
-    A trial that has a node to itself, a GPU, or code of the user's, gets a fresh process: what an
-    earlier trial left in caches or on the card would be in its number, and what user code changes
-    in its process in that of a later one. An environment of its own keeps Ray from giving it a used
-    one, and `max_calls=1` from using it again. The others share processes under a guard.
+    A trial with a node to itself, a GPU, or user code, gets a new process: otherwise leftovers of
+    an earlier trial in caches or on the card would affect its number, and changes that user code
+    makes in its process would affect that of a later one. An environment of its own prevents Ray
+    from assigning a used process, and `max_calls=1` from reusing it. The other trials share guarded
+    processes.
     """
     if attempt.trial.parallel is not None:
         task = _stream_of_workers.options(num_cpus=0, runtime_env=_own_environment(attempt))
@@ -53,7 +54,7 @@ def submit(
 
 
 def _share(attempt: TrialAttempt) -> dict[str, Any]:
-    """Return the options for the part of a node that the trial asks for."""
+    """Return the options for the share of a node that the trial requests."""
     options: dict[str, Any] = {
         "num_cpus": attempt.resources.num_cpus,
         "num_gpus": attempt.resources.num_gpus,
@@ -66,7 +67,7 @@ def _share(attempt: TrialAttempt) -> dict[str, Any]:
 
 
 def _away_from(nodes: Sequence[str]) -> dict[str, Any]:
-    """Return a hard constraint: Ray ignores a soft one once the other nodes are busy."""
+    """Return a hard constraint, because Ray ignores a soft one once the other nodes are busy."""
     return {"label_selector": {_NODE_ID_LABEL: f"!in({', '.join(nodes)})"}} if nodes else {}
 
 
@@ -83,7 +84,7 @@ def _whole(attempt: TrialAttempt) -> dict[str, Any]:
 
 
 def _own_environment(attempt: TrialAttempt) -> dict[str, Any]:
-    """Return an environment that no other task has; Ray would set the threads otherwise."""
+    """Return a unique environment, which also sets the threads that Ray would set otherwise."""
     again = ".eagerly" if attempt.why_eager else ""
     return {
         "env_vars": {
@@ -104,11 +105,11 @@ def _stream_trial(
 
     if runs_own_code(trial):
         import_only(settings.code)
-    if not resources.num_gpus:  # Ray shows them to everybody
+    if not resources.num_gpus:  # Ray makes them visible to every process
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)
     events = run_trial(trial, resources, _place(), checkpointer, why_eager=why_eager)
-    # The stream ends without a result if the driver asked for that; it waits for the end.
+    # The stream ends without a result if the driver requested a stop; the driver waits for the end.
     with (
         suppress(TrainingStopped),
         captured_output(settings.checkpoints, trial.trial_id) as output,
@@ -144,7 +145,7 @@ def _stream_trial_of_workers(
 
 
 def _place() -> str:
-    """Return where this runs, as ``node 1a2b3c4d at 10.0.0.7, process 4711``."""
+    """Return the place of this process, for example ``node 1a2b3c4d at 10.0.0.7, process 4711``."""
     node = ray.get_runtime_context().get_node_id()[:8]
     return f"node {node} at {get_node_ip_address()}, process {os.getpid()}"
 
@@ -155,16 +156,17 @@ def node_of(place: str) -> str:
 
 
 def kill(stream: ray.ObjectRefGenerator, place: str) -> None:
-    """End a trial that does not end itself, wherever it runs.
+    """End a trial that does not end itself, on its node.
 
-    Its node kills the process, by a task that asks for nothing: a process that hangs in C, or was
-    stopped by a signal, does not hear Ray. The task is waited for, since this driver may end next.
+    The node kills the process with a task that requests no resources, because a process that hangs
+    in C, or was stopped by a signal, does not respond to Ray. This waits for the task, because the
+    driver may end next.
     """
     ray.cancel(stream, force=True)
     node = next((n.name for n in live_nodes() if n.name.startswith(node_of(place))), None)
     if node is not None:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
-        pid = int(place.rpartition(" ")[2])  # of "node 1a2b3c4d at 10.0.0.7, process 4711"
+        pid = int(place.rpartition(" ")[2])  # 4711 in "node 1a2b3c4d at 10.0.0.7, process 4711"
         killed = _kill.options(scheduling_strategy=there).remote(pid)
         ray.wait([killed], timeout=_SECONDS_TO_KILL)
 
@@ -174,7 +176,7 @@ def _kill_family(pid: int) -> None:
     with suppress(psutil.NoSuchProcess, ProcessLookupError):
         process = psutil.Process(pid)
         if not any(part.startswith("ray::") for part in process.cmdline()):
-            return  # the number is another's by now
+            return  # the process id belongs to another process by now
         family = [process, *process.children(recursive=True)]
         if os.getpgid(pid) == pid:
             os.killpg(pid, signal.SIGKILL)

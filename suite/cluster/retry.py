@@ -1,7 +1,7 @@
-"""Decides whether a failed attempt at a trial is retried, and with what; else makes its result.
+"""Decide whether a failed attempt at a trial is retried, and with what; else create its result.
 
-What happened to a trial from outside is retried elsewhere, up to three attempts in all. What the
-trial did itself (it raised, diverged, ran out of time or of a card's memory) would happen again.
+A failure from outside the trial is retried elsewhere, up to three attempts in all. A failure of the
+trial itself (an exception, divergence, a timeout, not enough GPU memory) would happen again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from suite.schema import Resources, Result, Status
 from suite.timeouts import timeout_reason
 
 MOST_ATTEMPTS = 3
-_MOST_CRASHES_OF_A_NODE = 3  # of different trials, one after the other
+_MOST_CRASHES_OF_A_NODE = 3  # crashes of different trials, one after the other
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# Its node died, or took its output with it, or went away before the trial could begin there.
+# The node died, lost the trial's output, or left before the trial could start there.
 _LOST_NODE = (NodeDiedError, LocalRayletDiedError, ObjectLostError, TaskUnschedulableError)
 
 
@@ -52,7 +52,8 @@ def kind_of(error: RayError) -> FailureKind:
         return FailureKind.LOST_NODE
     if isinstance(error, OutOfMemoryError):
         return FailureKind.HOST_MEMORY
-    if isinstance(error, RayTaskError):  # whatever a trial raises is its result, and no error here
+    # Exceptions of a trial are part of its result, and do not get here.
+    if isinstance(error, RayTaskError):
         return FailureKind.BROKEN_WORKER
     is_dead = isinstance(error, WorkerCrashedError)
     return FailureKind.DEAD_WORKER if is_dead else FailureKind.OTHER
@@ -61,13 +62,13 @@ def kind_of(error: RayError) -> FailureKind:
 def next_attempt(
     attempt: TrialAttempt, kind: FailureKind, node: str, nodes: Sequence[NodeShape]
 ) -> TrialAttempt | None:
-    """Return the next attempt; None if the trial is not retried.
+    """Return the next attempt, or None if the trial is not retried.
 
     Args:
-        attempt: The one that failed.
-        kind: How it failed.
-        node: Where it ran; empty if it had not begun.
-        nodes: Those that are alive.
+        attempt: The attempt that failed.
+        kind: The cause of its failure.
+        node: The node on which it ran; empty if it had not started.
+        nodes: The live nodes.
     """
     if kind is FailureKind.HOST_MEMORY:
         resources = None if attempt.has_more_memory else _with_more_memory(attempt, nodes)
@@ -81,10 +82,10 @@ def next_attempt(
 
 
 def _with_more_memory(attempt: TrialAttempt, nodes: Sequence[NodeShape]) -> Resources | None:
-    """Return twice the request, half a node at least; None if no node has more memory.
+    """Return twice the request, at least half a node, or None if no node has more memory.
 
-    A node without its CPUs or GPUs does not count, however much memory it has: Ray would let a
-    request that fits no node wait for ever.
+    A node without the CPUs or GPUs does not count, however much memory it has: Ray would let a
+    request that fits no node wait forever.
     """
     asked = asked_of_a_node(replace(attempt.resources, memory_bytes=0))
     fitting = [node for node in nodes if slots(asked, [node])]
@@ -97,9 +98,10 @@ def _with_more_memory(attempt: TrialAttempt, nodes: Sequence[NodeShape]) -> Reso
 
 @dataclass
 class FailingNodes:
-    """The nodes on which the workers of one trial after the other die: they are excluded.
+    """The nodes on which the workers of several trials in a row die; they are excluded.
 
-    A trial that dies everywhere does not count against a node, nor one that succeeded before.
+    A trial that dies everywhere does not count against a node, nor does one on a node that
+    succeeded since.
     """
 
     _crashed_on: dict[str, set[str]] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class FailingNodes:
             self._crashed_on.setdefault(node, set()).add(trial_id)
 
     def record_result(self, node: str) -> None:
-        """Forget the crashes of a node that has returned a result."""
+        """Reset the count of a node that has returned a result."""
         self._crashed_on.pop(node, None)
 
     def excluded(self, nodes: Sequence[NodeShape]) -> tuple[str, ...]:
@@ -157,9 +159,9 @@ def no_node_result(attempt: TrialAttempt) -> Result:
 
 
 def _result(attempt: TrialAttempt, status: Status, reason: str, traceback: str = "") -> Result:
-    """Return a result with the worker's provenance: a later success there must replace it.
+    """Return a result with the worker's provenance, so that a later success there replaces it.
 
-    A trial that never began has that of this process.
+    A trial that never started gets the provenance of this process.
     """
     return Result(
         trial_id=attempt.trial.trial_id,

@@ -1,4 +1,4 @@
-"""Queues trials and chooses which of them Ray gets next; tested without Ray.
+"""Queue trials and choose which of them Ray gets next; tested without Ray.
 
 Ray has no priorities, and long backlogs slow it down: so trials are submitted in the order of the
 work, and never many more than the cluster holds at once.
@@ -15,8 +15,8 @@ from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
 from suite.events import Assignments
 from suite.schema import Provenance, Resources, Trial
 
-MOST_IN_FLIGHT = 1_000  # of one shape of request; more would only fill Ray's queues
-_ATTEMPTS_PER_SLOT = 2  # one runs, the next one waits beside it: no slot is ever idle
+MOST_IN_FLIGHT = 1_000  # per shape of request; more would only fill Ray's queues
+_ATTEMPTS_PER_SLOT = 2  # one runs and the next one waits, so that no slot is idle
 
 Nodes = Callable[[], Sequence[NodeShape]]
 
@@ -26,12 +26,15 @@ class TrialAttempt:
     """An attempt to run a trial.
 
     Attributes:
-        node: Where it has to run, alone; None where Ray may choose.
-        number: 1 for the first; one more each time that its worker or node was lost.
+        trial: The trial.
+        resources: The resources of one worker.
+        node: The node where it has to run, alone, or None if Ray may choose.
+        number: 1 for the first attempt; one more each time that its worker or node was lost.
         avoided: Prefixes of the ids of nodes where it should not run, if there are others.
-        has_more_memory: Whether it has more than it asked for, after it ran out of memory.
-        provenance: Of the process that last began the trial; None where none has.
-        why_eager: See `suite.execution.trial.run_trial`.
+        has_more_memory: Whether it has more memory than it requested, after it ran out of memory.
+        provenance: The provenance of the process that last started the trial, or None if there is
+            none.
+        why_eager: The reason to run eagerly, see `suite.execution.trial.run_trial`; usually empty.
     """
 
     trial: Trial
@@ -50,12 +53,12 @@ class TrialAttempt:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Equal for all trials that ask for the same."""
+        """A key that is equal for all trials with the same request."""
         return (self.resources, self.trial.num_workers)
 
 
 class TrialQueue(ABC):
-    """A queue of trials that Ray does not have yet, in the order of the work."""
+    """A queue of trials that are not submitted to Ray yet, in the order of the work."""
 
     def __init__(self, work: Assignments, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -76,13 +79,13 @@ class TrialQueue(ABC):
         self._waiting.setdefault(self._group(attempt), deque()).appendleft(attempt)
 
     def drain(self) -> list[TrialAttempt]:
-        """Remove all of them."""
+        """Remove all attempts, and return them."""
         drained = [attempt for waiting in self._waiting.values() for attempt in waiting]
         self._waiting.clear()
         return drained
 
     def _group(self, attempt: TrialAttempt) -> object:
-        """Return the group within which the order counts; by default one for all."""
+        """Return the group within which the order is kept; by default one for all."""
         return None
 
 
@@ -142,7 +145,7 @@ def _best(
 ) -> NodeShape | None:
     """Return a free node with room, if possible not an avoided one; else None.
 
-    After its host ran out of memory it asks for more than the others in its queue.
+    After its host ran out of memory, a trial requests more than the others in its queue.
     """
     with_room = [node for node in nodes if slots(attempt.asked, [node])] or nodes
     return min(

@@ -1,6 +1,6 @@
-"""Runs a trial on one of its several workers, and sends its events to the waiting task.
+"""Run a trial on one of its several workers, and send its events to the waiting task.
 
-The first worker reports for all; a worker that fails reports that itself, and ends the others.
+The first worker reports for all; a worker that fails reports its failure, and ends the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOST_CONNECTION = re.compile(
     r"gloo.*(connection closed|connection reset|broken pipe)|nccl (error|communicator|watchdog)",
     re.IGNORECASE | re.DOTALL,
 )
-MARK = "shared"  # a file by which workers see that they share the folder
+MARK = "shared"  # a file that shows the workers that they share the folder
 
 
 class _LostOther(BaseException):
@@ -84,7 +84,7 @@ class Mailbox:
         return events
 
     def is_over(self) -> bool:
-        """Return True if a result has come."""
+        """Return True if there was a result."""
         return self._is_over
 
 
@@ -92,7 +92,7 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
     """Run the trial on this worker, as Ray Train's `train_loop_per_worker`.
 
     Raises:
-        RuntimeError: where the trial did, so that Train ends the other workers.
+        RuntimeError: If the trial failed, so that Train ends the other workers.
     """
     config = loop_config["config"]
     if ray.get(config.mailbox.is_over.remote()):
@@ -158,7 +158,8 @@ def _measure(config: WorkerConfig) -> Iterator[Said]:
 def _is_lost_connection(error: Exception) -> bool:
     """Return True if the error was raised because the connection to another worker was lost.
 
-    ZeRO-3 receives from other workers in frames of DeepSpeed, which raise errors of their own too.
+    ZeRO-3 receives data from other workers inside DeepSpeed's functions, which raise errors of
+    their own too.
     """
     from torch.distributed import DistBackendError
 

@@ -1,1 +1,1 @@
-"""The command line: one file a verb."""
+"""The commands of the command line, one module for each."""

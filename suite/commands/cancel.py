@@ -34,7 +34,7 @@ def _select(
     """Return the jobs that the names select.
 
     Raises:
-        SpecError: if there is none, or the choice is ambiguous; with what there is.
+        SpecError: If there is none, or if the choice is ambiguous; the message lists the jobs.
     """
     for name in names:
         if not any(job.is_called(name) for job in every):

@@ -1,7 +1,7 @@
 """`bakeoff status --address`: show the submissions on a cluster.
 
-Two sources: the cluster's list of jobs, and the last status line in a job's log, which its driver
-wrote. No file of the cluster is read, and nothing of ours needs to run there.
+There are two sources: the cluster's list of jobs, and the last status line in a job's log, which
+its driver wrote. No file of the cluster is read, and no further program has to run there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from suite.errors import one_line
 from suite.journal.status_message import SweepStatus, is_status_line, last_status
 from suite.text import in_words, redact
 
-_MOST_LOGS_READ = 20  # of what has ended; what is alive is always read
+_MOST_LOGS_READ = 20  # logs of ended jobs; those of live jobs are always read
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class JobProgress:
     """A job with its driver's last status message.
 
     Attributes:
+        job: The job.
+        status: The driver's last status message.
         last_line: Last line of its log, for a driver that failed before its first message.
     """
 
@@ -62,7 +64,7 @@ def follow_cluster_status(address: str) -> int:
 
 
 def _lines(found: Sequence[JobProgress], url: str) -> list[Text]:
-    newest: dict[str, JobProgress] = {}  # the progress of an older attempt is out of date
+    newest: dict[str, JobProgress] = {}  # the progress of an older attempt is outdated
     for each in found:
         newest.setdefault(split_id(each.job.submission_id)[0], each)
     lines = [line for each in newest.values() for line in lines_of(each)]
@@ -73,9 +75,10 @@ def submissions_on(url: str) -> list[JobProgress]:
     """Return the submissions, the live ones first, then the newest.
 
     Raises:
-        Unavailable: if the cluster does not answer.
+        Unavailable: If the cluster does not answer.
     """
-    found = sorted(list_jobs(url), key=lambda job: not job.is_alive)  # newest first, as before
+    # The sort keeps the order, newest first.
+    found = sorted(list_jobs(url), key=lambda job: not job.is_alive)
     num_read = sum(job.is_alive for job in found) + _MOST_LOGS_READ
     return [_progress_of(url, job) for job in found[:num_read]]
 
@@ -84,7 +87,7 @@ def _progress_of(url: str, job: Job) -> JobProgress:
     log = "" if job.status == PENDING else job_log(url, job.submission_id)
     status = last_status(log) or SweepStatus()
     lines = [line for line in log.splitlines() if line.strip() and not is_status_line(line)]
-    if not job.is_alive:  # what its driver had running is missing now
+    if not job.is_alive:  # trials that its driver was running are missing now
         counts = dict(status.counts)
         missing = counts.pop("missing", 0) + counts.pop("running", 0)
         counts |= {"missing": missing} if missing else {}

@@ -1,4 +1,4 @@
-"""`bakeoff data`: the data sets behind the tasks, their licences and digests."""
+"""`bakeoff data`: the data sets of the tasks, their licences and digests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show() -> int:
 
 
 def verify() -> int:
-    """Check every file against its digest; returns the exit code."""
+    """Check every file against its digest; return the exit code."""
     problems = verify_data()
     for source, problem in problems:
         print(f"{source.name}: {problem or 'as it should be'}")
@@ -44,11 +44,11 @@ def verify() -> int:
 
 
 def fetch_by_name(name: str | None, folder: Path | None) -> int:
-    """Fetch a public set; returns the exit code.
+    """Fetch a public data set; return the exit code.
 
     Raises:
-        TaskError: if there is no such set, or the digest is wrong.
-        suite.tasks.public.download.FetchUnavailable: if it cannot be fetched.
+        TaskError: If there is no such data set, or if the digest is wrong.
+        suite.tasks.public.download.FetchUnavailable: If it cannot be fetched.
     """
     if name is None:
         raise TaskError(f"bakeoff data fetch NAME: NAME is one of {', '.join(PUBLIC_SETS)}")
@@ -69,7 +69,7 @@ def _entry(source: DataSource | PublicSet, files: list[tuple[str, str, str]], no
 
 
 def _digest(each: DataSource | PublicSet) -> str:
-    """Return the line with the digest; an MD5 where the publisher recorded nothing better."""
+    """Return the line with the digest; an MD5 if the publisher recorded no other digest."""
     if each.md5:
         return f"  md5      {each.md5}"
     return f"  sha256   {each.sha256 or 'not recorded by anybody'}"

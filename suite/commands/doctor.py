@@ -31,7 +31,7 @@ _GIGABYTE = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The result of one check; nothing runs without what `is_needed`."""
+    """The result of one check; sweeps cannot run without what `is_needed`."""
 
     what: str
     is_well: bool
@@ -51,7 +51,7 @@ def show(out: Path) -> int:
 
 
 def examine(out: Path) -> Iterator[Finding]:
-    """Yield a finding for everything that a sweep here depends on."""
+    """Yield a finding for everything that a sweep on this machine depends on."""
     yield Finding(what=f"{number_of(num_cpus(), 'CPU')}, {cpu_model()}", is_well=True)
     yield from (_package(name, "pip install bakeoff") for name in _NEEDED)
     yield from (_package(name, f"only for {use}", is_needed=False) for name, use in _FOR.items())

@@ -1,4 +1,4 @@
-"""`bakeoff fetch`: bring the reports of submitted sweeps from their cluster to this machine."""
+"""`bakeoff fetch`: copy the reports of submitted sweeps from their cluster to this machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from suite.text import number_of
 
 
 def fetch(names: Sequence[str], address: str, out: Path) -> int:
-    """Write their reports to `out`/reports, and print the pages; without a name the newest's.
+    """Write the reports to `out`/reports, and print the pages; by default of the newest sweep.
 
-    Those of a sweep that was cancelled, or still runs, are made here from its journal.
+    The reports of a sweep that was cancelled, or is still running, are made here from its journal.
 
     Raises:
-        SpecError: for a name that was not submitted, or a folder that sweeps of its own are in.
+        SpecError: For a name that was not submitted, or a folder in which sweeps were run.
     """
     if journal_in(out).exists():
         raise SpecError(
@@ -42,7 +42,7 @@ def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
     """Make the reports of the trials that are done, from the journal on the head.
 
     Raises:
-        Unavailable: if there is no result yet.
+        Unavailable: If there is no result yet.
     """
     from suite.reporting.build import reports_of, sweeps_to_report
 

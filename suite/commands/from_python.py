@@ -26,28 +26,31 @@ def run(
     options: Options | None = None,
     **overrides: Setting,
 ) -> SweepOutcome:
-    """Run what is missing of these ablations, record it, and make their reports.
+    """Run the missing trials of these ablations, record them, and make their reports.
 
-    Trials that fail raise nothing: `SweepOutcome.counts` counts them by status, and they are rows
-    of the reports.
+    Failed trials do not raise an exception: `SweepOutcome.counts` counts them by status, and they
+    are rows of the reports.
 
     Args:
-        ablations: As values, by name, or by the path of a file. A value is recorded under its
-            `Ablation.name`, by default one made from its question.
-        scale: ``quick``, ``standard`` or ``paper``.
+        ablations: `Ablation` objects, names, or paths of files. An object is recorded under its
+            `Ablation.name`, which by default is made from its question.
+        scale: ``smoke``, ``quick``, ``standard`` or ``paper``.
         seeds: Number of seeds, instead of the scale's.
         out: The output folder, instead of that of `options`.
         executor: ``ray`` or ``inline``, instead of that of `options`.
-        options: How to run them.
-        overrides: What to change of each, as `bakeoff run --set` does: ``steps=200`` replaces the
+        options: Further options of the run.
+        overrides: Changes to each ablation, as in `bakeoff run --set`: ``steps=200`` replaces the
             scale's value, ``heads=[1, 2, 4]`` the values of an axis.
 
+    Returns:
+        The outcome, with the counts of trials and the pages of the reports.
+
     Raises:
-        SpecError: for a specification that cannot be meant, or two ablations of one name; nothing
-            has run then.
-        NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
-        NotRecorded: where the results could not be recorded, or the reports not be written; the
-            journal keeps the results, and the error's `outcome` says how the trials ended.
+        SpecError: For an invalid specification, or two ablations of one name; nothing has run then.
+        NotAFolder, FolderUnavailable, ClusterUnavailable: If the output folder or the cluster is
+            not available.
+        NotRecorded: If the results could not be recorded, or the reports could not be written; the
+            journal keeps the results, and the error's `outcome` describes how the trials ended.
     """
     ensure_home()
     options = options or Options()
@@ -77,9 +80,10 @@ def plan(
     seeds: int | None = None,
     **overrides: Setting,
 ) -> Plan:
-    """Return what `run` would run of the ablation, with the same arguments.
+    """Return the plan of the ablation that `run` would run, with the same arguments.
 
     Raises:
-        SpecError: for anything misspelt, mistyped, impossible in the baseline, or too large.
+        SpecError: If anything is misspelt, has the wrong type or is too large, or if the baseline
+            is impossible.
     """
     return plan_ablation(ablation, scale=scale, seeds=seeds, settings=overrides)

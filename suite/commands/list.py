@@ -34,7 +34,7 @@ def show(kind: str, *, as_json: bool) -> None:
         return
     for entry in entries:
         name = entry.pop("name")
-        if kind == "ablations":  # `plan` shows the rest
+        if kind == "ablations":  # `plan` shows the other fields
             print_line(f"{name}: {entry['question']}")
             sizes = (f"{scale} {size}" for scale, size in entry["scales"].items())
             print_line(f"  {'; '.join(sizes)}")
@@ -45,7 +45,7 @@ def show(kind: str, *, as_json: bool) -> None:
 
 
 def _print_lines(name: str, value: Any) -> None:
-    """Print a field: several named values a line each, several others on one line."""
+    """Print a field: a dictionary with one line per value, other values on one line."""
     if isinstance(value, dict):
         for key, text in value.items():
             print_line(f"  {key:<22}{text}")
@@ -58,7 +58,7 @@ def overview(known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the facts about each shipped ablation, by name; sizes are fields of `PlannedWork`.
 
     Args:
-        known: An earlier overview, whose entries hold for files that have not changed: to plan
+        known: An earlier overview, whose entries are reused for unchanged files, because planning
             them all takes ten seconds.
     """
     found = {}
@@ -100,7 +100,7 @@ def _ablations() -> list[dict[str, Any]]:
 
 
 def _size(work: PlannedWork) -> str:
-    """Return a size, as ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
+    """Return a size, for example ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
     cores = num_cpus()
     num_gpus = math.ceil(work.num_gpus)
     where = f"{num_gpus} GPU" if num_gpus else f"this machine's {number_of(cores, 'core')}"

@@ -18,10 +18,10 @@ _MOST_NAMED = 5
 
 
 def show_logs(trial: str, out: Path) -> None:
-    """Print what the journal keeps of the failures of the trial whose id begins so.
+    """Print what the journal keeps of the failures of the trial whose id begins with `trial`.
 
     Raises:
-        UsageError: if there is no such trial, there are several, or none of it has failed.
+        UsageError: If no trial or several trials match, or if the trial has not failed.
     """
     if not os.path.isfile(journal_in(out)):
         raise UsageError(f"--out {out}: nothing was run there yet.")
@@ -77,5 +77,5 @@ def _lines(result: Result, label: str) -> Iterator[str]:
 
 
 def _shown(text: str) -> str:
-    """Its lines; what would move a terminal's cursor is written as an escape."""
+    """Return the lines, with control characters of a terminal escaped."""
     return "\n".join(one_line(line.replace("\t", "    ")) for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""`bakeoff plan`: show what would run, what is done, what cannot run and why; change nothing."""
+"""`bakeoff plan`: show trials to run, finished trials, impossible ones and why; change nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
         """Return the plans.
 
         Raises:
-            SpecError: as `plans_of`.
+            SpecError: In the same cases as `plans_of`.
         """
         return plans_of(self.names, scale=self.scale, seeds=self.seeds, options=self.settings)
 
@@ -56,12 +56,12 @@ def show(
     card: str | None = None,
     price: str | None = None,
 ) -> None:
-    """Print each plan, or one object a trial; times are on that kind of GPU.
+    """Print each plan, or one JSON object per trial; times are for the GPU `card`.
 
-    A price is of an hour of a GPU, or of a core where the trials take no GPU.
+    A price is for an hour of a GPU or, if the trials use no GPU, of a core.
 
     Raises:
-        UsageError: for a card that is not known, no price, and for what is asked.
+        UsageError: For an unknown card, an invalid price, and in the cases of `Asked.plans`.
     """
     on, stated = gpu_spec(card), price_in(price)
     plans = asked.plans()
@@ -98,7 +98,7 @@ def _missing_data(p: Plan) -> Iterator[str]:
 
 
 def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | None) -> str:
-    """Return about how long the rest takes on this machine, and what that costs."""
+    """Return the estimated time of the remaining trials on this machine, and its cost."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
@@ -181,11 +181,11 @@ State = Literal["done", "failed", "missing", "skipped"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrialState:
-    """A trial as `bakeoff plan` shows it, one object a trial.
+    """A trial as `bakeoff plan --json` shows it.
 
     Attributes:
         variant: Label of the variant; a comparison has all labels, joined by `` | ``.
-        at: Coordinate of a sweep, as ``length=1024``; several are joined by `` | ``.
+        at: Coordinate of a sweep, for example ``length=1024``; several are joined by `` | ``.
         reason: Why it cannot run, or how it failed.
     """
 
@@ -202,7 +202,7 @@ class TrialState:
 
 
 def _power(plan: Plan, out: Path) -> str:
-    """Return what its seeds can find; empty where nothing was ever run."""
+    """Return the statistical power of the seeds; empty if nothing was ever run."""
     if plan.about.claim is None or not os.path.isfile(journal_in(out)):
         return ""
     from suite.reporting.power import power_of
@@ -212,7 +212,7 @@ def _power(plan: Plan, out: Path) -> str:
 
 
 def _share(plan: Plan, out: Path, card: GpuSpec) -> str:
-    """Return how much of a GPU trainings took, and a share that holds them; empty before any."""
+    """Return the GPU memory that trainings used, and a sufficient share; empty before the first."""
     if not plan.resources.num_gpus or not os.path.isfile(journal_in(out)):
         return ""
     with Journal(journal_in(out), read_only=True) as journal:
@@ -236,7 +236,7 @@ def trial_states(plan: Plan, out: Path) -> list[TrialState]:
 
 
 def _failures(plan: Plan, journal: Journal) -> dict[str, str]:
-    """Return trial_id -> status and reason; only failed results are read whole."""
+    """Return trial_id -> status and reason; only failed results are read completely."""
     failed = journal.failed()
     return {
         result.trial_id: f"{result.status.value}: {result.reason}"

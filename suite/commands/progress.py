@@ -27,21 +27,21 @@ from suite.sweep.pending import Pending, Work, distinct_work, topological_layers
 from suite.text import in_words, number_of, short
 
 _MOST_RUNNING_SHOWN = 8
-_SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most
-_SECONDS_BETWEEN_ESTIMATES = 1.0  # since each goes through all trials
+_SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # minimum, maximum
+_SECONDS_BETWEEN_ESTIMATES = 1.0  # because each estimate goes through all trials
 
 
 @dataclass
 class ProgressState:
-    """Counts of what has happened so far, and the estimate of the time left.
+    """Counts of the events so far, and the estimate of the time left.
 
     Attributes:
-        trials: Trials to run, by id; those of `others` join them when they begin.
-        others: Trials done before, by id: some run again where no node of their environment is
-            left.
+        trials: Trials to run, by id; trials of `others` are added when they start.
+        others: Trials done before, by id; some run again if no node of their environment is left.
         estimates: Facts about the trials before they run.
         steps: trial_id -> its training steps.
-        variants: trial_id -> the variants that it compares; absent where it is of one variant.
+        variants: trial_id -> the variants that it compares; trials of a single variant are left
+            out.
         num_done_before: Number of trials that an earlier run has done.
         editions: Ablation -> the number of its edition.
     """
@@ -144,11 +144,11 @@ class ProgressState:
         return {key: step / self.steps[key] for key, step in steps.items() if key in self.steps}
 
     def label(self, trial_id: str) -> str:
-        """Return a readable name, as ``heads=4 shakespeare_characters seed 1``."""
+        """Return a readable name, for example ``heads=4, shakespeare_characters, seed 1``."""
         return (self.trials.get(trial_id) or self.others[trial_id]).label
 
     def line(self, result: Result) -> str:
-        """Return a trial with its outcome, as ``heads=4, seed 1: accuracy 0.75``."""
+        """Return a trial with its outcome, for example ``heads=4, seed 1: accuracy 0.75``."""
         variants = self.variants.get(result.trial_id, {})
         return f"{self.label(result.trial_id)}: {outcome(result, variants)}"
 
@@ -167,7 +167,8 @@ def display_for(plans: Sequence[Plan], missing: Pending, console: Console) -> Di
 
 def _state(plans: Sequence[Plan], missing: Pending) -> ProgressState:
     work = {trial.trial_id: (trial, asked) for trial, asked in (*missing.packed, *missing.alone)}
-    every = {t.trial_id: t for plan in reversed(plans) for t in listed(plan)}  # the first one's
+    # For a shared trial the first plan counts.
+    every = {t.trial_id: t for plan in reversed(plans) for t in listed(plan)}
     return ProgressState(
         trials={trial_id: every.pop(trial_id) for trial_id in work},
         others=every,
@@ -202,9 +203,9 @@ def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
 
 
 class PlainLines(Display):
-    """A line for each finished trial, for logs and pipes.
+    """A display of one line for each finished trial, for logs and pipes.
 
-    Where a program reads the log, there are status messages, too (`journal.status_message`).
+    If a program reads the log, it also prints status messages (`journal.status_message`).
     """
 
     def __init__(self, state: ProgressState, console: Console) -> None:
@@ -247,7 +248,7 @@ class PlainLines(Display):
 
 
 class LiveDisplay(Display):
-    """Running, done and failed trials and the time left; redrawn in place."""
+    """A display of running, done and failed trials and the time left, redrawn in place."""
 
     def __init__(self, state: ProgressState, console: Console) -> None:
         self.state, self.console = state, console
@@ -262,7 +263,7 @@ class LiveDisplay(Display):
         self.live.__exit__(None, None, None)
 
     def show(self, event: Event) -> None:
-        """Redraw; a failure, a remark or the end of a search also leaves a line above."""
+        """Redraw the display; leave a line above it for a failure, a remark or a search."""
         self.state.take(event)
         if isinstance(event, Remarked):
             line = f"{self.state.label(event.trial_id)}: {event.sentence}"
@@ -276,7 +277,7 @@ class LiveDisplay(Display):
 
     def _drawn(self) -> Group:
         total, completed = max(1, len(self.state.trials)), len(self.state.finished)
-        # Padded: a bar does not end its line, and the first row below would be lost.
+        # Padded, because a bar does not end its line, and the first row below would be lost.
         bar = Padding(ProgressBar(total=total, completed=completed), 0)
         return Group(self._head(), bar, self._running())
 
@@ -333,7 +334,7 @@ def _is_search(result: Result) -> bool:
 
 
 def _values(first: Measurement, found: Sequence[Measurement], variants: Mapping[int, str]) -> str:
-    """Return the value, or the least and the greatest with their variants."""
+    """Return the value, or the smallest and the largest with their variants."""
     alike = [m for m in found if m.metric == first.metric and m.at == first.at]
     known = [m for m in alike if m.value is not None and m.subject in variants]
     pairs = [(m.value or 0.0, variants[m.subject]) for m in known]
@@ -345,5 +346,5 @@ def _values(first: Measurement, found: Sequence[Measurement], variants: Mapping[
 
 
 def _number(value: float, unit: str, digits: int = 6) -> str:
-    """Return a value with its unit; a plain number has none."""
+    """Return a value with its unit; the unit "1" is omitted."""
     return f"{value:.{digits}g}" + ("" if unit == "1" else f" {unit}")

@@ -29,17 +29,22 @@ def report(
     compare: tuple[str, str] | None,
     price: str | None = None,
 ) -> int:
-    """Write the pages and print their paths; returns the exit code.
+    """Write the pages and print their paths; return the exit code.
 
-    `open_store` finds the store of the output folder, which two others are compared without.
-    A file shows the edition that was made from it as it is now. `scale` is the largest that has
-    results by default; `compare` names two selections. A price of
-    an hour of a GPU is for the table of costs.
+    The report of a file shows the edition that was made from its present content.
+
+    Args:
+        names: Names or files of ablations.
+        open_store: Finds the store of the output folder; not called to compare two other stores.
+        folder: The folder of the reports.
+        scale: The scale to show; by default the largest one that has results.
+        compare: Two selections to compare, or None.
+        price: The price of an hour of a GPU, for the table of costs.
 
     Raises:
-        SpecError: for what is not recorded, no price, or two names of `--compare` that cannot be
-            compared.
-        StoreUnavailable: if a store cannot be reached.
+        SpecError: If an ablation is not recorded, the price is invalid, or the two selections of
+            `--compare` cannot be compared.
+        StoreUnavailable: If a store cannot be reached.
     """
     stated = price_in(price)
     if compare is None:
@@ -63,11 +68,11 @@ def report(
 
 
 def print_editions(names: Sequence[str], open_store: Callable[[], Store], scale: str | None) -> int:
-    """Print the editions of each ablation side by side; returns the exit code.
+    """Print the editions of each ablation side by side; return the exit code.
 
     Raises:
-        SpecError: for what is not recorded.
-        StoreUnavailable: if the store cannot be reached.
+        SpecError: If an ablation is not recorded.
+        StoreUnavailable: If the store cannot be reached.
     """
     for name in dict.fromkeys(map(name_of, names)):
         for line in editions_side_by_side(open_store(), name, scale):

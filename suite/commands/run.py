@@ -29,7 +29,7 @@ from suite.terminal import print_line
 from suite.text import command, in_words, number_of
 from suite.tracking.location import sqlite_path
 
-CROSSOVER_FIGURES = "figures/*-ratio-by-length.svg"  # where times were measured along lengths
+CROSSOVER_FIGURES = "figures/*-ratio-by-length.svg"  # exist if times were measured along lengths
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     options: Options,
     settings: Sequence[str] = (),
 ) -> int:
-    """Run what is missing of these ablations and return the exit code."""
+    """Run the missing trials of these ablations and return the exit code."""
     console = Console(stderr=True)
     _check(options)
     plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
@@ -69,7 +69,7 @@ def _possible(plans: Sequence[Plan], options: Options, console: Console) -> list
     """Return the plans that can run here, and print for each other one why it cannot.
 
     Raises:
-        Unavailable: if none of them can.
+        Unavailable: If none of them can run.
     """
     reasons: dict[str, Unavailable] = {}
     for plan in plans:
@@ -101,7 +101,7 @@ def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -
 
 
 def record(file: Path, options: Options) -> int:
-    """Bring another folder's journal into this one and its store; return the exit code."""
+    """Merge another folder's journal into this one and its store; return the exit code."""
     if not os.path.isfile(file):
         raise SpecError(f"{file}: no such file; give the journal.db of an output folder.")
     console = Console(stderr=True)
@@ -109,7 +109,7 @@ def record(file: Path, options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """Refuse contradictory options, and files that a report could not read."""
+    """Raise for contradictory options, and for files that a report could not read."""
     _ = options.store
     refuse_broken_literature()
     if options.address is not None and options.executor == "inline":

@@ -1,7 +1,7 @@
-"""`bakeoff status`: show how far sweeps are, where they run, what waits or failed, and the cost.
+"""`bakeoff status`: show the progress of sweeps, where they run, what waits or failed, the cost.
 
-Read from the journal's columns alone: no result and no plan is parsed, and no torch is needed, so
-that it answers at once while a driver works.
+It only reads columns of the journal: no result and no plan is parsed, and torch is not imported, so
+that it answers at once while a driver is running.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from suite.spec import SpecError
 from suite.sweep.folder_lock import is_held
 from suite.text import command, energy_in_words, in_money, in_words, price_in, short, some_of
 
-_DIGITS = 6  # of hours and rates, for programs
+_DIGITS = 6  # decimals of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
-_MOST_GROUPS = 10  # of failures
-_MOST_NAMES = 3  # in one group
+_MOST_GROUPS = 10  # groups of failures
+_MOST_NAMES = 3  # names in one group
 HOW_TO_LOOK = "`{logs}` prints the traceback and the output of a failed trial"
 _SECONDS_BETWEEN_LOOKS = (15.0, 2.0)  # elsewhere, and on a terminal
-OUT = Path("out")  # the default output folder, which the first run makes
+OUT = Path("out")  # the default output folder, which the first run creates
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -46,7 +46,8 @@ def show_status(out: Path, *, as_json: bool, price: str | None = None) -> None:
     """Print the status of all sweeps of the folder, with its cost at a price per hour.
 
     Raises:
-        SpecError: if there is no such folder, unless it is the default one; or no such price.
+        SpecError: If there is no such folder, unless it is the default one; or for an invalid
+            price.
     """
     _refuse_missing(out)
     found = with_money(status_of(out), price_in(price))
@@ -70,16 +71,16 @@ def _lines(found: SweepStatus) -> list[Text]:
 
 
 def follow_status(out: Path, price: str | None = None) -> int:
-    """Show the status until no driver works in the folder, and return the exit code.
+    """Show the status until no driver is running in the folder, and return the exit code.
 
     Raises:
-        SpecError: as `show_status`.
+        SpecError: In the same cases as `show_status`.
     """
     _refuse_missing(out)
     stated = price_in(price)
 
     def look() -> tuple[Sequence[Text], bool]:
-        goes_on = is_held(out)  # asked first: what is shown last is how it ended
+        goes_on = is_held(out)  # checked first, so that the last status shown is the final one
         return _lines(with_money(status_of(out), stated)), goes_on
 
     return follow(look)
@@ -88,7 +89,7 @@ def follow_status(out: Path, price: str | None = None) -> int:
 def follow(look: Callable[[], tuple[Sequence[Text], bool]]) -> int:
     """Show the lines of `look` until it reports the end, and return the exit code.
 
-    A terminal is redrawn; elsewhere what has changed is printed.
+    A terminal is redrawn; elsewhere the lines are printed again when they have changed.
     """
     console = Console(highlight=False, soft_wrap=True)
     live = Live(console=console, auto_refresh=False)
@@ -110,14 +111,14 @@ def follow(look: Callable[[], tuple[Sequence[Text], bool]]) -> int:
 
 
 def status_of(out: Path) -> SweepStatus:
-    """Return the status of all sweeps of the folder, with or without a working driver."""
+    """Return the status of all sweeps of the folder, with or without a running driver."""
     if not os.path.isfile(journal_in(out)):
         return SweepStatus(out=str(out.resolve()))
     return _status(out, None, is_driven=is_held(out))
 
 
 def with_money(status: SweepStatus, price: Price | None) -> SweepStatus:
-    """Return the status with the cost of GPU-hours, or of CPU-hours where no GPU is used."""
+    """Return the status with the cost of GPU-hours or, if no GPU is used, of CPU-hours."""
     if price is None:
         return status
     kind = "gpu" if status.gpu_hours_spent or status.gpu_hours_left else "cpu"
@@ -127,7 +128,7 @@ def with_money(status: SweepStatus, price: Price | None) -> SweepStatus:
 
 
 def status_of_plans(plans: Sequence[Plan], out: Path) -> SweepStatus:
-    """Return the status of these sweeps once no driver works on them."""
+    """Return the status of these sweeps when no driver is running."""
     found = _status(out, {plan.key for plan in plans}, is_driven=False)
     with Journal(journal_in(out), read_only=True) as journal:
         numbers = {plan.about.ablation: journal.edition_number(plan) for plan in plans}
@@ -144,7 +145,7 @@ def _status(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven: b
         for key in history.trials
     }
     counts = _count(history.trials, states)
-    # Those that wait are some of the missing: some may have begun since the driver counted.
+    # Waiting trials are part of the missing ones, some of which may have started since the count.
     num_waiting = min(num_reported, counts.get("missing", 0))
     failed = _failed(history.ends, states)
     places = {start.trial_id: start.place for start in history.starts}  # the newest is the last
@@ -189,9 +190,9 @@ def _history(
 def _running(
     starts: Sequence[Attempt], ends: Sequence[End], statuses: Collection[str], driver_started: float
 ) -> dict[str, float]:
-    """Return trial_id -> when it began, for trials that this driver has begun and not ended.
+    """Return trial_id -> start time, for trials that this driver has started and not ended.
 
-    Attempts that an older driver left differ in their time only.
+    Attempts that an older driver left are only recognized by their time.
     """
     ended = {(end.trial_id, end.attempt) for end in ends}
     newest = {start.trial_id: start for start in starts}
@@ -236,7 +237,7 @@ def print_status(status: SweepStatus, console: Console) -> None:
 
 
 def progress_lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
-    """Yield all lines but time and costs, each with its style on a terminal."""
+    """Yield all lines except time and costs, each with its style on a terminal."""
     yield _counts_in_words(status.counts), "bold"
     if len(status.by_ablation) > 1:
         yield from ((line, "") for line in _table(status.by_ablation))
@@ -253,7 +254,7 @@ def _counts_in_words(counts: Mapping[str, int]) -> str:
 
 
 def _table(by_ablation: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield a line for each sweep: done of all, running and failed."""
+    """Yield a line for each sweep: finished and total, running and failed."""
     width = max(len(name) for name in by_ablation)
     for name, counts in by_ablation.items():
         total = sum(counts.values())
@@ -264,7 +265,7 @@ def _table(by_ablation: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _places(status: SweepStatus) -> Iterator[str]:
-    """Yield where trials run: by trial, or by node where there are many."""
+    """Yield where trials run: by trial, or by node if there are many."""
     name = dict(status.labels)
     if len(status.running) <= _MOST_PLACES:
         for key, place in status.running.items():
@@ -331,7 +332,7 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
 
 
 def _hours(hours: float) -> str:
-    """Format hours, as ``12.3``; never 0 for a positive number."""
+    """Format hours, for example ``12.3``; never 0 for a positive number."""
     if 0 < hours < 0.01:
         return "less than 0.01"
     return f"{hours:.2f}" if hours < 10 else f"{hours:,.1f}"

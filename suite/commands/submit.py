@@ -1,4 +1,4 @@
-"""`bakeoff submit`: plan here, submit the sweep to a cluster, and follow it if asked."""
+"""`bakeoff submit`: plan here, submit the sweep to a cluster, and optionally follow it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ class SubmitOptions:
     """Options of a submission: those of `bakeoff run` there, and those of this command.
 
     Attributes:
+        scale: The name of the scale.
+        seeds: Number of seeds, instead of the scale's.
+        out: The output folder on the head.
+        tracking_uri: The MLflow store; by default an SQLite file in the output folder.
         settings: The values of `--set`, as typed: ``("steps=200",)``.
-        options: Further ones of `bakeoff run`, as typed there: ``("--fail-fast",)``.
-        follow: Stay, and show the driver's log until its end.
-        again: Submit once more what has succeeded.
+        options: Further options of `bakeoff run`, as typed there: ``("--fail-fast",)``.
+        follow: Show the driver's log until its end.
+        again: Submit the sweep again even if it has succeeded.
         dry_run: Show what would be sent, and send nothing.
     """
 
@@ -46,8 +50,8 @@ class SubmitOptions:
 
 
 def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
-    """Plan here, submit, and print the commands that follow; returns the exit code."""
-    folder_on_head(options.out)  # refused first
+    """Plan here, submit, and print the commands that follow; return the exit code."""
+    folder_on_head(options.out)  # raises for an invalid folder
     url = url_of(address) if options.dry_run else check_url(address)
     from suite.planning.plan import plans_of  # slow, so it comes after the check of the address
 
@@ -101,7 +105,7 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
 
 
 def _to_run(url: str, job: Job, num_trials: int) -> str:
-    """Return how many trials will run, as far as earlier jobs into the folder tell."""
+    """Return how many trials will run, as far as earlier jobs into the folder show."""
     others = [
         each
         for each in jobs.list_jobs(url)
@@ -115,7 +119,7 @@ def _to_run(url: str, job: Job, num_trials: int) -> str:
     num_done = sum(number for state, number in status.counts.items() if state not in to_run)
     if num_done:
         return f"{max(0, num_trials - num_done)} trials to run, {num_done} done before"
-    if others:  # of another edition, perhaps with some of the same trials
+    if others:  # jobs of another edition, perhaps with some of the same trials
         return (
             f"at most {number_of(num_trials, 'trial')} to run, fewer if {job.out} has some already"
         )
@@ -123,7 +127,7 @@ def _to_run(url: str, job: Job, num_trials: int) -> str:
 
 
 def _report(job: Job, url: str, to_run: str) -> None:
-    """`to_run` is empty where the sweep was submitted before."""
+    """Print the job and the next commands; `to_run` is empty if the sweep was submitted before."""
     where = f"--address {url}"
     if to_run:
         print(f"submitted {job.submission_id}: {to_run}, results in {job.out} there")

@@ -1,11 +1,11 @@
-"""Forecast the time left of sweeps from the trials that have run, and count what they cost. No I/O.
+"""Estimate the remaining time of sweeps from finished trials, and sum up their cost. No I/O.
 
 The estimated cost of a trial is multiplied by a rate, which is measured on finished trials: on the
 same trial with another seed, on the same mixer and task, on the task, on all trainings. Without
-estimates, as where only the journal is read, a trial takes as long as the mean of its kind.
+estimates, when only the journal is read, a trial is expected to take the mean of its kind.
 
-A trial costs the CPUs and GPUs that it asks for, as long as it holds them, and a timing whole GPUs.
-Resources that a timing keeps idle on its node are not counted.
+A trial costs the CPUs and GPUs that it requests, for the time that it holds them; a timing costs
+whole GPUs. Resources that a timing keeps idle on its node are not counted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from suite.provenance import num_cpus
 from suite.schema import FAILURES
 
 _RECENT_SECONDS = 600.0
-_SHORTEST_SECONDS = 1.0  # over which a rate or a number of places is measured
-_LEAST_SHARE = 0.02  # of a trial's steps: before, it has hardly started
-_PRIOR_SHARE = 0.25  # of a trial, for which the rate of a wider kind counts in a narrower one
-_LEAST_SHARE_OF_TIME = 0.2  # for which so many must have run at a time, to be the places
+_SHORTEST_SECONDS = 1.0  # minimum time over which a rate or a number of places is measured
+_LEAST_SHARE = 0.02  # share of a trial's steps: before that, it has hardly started
+_PRIOR_SHARE = 0.25  # share of a trial: the weight of a wider kind's rate in a narrower one's
+# Minimum share of the busy time for which that many workers must have run at once.
+_LEAST_SHARE_OF_TIME = 0.2
 _HOUR = 3600.0
 PACKED = "packed"  # the widest kind of trials: all but timings
 
@@ -34,8 +35,11 @@ PACKED = "packed"  # the widest kind of trials: all but timings
 class Span(NamedTuple):
     """The time for which an attempt held resources.
 
-    `held` is the trial itself where the attempt has not ended. `end` is None where the driver of
-    another folder ran the trial.
+    Attributes:
+        trial: The trial.
+        held: The end of the attempt, or the trial itself if the attempt has not ended.
+        seconds: The length of the time.
+        end: Its end, or None if the driver of another folder ran the trial.
     """
 
     trial: Listed
@@ -46,7 +50,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimates:
-    """Facts about trials before they run, by id; empty where only the journal is read.
+    """Facts about trials before they run, by id; empty if only the journal is read.
 
     Attributes:
         work: Seconds by the cost model.
@@ -54,7 +58,7 @@ class Estimates:
             which is `PACKED` for all but timings.
         layers: The number of trials that come before it, one after the other.
         past: Seconds that trials of these plans took in earlier runs.
-        num_places: How many workers can run at a time; None where that is to be observed.
+        num_places: How many workers can run at a time, or None if that has to be observed.
     """
 
     work: Mapping[str, float] = field(default_factory=dict)
@@ -69,12 +73,13 @@ class History:
     """The state of some sweeps at one moment; all times are of the same clock.
 
     Attributes:
-        trials: By id, each once.
+        trials: The trials by id, each once.
         done: Ids of trials that need not run any more, and of those that have failed.
-        running: trial_id -> when it began.
+        running: trial_id -> its start time.
         starts: Every attempt at these trials.
         ends: The attempts that have ended.
-        driver_started: When the driver that works now began; None where none does.
+        now: The present time.
+        driver_started: The start time of the running driver, or None if there is none.
         estimates: Facts about the trials before they run.
         shares: trial_id -> the share of its steps that a running trial has done.
     """
@@ -91,7 +96,7 @@ class History:
 
     @cached_property
     def left(self) -> list[tuple[Listed, float]]:
-        """Trials with the seconds that they still need, without those that cannot be estimated."""
+        """The open trials with their remaining seconds, without those that cannot be estimated."""
         return [
             (self.trials[key], self._rest(key, expected))
             for key in self._open
@@ -112,27 +117,30 @@ class History:
         return since * (1 / share - 1) if share >= _LEAST_SHARE else max(0.0, expected - since)
 
     def _expected(self, key: str) -> float | None:
-        """Return the seconds of the whole trial; None without estimates and finished trials.
+        """Return the seconds of the whole trial, or None without estimates and finished trials.
 
-        From the widest kind to the narrowest, each corrects the rate of the one before. It counts
-        little where little work of it has run, as where its trials are much shorter than this one.
+        From the widest kind to the narrowest, each kind corrects the rate of the one before. The
+        correction is weighted by the work of the kind that has run, so it is small if its trials
+        are few or much shorter than this one.
         """
         work = self._work(key)
         kinds = [kind for kind in self._kinds(key) if kind in self._measured]
-        if not self.estimates.work:  # nothing tells how kinds compare, so the narrowest counts
+        # Kinds cannot be compared without estimates, so the narrowest counts.
+        if not self.estimates.work:
             seconds, num = self._measured[kinds[0]] if kinds and kinds[0] != PACKED else (0.0, 0.0)
             return seconds / num if num else None
         rate, prior = 1.0, _PRIOR_SHARE * work
         if self.trials[key].is_alone and PACKED in self._measured:
             seconds, work_done = self._measured[PACKED]
-            rate = max(1.0, math.sqrt(seconds / work_done))  # half of it depends on the machine
+            # Damp the rate: about half the cost does not depend on the machine.
+            rate = max(1.0, math.sqrt(seconds / work_done))
         for seconds, work_done in (self._measured[kind] for kind in reversed(kinds)):
             rate = (seconds + prior * rate) / (work_done + prior)
         return rate * work
 
     @cached_property
     def _measured(self) -> Mapping[Hashable, tuple[float, float]]:
-        """Kind -> seconds and work of its trials that have run, earlier or partly too."""
+        """Kind -> seconds and work of its trials that have run, also earlier or partially."""
         found: dict[Hashable, tuple[float, float]] = {}
         for key, seconds, share in self._worked():
             for kind in self._kinds(key):
@@ -152,7 +160,7 @@ class History:
         return self.estimates.work.get(key, 1.0)
 
     def _worked(self) -> Iterator[tuple[str, float, float]]:
-        """Yield trials with their seconds, and the share of the trial that these did."""
+        """Yield trials with their seconds, and the share of the trial done in that time."""
         for key, seconds in self.estimates.past.items():
             yield key, seconds, 1.0
         for end in self.ends:
@@ -164,7 +172,7 @@ class History:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """All attempts that have ended or run; a crash took from its start to its end."""
+        """The spans of all ended and running attempts; a crash counts from its start to its end."""
         began = {(start.trial_id, start.attempt): start.started_seconds for start in self.starts}
         found = []
         for end in self.ends:
@@ -179,7 +187,7 @@ class History:
 
     @cached_property
     def recent(self) -> list[tuple[Span, float, float]]:
-        """Each recent span with its begin and end."""
+        """The recent spans, each with its begin and end."""
         since, until = self.window
         return [
             (span, span.end - span.seconds, span.end)
@@ -189,7 +197,7 @@ class History:
 
     @cached_property
     def window(self) -> tuple[float, float]:
-        """The last ten minutes of this driver, or those before the last end if none works."""
+        """The last ten minutes of the running driver; without one, those before the last end."""
         until = self.now
         if self.driver_started is None:
             ends = (end.ended_seconds for end in self.ends if end.ended_seconds is not None)
@@ -201,9 +209,10 @@ class History:
 
 
 def time_left(history: History) -> float | None:
-    """Return the seconds until all trials are done; None where they cannot be estimated.
+    """Return the seconds until all trials are done, or None if they cannot be estimated.
 
-    First run the trials that share the machine, each after those that it needs; then the timings.
+    The trials that share the machine run first, each after those that it depends on; then the
+    timings.
     """
     if not history.has_basis:
         return None
@@ -216,7 +225,7 @@ def time_left(history: History) -> float | None:
 
 
 def _phase_seconds(history: History, left: Sequence[tuple[Listed, float]], is_alone: bool) -> float:
-    """Return the wall time of trials of one phase, with the pauses before those to come."""
+    """Return the wall time of the trials of one phase, including pauses before trials to come."""
     held: dict[bool, list[_Held]] = {False: [], True: []}
     for span, begin, end in history.recent:
         begin = max(history.window[0], begin)
@@ -248,7 +257,7 @@ def _places(
 
 
 def _most_at_a_time(spans: Sequence[_Held]) -> int:
-    """Return how many workers ran at a time, except for moments; 0 where too little has run."""
+    """Return how many workers ran at once for a relevant time; 0 if too little has run."""
     changes = sorted([(b, n) for b, _, n in spans] + [(e, -n) for _, e, n in spans])
     if not changes or changes[-1][0] - changes[0][0] < _SHORTEST_SECONDS:
         return 0
@@ -321,7 +330,7 @@ def _is_wasted(span: Span) -> bool:
 
 
 def _lost(history: History) -> tuple[int, float | None]:
-    """Return the number of attempts that ended without a record, and a bound of their CPU-hours."""
+    """Return the number of attempts without a recorded end, and a bound on their CPU-hours."""
     ended = {(end.trial_id, end.attempt) for end in history.ends}
     began = {(start.trial_id, start.attempt): start.started_seconds for start in history.starts}
     bounds: list[float | None] = []

@@ -13,8 +13,8 @@ from suite.tracking.serve import serve
 def show(name: str | None, out: Path, tracking_uri: str | None, *, port: int) -> None:
     """Serve until Ctrl-C, opened at that ablation; by default at the newest sweep.
 
-    The server finds files by the paths in the store, so these must be this folder's; where a run is
-    under way, they are.
+    The server finds files by the paths in the store, which are corrected here if the folder was
+    moved; during a run they are correct.
     """
     store = store_of(out, tracking_uri)
     if not is_held(out) and (moved := try_rebase(store)):

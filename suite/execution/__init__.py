@@ -1,1 +1,1 @@
-"""Runs one trial in one process, and the processes of trials on this machine without Ray."""
+"""Run one trial in one process, and manage the processes of trials on this machine without Ray."""

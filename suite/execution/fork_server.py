@@ -1,8 +1,8 @@
-"""Starts the processes of trials: fresh ones, and forks of a process that has imported everything.
+"""Start the processes of trials: new ones, and forks of a process that has imported everything.
 
 A fork server has imported all that a trial needs, so that a fork is ready in milliseconds. It runs
-nothing itself, has no thread, and imports no code of the user's: each trial finds it as it was. It
-forks one trial at a time. The code of the other side is `suite.execution.subprocess_main`.
+no trial itself, has no threads, and imports no user code: so it is in the same state for each
+trial. It forks one trial at a time. The code in the child is `suite.execution.subprocess_main`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import IO
 
 from suite.import_order import ROOT, program_folder
 
-NUMBER = struct.Struct("q")  # what a fork server answers: the number of a process, its exit code
-# The other process gets our packages from where they are here, whatever lies on its import path.
+NUMBER = struct.Struct("q")  # a message of a fork server: a process id, or an exit code
+# The child loads our packages from their present location, regardless of its import path.
 _START = (
     "import sys; file = sys.argv[1]; sys.path[:] = sys.argv[2:]; del sys.argv[1:]; "
     "import importlib.util; spec = importlib.util.spec_from_file_location('suite', file); "
@@ -31,22 +31,22 @@ _START = (
 
 
 def _python_command(statement: str) -> list[str]:
-    """Return the command of a Python with our packages and this one's import path.
+    """Return the command of a Python process with our packages and this process's import path.
 
-    The folder of the program, and the current one, come last: with `-m` the user's `queue.py`
-    would be found before Python's own.
+    The folder of the program, and the current one, come last: with `-m` a user's `queue.py` would
+    be found before Python's own.
 
     Args:
-        statement: What it executes, with the module `subprocess_main` at hand.
+        statement: The statement to execute, which may use the module `subprocess_main`.
     """
     path = sorted(sys.path, key=lambda entry: entry in ("", program_folder()))
     return [sys.executable, "-c", _START + statement, str(ROOT / "suite" / "__init__.py"), *path]
 
 
 def exit_code(pid: int, options: int = 0) -> int | None:
-    """Return how a child of this process ended; None if it still runs (with `os.WNOHANG`).
+    """Return how a child of this process ended, or None if it still runs (with `os.WNOHANG`).
 
-    The child stays a zombie, so that its number is not reused.
+    The child stays a zombie, so that its process id is not reused.
 
     Returns:
         The exit code, or the negative number of the signal that killed it.
@@ -58,12 +58,12 @@ def exit_code(pid: int, options: int = 0) -> int | None:
 
 
 class FreshProcess:
-    """The process of one trial, started as a new Python.
+    """The process of one trial, started as a new Python process.
 
     Attributes:
-        pid: Its number, and that of its session.
-        stdin: Where it reads the trial.
-        stdout: Where it writes events.
+        pid: Its process id, and that of its session.
+        stdin: The stream from which it reads the trial.
+        stdout: The stream to which it writes events.
     """
 
     def __init__(self, environment: Mapping[str, str], output: IO[bytes]) -> None:
@@ -84,11 +84,11 @@ class FreshProcess:
         )
 
     def exit_code(self) -> int | None:
-        """Return how it ended, see the function `exit_code`; None while it runs."""
+        """Return how it ended, see the function `exit_code`, or None while it runs."""
         return exit_code(self.pid, os.WNOHANG)
 
     def wait(self) -> None:
-        """Wait for its end, and free its number."""
+        """Wait for its end, and release its process id."""
         self._process.wait()
 
 
@@ -104,7 +104,7 @@ class ForkedProcess:
         self._lock = threading.Lock()
 
     def exit_code(self, *, is_patient: bool = False) -> int | None:
-        """Return how it ended; None while it runs, unless `is_patient` waits for the end."""
+        """Return how it ended, or None while it runs, unless `is_patient` waits for the end."""
         with self._lock:
             if self._exit_code is None:
                 self._connection.setblocking(is_patient)
@@ -114,12 +114,12 @@ class ForkedProcess:
                     return None
                 finally:
                     self._connection.setblocking(True)
-                # Without an answer the server was killed, and its fork ends with its input.
+                # Without an answer the server was killed, and its fork ends when its input closes.
                 self._exit_code = NUMBER.unpack(answer)[0] if answer else -signal.SIGKILL
             return self._exit_code
 
     def wait(self) -> None:
-        """Wait for its end, and free its number."""
+        """Wait for its end, and release its process id."""
         self.exit_code(is_patient=True)
         with suppress(OSError):
             self._connection.sendall(b"f")
@@ -145,7 +145,7 @@ class ForkServer:
         """Fork a process for one trial, which prints to the file.
 
         Raises:
-            OSError: The server has ended.
+            OSError: If the server has ended.
         """
         stdin, ours_in = os.pipe()
         ours_out, stdout = os.pipe()
@@ -155,7 +155,7 @@ class ForkServer:
             if not answer:
                 raise ConnectionResetError("the fork server has ended")
         except BaseException:
-            self.close()  # which ends what it may have forked: its input closes
+            self.close()  # this also ends a child that was forked: its input closes
             os.close(ours_in)
             os.close(ours_out)
             raise
@@ -183,7 +183,7 @@ class ForkServers:
 
     @contextmanager
     def one_with(self, environment: Mapping[str, str]) -> Iterator[ForkServer]:
-        """Lend a server that nothing else uses for the length of the block."""
+        """Yield a server for exclusive use in the block."""
         idle = self._idle.setdefault(frozenset(environment.items()), [])
         try:
             server = idle.pop()

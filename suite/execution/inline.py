@@ -1,7 +1,7 @@
-"""Runs trials on this machine without Ray or MLflow, one after the other or sharing its GPUs.
+"""Run trials on this machine without Ray or MLflow, one after the other or sharing its GPUs.
 
-Training trials run in this process. Timing trials, trials with code of the user's, and trials on
-GPUs each run in a process of their own: an error on a GPU may stay with the process.
+Training trials run in this process. Timing trials, trials with user code, and trials on GPUs each
+run in a process of their own, because an error on a GPU may persist in the process.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _GIB = 2**30
 
 
 class InlineExecutor:
-    """An executor of one trial at a time, or several that share GPUs; a timing is alone."""
+    """An executor of one trial at a time, or several that share GPUs; a timing runs alone."""
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self._settings = settings
 
     def execute(self, work: Assignments) -> Iterator[Event]:
-        """Run the trials in the order given; first those on GPUs, where several have room."""
+        """Run the trials in the order given, but first those that can share GPUs."""
         beside: Assignments = []
         if any(resources.num_gpus for _, resources in work):
             from suite.execution.side_by_side import SideBySide, beside_others
@@ -69,7 +69,7 @@ class InlineExecutor:
                     )
 
     def _here(self, trial: Trial, resources: Resources) -> Iterator[Event]:
-        """Run a trial in this process, and undo what it changes in the process."""
+        """Run a trial in this process, and undo its changes to the process."""
         torch.set_num_threads(resources.num_threads)
         before = GlobalState()
         checkpointer = checkpointer_for(trial, self._settings.checkpoints)
@@ -80,9 +80,9 @@ class InlineExecutor:
             yield Remarked(trial.trial_id, f"it changed {changes}, which was undone")
 
     def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
-        """Run each trial in a fresh process, all in this machine's one environment."""
+        """Run each trial in a new process, all in this machine's one environment."""
         gc.collect()
-        torch.cuda.empty_cache()  # releases what earlier trainings still reserve on the GPU
+        torch.cuda.empty_cache()  # releases memory that earlier trainings still reserve on the GPU
         for trial, resources in work:
             yield from run_in_subprocess(
                 trial, resources, self._settings.trial_seconds, code=self._settings.code
@@ -93,15 +93,15 @@ class InlineExecutor:
         return provenance(resources).environment_id
 
     def refuse_infeasible(self, work: Assignments) -> None:
-        """Raise `Unavailable` as the function `refuse_infeasible` does."""
+        """Raise `Unavailable` in the same cases as the function `refuse_infeasible`."""
         refuse_infeasible(work)
 
 
 def refuse_infeasible(work: Assignments) -> None:
-    """Refuse trials that do not fit on this machine, and those of several processes.
+    """Raise if trials do not fit on this machine, or need several processes.
 
     Raises:
-        Unavailable: with the trial's number of workers, or what it asks for.
+        Unavailable: The message states the number of workers, or the requested resources.
     """
     for trial, _ in work:
         if trial.parallel is not None:
@@ -114,10 +114,10 @@ def refuse_infeasible(work: Assignments) -> None:
 
 
 def refuse_too_large(work: Assignments) -> None:
-    """Refuse trials that can never run on this machine.
+    """Raise if trials can never run on this machine.
 
     Raises:
-        Unavailable: with what a trial asks for, and what there is.
+        Unavailable: The message states the requested and the available resources.
     """
     if any(trial.parallel for trial, _ in work) and find_spec("deepspeed") is None:
         raise Unavailable("trials with workers or zero need DeepSpeed, which is not installed.")

@@ -1,7 +1,7 @@
-"""Keeps the end of what a trial's process prints, also what C code prints.
+"""Keep the end of the output of a trial's process, including that of C code.
 
-It is written to a file, so that the last words of a process that dies are there. A thread cuts the
-file from time to time: a trial may print for days.
+The output goes to a file, so that it is available after the process has died. A thread truncates
+the file from time to time, because a trial may print for days.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILE, _OF_WORKER = "output.txt", "output-{}.txt"
 
 
 def with_output(event: Event, file: int) -> Event:
-    """Return the event; add what the trial has printed to the result of a failed one."""
+    """Return the event; add the trial's output if its result is a failure."""
     if isinstance(event, Finished) and (event.result.status in {*FAILURES, Status.OUT_OF_MEMORY}):
         _flush()
         return Finished(replace(event.result, output=end_of(file)))
@@ -34,19 +34,19 @@ def with_output(event: Event, file: int) -> Event:
 
 
 def end_of(file: int, most: int = MOST_BYTES) -> str:
-    """Return the end of what was printed, without moving the position of the file."""
+    """Return the end of the output, without moving the position of the file."""
     size = os.fstat(file).st_size
     text = os.pread(file, most, max(0, size - most)).decode(errors="replace")
     return f"... {text}" if size > most else text
 
 
 def appended_only(file: int) -> None:
-    """Write at the end of the file always, so that it can be cut meanwhile."""
+    """Set the file to append mode, so that it can be truncated while it is written."""
     fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
 
 
 def cut_when_long(file: int, is_over: threading.Event) -> None:
-    """Keep the file short until the event is set; for a thread."""
+    """Truncate the file repeatedly until the event is set; run this in a thread."""
     while not is_over.wait(_SECONDS_BETWEEN_CUTS):
         with suppress(OSError):
             size = os.fstat(file).st_size
@@ -57,7 +57,7 @@ def cut_when_long(file: int, is_over: threading.Event) -> None:
 
 
 def output_file(checkpoints: Checkpoints, trial_id: str, worker: int | None = None) -> Path:
-    """Return the file of the output of a running trial, or a worker: by its checkpoints."""
+    """Return the file for the output of a running trial, or a worker, beside its checkpoints."""
     name = _FILE if worker is None else _OF_WORKER.format(worker)
     return checkpoints.folder / trial_id / name
 
@@ -66,10 +66,10 @@ def output_file(checkpoints: Checkpoints, trial_id: str, worker: int | None = No
 def captured_output(
     checkpoints: Checkpoints, trial_id: str, worker: int | None = None
 ) -> Iterator[int]:
-    """Write all that this process prints in the block to a file; yield its descriptor.
+    """Redirect the output of this process in the block to a file; yield its descriptor.
 
-    The file is removed with the block, and stays if the process dies: the driver reads it by
-    `with_left_output`. Where the folder of checkpoints is not on this host it has no name.
+    The file is removed after the block. If the process dies the file stays, and the driver reads it
+    with `with_left_output`. If the folder of checkpoints is not on this host, the file has no name.
     """
     path, is_over = output_file(checkpoints, trial_id, worker), threading.Event()
     named = checkpoints.folder.is_dir()
@@ -103,21 +103,22 @@ def _redirected(file: int) -> Iterator[None]:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # closed, or None, or the user's own
+        # The stream may be closed, or None, or a user's own.
+        with suppress(OSError, ValueError, AttributeError):
             stream.flush()
 
 
 def _remove(path: Path) -> None:
-    """Remove the file, and the trial's folder if nothing else is in it."""
+    """Remove the file, and the trial's folder if it is empty."""
     with suppress(OSError):
         path.unlink()
         path.parent.rmdir()
 
 
 def with_left_output(result: Result, checkpoints: Checkpoints) -> Result:
-    """Return the result of a trial whose process died, with what it printed, if found here.
+    """Return the result of a trial whose process died, with its output if it is found here.
 
-    Of several workers, what each has printed that died; together as long as that of one.
+    For several workers, the output of each one that died is added, shortened to the limit of one.
     """
     folder, texts = checkpoints.folder / result.trial_id, []
     files = sorted([*folder.glob(_FILE), *folder.glob(_OF_WORKER.format("*"))])

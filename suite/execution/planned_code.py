@@ -1,7 +1,7 @@
-"""Imports the user's code, in the process of a trial, as it was when the sweep was planned.
+"""Import the user's code, in the process of a trial, as it was when the sweep was planned.
 
-A module keeps the `__file__` that it had, so that data beside it are found. Its text comes from the
-plan; so do the lines that tracebacks, Triton and TorchScript look up.
+A module keeps its `__file__`, so that data files beside it are found. Its source comes from the
+plan, and so do the lines that tracebacks, Triton and TorchScript read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ChangedFile(RuntimeError):
 def import_only(code: PlannedCode | None) -> None:
     """Let this process import the planned modules, and nothing else from the user's folders.
 
-    For a process that runs trials of one sweep only.
+    The process must only run trials of one sweep.
     """
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _PlannedFinder)]
     if code is None:
@@ -36,16 +36,17 @@ def import_only(code: PlannedCode | None) -> None:
     folders = {os.path.realpath(folder) for folder in code.folders}
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in folders]
     for module in code.modules.values():
-        if module.source is not None:  # without a time, so that the file is not looked at again
+        # Without a modification time linecache does not check the file.
+        if module.source is not None:
             lines = module.source.splitlines(keepends=True)
             linecache.cache[module.file] = (len(module.source), None, lines, module.file)
 
 
 def refuse_changed_files() -> None:
-    """Refuse a declared file that is not as it was planned.
+    """Raise if a declared file differs from the planned one.
 
     Raises:
-        ChangedFile: with its path.
+        ChangedFile: The message names its path.
     """
     for finder in sys.meta_path:
         if isinstance(finder, _PlannedFinder):
@@ -70,7 +71,7 @@ class _PlannedFinder(MetaPathFinder):
         """Find a planned module.
 
         Raises:
-            ImportError: for a module of the user's that was not planned.
+            ImportError: For a user's module that was not planned.
         """
         planned = self.code.modules.get(fullname)
         if planned is None:
@@ -91,7 +92,7 @@ class _PlannedFinder(MetaPathFinder):
         )
 
     def _refuse_unplanned(self, fullname: str, path: Sequence[str] | None) -> None:
-        """Refuse a module of a planned package. Others are not found: no folder is on the path."""
+        """Raise for an unplanned module of a planned package; others are not on the path anyway."""
         if fullname.rpartition(".")[0] not in self.code.modules:
             return
         found = PathFinder.find_spec(fullname, path)
@@ -103,7 +104,7 @@ class _PlannedFinder(MetaPathFinder):
             )
 
     def refuse_changed_files(self) -> None:
-        """Raise as the function `refuse_changed_files` does."""
+        """Raise `ChangedFile` in the same cases as the function `refuse_changed_files`."""
         for path, sha256 in self.code.digests.items():
             try:
                 is_same = hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha256
@@ -114,17 +115,17 @@ class _PlannedFinder(MetaPathFinder):
 
 
 class _PlannedLoader(SourceFileLoader):
-    """A loader of the text that was planned; all else of the module is where it was."""
+    """A loader of the planned source; the other attributes of the module are unchanged."""
 
     def __init__(self, fullname: str, path: str, source: str) -> None:
         super().__init__(fullname, path)
         self._source = source
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the compiled text."""
+        """Return the compiled source."""
         found: CodeType = self.source_to_code(self._source, self.path)
         return found
 
     def get_source(self, fullname: str) -> str | None:
-        """Return the text."""
+        """Return the source."""
         return self._source

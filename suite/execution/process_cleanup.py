@@ -1,11 +1,11 @@
-"""Kills the processes that trials have left running on this machine when the sweep ends.
+"""Kill the processes that trials have left running on this machine when the sweep ends.
 
-A worker's process group ends with the worker. What has left the group, for a session of its own, is
-found by an environment variable that it inherited, through Ray or without. The variable names the
-driver, so that the next driver finds what a killed one has left.
+A worker's process group ends with the worker. A process that has left the group, for a session of
+its own, is found by an environment variable that it inherited, through Ray or without. The variable
+names the driver, so that the next driver finds the processes of a driver that was killed.
 
-This reads /proc itself: the suite also runs where psutil is not installed, and psutil gives the
-start of a process by the clock, which may be set, and not in the kernel's ticks.
+This reads /proc directly: the suite also runs without psutil, and psutil gives the start time of a
+process by the clock, which may be changed, instead of in the kernel's ticks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _VARIABLE = "BAKEOFF_DRIVER"
-_START = 19  # of the fields behind the name in /proc/PID/stat: starttime, in ticks since boot
+_START = 19  # index, after the name in /proc/PID/stat, of starttime in ticks since boot
 
 
 @contextmanager
@@ -36,9 +36,9 @@ def process_cleanup() -> Iterator[None]:
 
 
 def _kill_marked(is_to_kill: Callable[[str], bool]) -> None:
-    """Kill processes by their driver; this one is not marked, since it started without the mark."""
+    """Kill processes by their driver, except this one, which was started without the variable."""
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is another user's
+        with suppress(OSError):  # it has ended, or belongs to another user
             driver = _driver_in(folder / "environ")
             pid = int(folder.name)
             if driver is not None and pid != os.getpid() and is_to_kill(driver):
@@ -53,22 +53,22 @@ def _driver_in(environ: Path) -> str | None:
 
 
 def _identity_of(pid: int) -> str:
-    """Return number, start (in ticks) and namespace of a process: numbers are reused.
+    """Return id, start (in ticks) and namespace of a process, because ids are reused.
 
     Raises:
-        OSError: where there is no such process.
+        OSError: If there is no such process.
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return f"{pid}-{fields[_START]}-{_namespace()}"
 
 
 def _namespace() -> str:
-    """Return the namespace, within which a number means one process."""
+    """Return the PID namespace, within which a process id is unique."""
     return os.readlink("/proc/self/ns/pid")
 
 
 def _is_alive(driver: str) -> bool:
-    """Return True if the driver still runs, or that cannot be known from here."""
+    """Return True if the driver still runs, or if that cannot be determined from here."""
     pid, _, rest = driver.partition("-")
     if not pid.isdigit() or rest.partition("-")[2] != _namespace():
         return True

@@ -1,4 +1,4 @@
-"""Trains and scores a user's own module on a task, without an ablation or an executor."""
+"""Train and score a user's own module on a task, without an ablation or an executor."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
 from suite.training.sampling import why_no_sampling
 
-_TOLERANCE = 1e-5  # of the largest number
-LENGTH = 64  # where neither the caller nor the data give one
+_TOLERANCE = 1e-5  # relative to the largest number
+LENGTH = 64  # the default if the data do not determine a length
 
 
 class ModuleError(ValueError):
@@ -48,13 +48,13 @@ class TaskResult:
     """The scores of a trained module.
 
     Attributes:
-        metric: The task's metric, as ``bits_per_character``.
-        value: On the test split, after training.
-        unit: Of the value.
-        parts: The metric by coordinate, as ``pairs=8``, where the task has parts.
+        metric: The task's metric, for example ``bits_per_character``.
+        value: The score on the test split, after training.
+        unit: The unit of `value`.
+        parts: The metric by coordinate, for example ``pairs=8``, if the task has parts.
         points: The learning curve.
-        num_parameters: Trainable ones.
-        seconds: Of training and scoring.
+        num_parameters: Number of trainable parameters.
+        seconds: Wall time of training and scoring.
     """
 
     metric: str
@@ -83,33 +83,34 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
     A module is called with the inputs of a batch: the first by position, others by name.
 
     =======================  =====================================  ========================
-    the task asks for        inputs                                 logits
+    output of the task       inputs                                 logits
     =======================  =====================================  ========================
     a class of a sequence    `inputs`, also an image                [batch, classes]
     a class of a pair        `inputs`, [batch, 2, time, ...]        [batch, classes]
     the choice of a text     `inputs`, [batch, texts, time]         [batch, texts]
     a number of a sequence   `inputs`                               [batch, 1]
-    a symbol at each place   `inputs`                               [batch, time, symbols]
-    the next symbol          `inputs`; no place may read later ones [batch, time, symbols]
-    a sequence of a source   `inputs`, `context`                    [batch, time, symbols]
+    a symbol per position    `inputs`                               [batch, time, symbols]
+    the next symbol          `inputs`; must be causal               [batch, time, symbols]
+    a target sequence        `inputs`, `context`                    [batch, time, symbols]
     =======================  =====================================  ========================
 
     `inputs` and `context` are integers [batch, time], floats [batch, time, features], or images
     [batch, rows, columns, channels]. Sequences that differ in length are padded, and come with
     `mask` or `context_mask`, [batch, time], True at real tokens. In place of logits a module may
-    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks reads, a dictionary
-    or an object with `logits`, or a tuple with the logits first.
+    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks uses, a dictionary or
+    an object with `logits`, or a tuple with the logits first.
 
-    If the task's metric judges what the module writes by itself, the module has two more methods,
-    and a third one if there is a source; see `models.decoding.Writer`:
+    If the task's metric scores generated output, the module needs two more methods, and a third one
+    if there is a source; see `models.decoding.Writer`:
 
-    - ``encode(context, context_mask)`` reads the source;
-    - ``initial_state(batch, encoded)`` is the state before the first token; without a source there
-      is no `encoded`;
-    - ``step(tokens, state)`` reads a token [batch] of each row; returns logits [batch, symbols] and
-      the new state. Tensors of a state have the batch first.
+    - ``encode(context, context_mask)`` returns the encoded source;
+    - ``initial_state(batch, encoded)`` returns the state before the first token; without a source
+      there is no `encoded`;
+    - ``step(tokens, state)`` takes a token [batch] of each row, and returns logits
+      [batch, symbols] and the new state. The first axis of the tensors of a state is the batch.
 
-    Examples, each a module that is far too small. A class of a sequence, and of an image:
+    The following examples use modules that are far too small to score well. A class of a sequence,
+    and of an image:
 
         >>> import suite, torch
         >>> from torch import nn
@@ -132,7 +133,7 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         >>> suite.run_task(SumOfTokens(), task="listops", **short).metric
         'accuracy'
 
-    A class of a pair, of which no task ships:
+    A class of a pair, for which there is no shipped task:
 
         >>> class Difference(nn.Module):
         ...     def __init__(self):
@@ -149,7 +150,7 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         >>> suite.run_task(line, task="kernel_regression", length=16, **short).metric
         'mean_squared_error'
 
-    A symbol at each place, from all places, and the next symbol, from earlier places only:
+    A symbol per position, from all positions, and the next symbol, from earlier positions only:
 
         >>> unigrams, bigrams = nn.Embedding(82, 81), nn.Embedding(81, 81)
         >>> suite.run_task(unigrams, task="shakespeare_masked", **short).metric
@@ -157,7 +158,7 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         >>> suite.run_task(bigrams, task="shakespeare_characters", **short).metric
         'bits_per_character'
 
-    A sequence of a source, by a metric that judges what the module writes by itself:
+    A target sequence for a source sequence, with a metric that scores generated output:
 
         >>> class Writer(nn.Module):
         ...     def __init__(self):
@@ -191,23 +192,26 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         'bit'
 
     Args:
-        module: As above.
+        module: The module to train, with the inputs and outputs described above.
         task: Name of a task; `bakeoff list --tasks` shows them.
-        steps: Training steps; 0 scores the module as it is.
-        seed: Of the order of the data; initialise the module yourself.
-        length: Tokens per sequence; by default what the data dictate, else 64.
+        steps: Training steps; 0 scores the module without training.
+        seed: Seed of the order of the data; the module must be initialized already.
+        length: Tokens per sequence; by default the length of the data, or else 64.
         batch: Sequences per step.
         learning_rate: Peak of the schedule; by default the recipe's, 0.001.
-        recipe: How else it is trained; by default as an ablation without a recipe trains.
-        progress: Whether standard error shows how far it is, and the validation scores.
+        recipe: The training recipe; by default that of an ablation without a recipe.
+        progress: Whether to show the progress and the validation scores on standard error.
+
+    Returns:
+        The test score, the learning curve, and the cost.
 
     Raises:
-        TaskError: for a task that is not there, or a length that does not suit it.
-        ModuleError: if the module cannot be called with a batch, gives no such logits, lacks a
+        TaskError: For an unknown task, or a length that does not suit it.
+        ModuleError: If the module cannot be called with a batch, returns other logits, lacks a
             method, or cannot be trained.
-        SpecError: for a number that is none, or lies outside its bounds, and for a recipe that
-            needs another trial, or a GPU that is not there.
-        Diverged: if the loss or the score stops being a number.
+        SpecError: For an invalid number, for a recipe that needs another trial, and for a
+            precision that needs a GPU if there is none.
+        Diverged: If the loss or the score becomes NaN or infinite.
     """
     _refuse_no_module(module)
     given = {"steps": steps, "length": length, "batch": batch, "learning_rate": learning_rate}
@@ -237,16 +241,16 @@ def _refuse_no_module(module: object) -> None:
 
 
 def _scale(seed: int, recipe: Recipe, given: Mapping[str, Any]) -> Scale:
-    """Return the recipe with the sizes; refuse invalid ones, and those of two trials or a GPU."""
+    """Return the recipe with the sizes; raise if they are invalid, or need two trials or a GPU."""
     if not isinstance(recipe, Recipe):
         raise SpecError(f"run_task: recipe={recipe!r} must be a Recipe(...).")
     asked = {"length": 1, **recipe.model_dump(exclude_unset=True), **given}
-    if isinstance(rate := asked.get("learning_rate"), str):  # not "tuned" either
+    if isinstance(rate := asked.get("learning_rate"), str):  # a tuned rate is not allowed either
         raise SpecError(f"run_task: learning_rate={rate!r} must be a number.")
     if type(seed) is not int or seed < 0:
         raise SpecError(f"run_task: seed={seed!r} must be a whole number of at least 0.")
     if type(asked["steps"]) is int and not asked["steps"]:
-        asked["steps"] = 1  # of a recipe that is not used: nothing is trained
+        asked["steps"] = 1  # a recipe that is not used, because nothing is trained
     try:
         scale = Scale(dim=1, depth=1, **asked)
     except SpecError as error:
@@ -276,7 +280,7 @@ def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskRe
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:
-        if exit_code_of(error) is not None:  # one of our own sentences
+        if exit_code_of(error) is not None:  # one of our own messages
             raise
         raise ModuleError(
             f"the module {type(module).__name__} cannot be trained and scored on {data.name}: "
@@ -317,7 +321,7 @@ def _shown(points: Iterable[Point], exercise: Exercise) -> Iterator[Point]:
 
 
 def _refuse_untrainable(module: nn.Module, steps: int) -> None:
-    """Refuse a module without values, and one that a training cannot change."""
+    """Raise for a module on the meta device, and for one without trainable parameters."""
     name, parameters = type(module).__name__, list(module.parameters())
     if any(tensor.is_meta for tensor in (*parameters, *module.buffers())):
         raise ModuleError(
@@ -339,7 +343,7 @@ def _if_not_float32(module: nn.Module) -> str:
 
 
 def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
-    """Call the module once, before its first step, and leave it as it was."""
+    """Call the module once, before its first step, and restore its state."""
     _refuse_missing_parameters(module, task, batch)
     _refuse_missing_methods(module, task, batch)
     devices = [batch.targets.device] if batch.targets.is_cuda else []
@@ -358,9 +362,9 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
 
 
 def _refuse_mixed_rows(module: nn.Module, batch: Batch, num_parts: int) -> None:
-    """Refuse parts of a batch where an output in training depends on other rows, as in batch norm.
+    """Raise if a batch is split, and an output in training depends on other rows, as in batch norm.
 
-    Copies are called, since a pass in training changes what such a module remembers.
+    Copies of the module are called, because a training pass changes its buffers.
     """
     changed = batch.map(lambda tensor: torch.cat([tensor[:-1], tensor[:1]]))
     devices = [batch.targets.device] if batch.targets.is_cuda else []
@@ -369,7 +373,7 @@ def _refuse_mixed_rows(module: nn.Module, batch: Batch, num_parts: int) -> None:
         with torch.random.fork_rng(devices), torch.no_grad(), suppress(Exception):
             torch.manual_seed(0)
             found.append(each.through(copy.deepcopy(module).train()).logits[:-1])
-    if len(found) < 2:  # it cannot be copied; what it raises when called was found before
+    if len(found) < 2:  # it cannot be copied; errors of a call were reported before
         return
     difference, largest = (found[0] - found[1]).abs(), found[0].abs()
     if (difference > _TOLERANCE * largest.amax()).any():
@@ -393,7 +397,7 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
 
 
 def _writes(task: Task) -> bool:
-    """Return True if the metric needs more methods than a call, which playing consists of."""
+    """Return True if the metric needs more methods than a call; playing needs only calls."""
     return writes(task.metric) and not isinstance(task.metric, PlayedMetric)
 
 
@@ -414,11 +418,11 @@ def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None
 
 
 def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
-    if task.asks_for == "drawing":  # by a code of its own: as many as there may be
+    if task.asks_for == "drawing":  # the number of logits depends on the module's own code
         return
     is_soft = batch.targets.is_floating_point() and task.asks_for != "number"
     num_logits = task.output_size
-    if task.asks_for == "choice":  # one for each candidate, of which training may have fewer
+    if task.asks_for == "choice":  # one logit for each candidate; training may use fewer candidates
         num_logits = batch.inputs[INPUTS].shape[1]
     wanted = [*batch.targets.shape, *([] if is_soft else [num_logits])]
     if isinstance(outputs, Tensor) and [*outputs.shape] == wanted and outputs.is_floating_point():
@@ -433,7 +437,7 @@ def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: o
 
 
 def _input_of(task: Task, batch: Batch) -> str:
-    """Describe the module's input, as ``integers of 0 to 255, shape [16, 64]``."""
+    """Describe the module's input, for example ``integers of 0 to 255, shape [16, 64]``."""
     first = batch.inputs["inputs"]
     if task.input_kind == "tokens":
         return f"integers of 0 to {task.input_size - 1}, shape {[*first.shape]}"

@@ -1,14 +1,14 @@
-"""Runs trials side by side on the GPUs of this machine, each in a process of its own, without Ray.
+"""Run trials side by side on the GPUs of this machine, each in its own process, without Ray.
 
-A trial starts as soon as one GPU has its share left, and the machine its CPUs; the order is that of
-the work. A process sees the GPU that it runs on and no other, and may take its share of the memory
-(`suite.execution.trial`), so that a trial that wants more fails by itself.
+A trial starts as soon as one GPU has its share free, and the machine its CPUs; the order is that of
+the work. Only its GPU is visible to a process, which may use its share of the memory
+(`suite.execution.trial`), so that a trial that needs more fails alone.
 
-The processes compute at the same time through NVIDIA's MPS, where the machine has it. Without MPS
+The processes compute at the same time through NVIDIA's MPS, if the machine has it. Without MPS
 their kernels take turns: each has the whole GPU for a slice of time, so that small kernels leave
-most of it idle. The daemon is started for a sweep's trainings and ended before its timings. Where
-it cannot be started, or a process cannot compute through it (as in many containers), the GPU is
-shared by time.
+most of it idle. The daemon is started for a sweep's trainings and ended before its timings. If it
+cannot be started, or a process cannot compute through it (as in many containers), the GPU is shared
+by time slices.
 
 Source: NVIDIA, "Multi-Process Service" (docs.nvidia.com/deploy/mps).
 """
@@ -52,7 +52,7 @@ def gpu_names() -> list[str]:
 
 
 def num_places(resources: Resources) -> int:
-    """Return how many trials with these resources run at a time; on CPUs one."""
+    """Return how many trials with these resources run at a time; one on CPUs."""
     if not resources.num_gpus or resources.num_gpus > 1:
         return 1
     on_gpus = len(gpu_names()) * int(1 / _exact(resources.num_gpus))
@@ -68,7 +68,7 @@ def beside_others(work: Assignments) -> Assignments:
 
 @dataclass(frozen=True)
 class _Ended:
-    """A trial has ended; what it held is free again."""
+    """A message that a trial has ended, and its resources are free again."""
 
     gpu: str
     resources: Resources
@@ -94,7 +94,7 @@ class _Room:
         return gpu
 
     def give_back(self, gpu: str, resources: Resources) -> None:
-        """Free what the trial held there."""
+        """Free the resources that the trial held."""
         self._change(gpu, resources, -1)
 
     def _change(self, gpu: str, resources: Resources, trials: int) -> None:
@@ -104,7 +104,7 @@ class _Room:
 
 
 def _exact(share: float) -> Fraction:
-    """Return 1/3 for 0.333: three such shares are a whole GPU."""
+    """Return 1/3 for 0.333, so that three such shares are a whole GPU."""
     return Fraction(share).limit_denominator(64)
 
 
@@ -118,9 +118,9 @@ class SideBySide:
         self._is_stopped = threading.Event()
 
     def execute(self, work: Assignments) -> Iterator[Event]:
-        """Run all; events of different trials are interleaved.
+        """Run all trials; events of different trials are interleaved.
 
-        When this ends or is closed, no process is left.
+        When the generator ends or is closed, no process is left.
         """
         room, threads = _Room(), list[threading.Thread]()
         with ExitStack() as ending:
@@ -139,7 +139,7 @@ class SideBySide:
         """Yield events until a trial has ended and its share is free.
 
         Raises:
-            BaseException: What running the trial raised; the trial did not raise it.
+            BaseException: An error of running the trial, outside the trial itself.
         """
         while not isinstance(event := self._events.get(), _Ended):
             yield event
@@ -177,9 +177,9 @@ class SideBySide:
 
 @contextmanager
 def shared_gpus(work: Assignments) -> Iterator[Mapping[str, str]]:
-    """Start MPS for the block; yield what the environment of its clients needs, {} without MPS.
+    """Start MPS for the block; yield the environment for its clients, {} without MPS.
 
-    A daemon that runs already, as the environment says, is used and left running.
+    If the environment names a running daemon, that one is used and left running.
     """
     is_asked = any(resources.is_shared for _, resources in work)
     if not is_asked or PIPES in os.environ or shutil.which(_CONTROL) is None:
@@ -187,7 +187,7 @@ def shared_gpus(work: Assignments) -> Iterator[Mapping[str, str]]:
         return
     with tempfile.TemporaryDirectory(prefix="bakeoff-mps-") as folder:
         variables = {PIPES: folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        # The daemon sees all GPUs: then their numbers mean the same to its clients.
+        # All GPUs are visible to the daemon, so that their indices mean the same to its clients.
         given = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"} | variables
         is_served = _succeeds([_CONTROL, "-d"], given) and _succeeds(
             [sys.executable, "-c", _A_CLIENT], os.environ | variables

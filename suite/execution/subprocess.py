@@ -1,9 +1,8 @@
-"""Runs a trial in a process of its own, without Ray.
+"""Run a trial in a process of its own, without Ray.
 
-Every timing gets a fresh process: its numbers depend on where its memory lies, and on what an
-earlier trial left in caches. Every trial with code of the user's gets a fork of its own. The
-program that runs now is not imported again, and nothing is unpickled. `subprocess_main` is what the
-other process executes.
+Every timing gets a new process, because its numbers depend on memory addresses, and on what an
+earlier trial left in caches. Every trial with user code gets a fork of its own. The running program
+is not imported again, and nothing is unpickled. The other process executes `subprocess_main`.
 """
 
 from __future__ import annotations
@@ -57,20 +56,20 @@ def run_in_subprocess(
 ) -> Iterator[Event]:
     """Run one trial in a process of its own, and yield its events, the last of them a result.
 
-    The process and all that it has started are killed when this ends or is closed, and
-    `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself. If a GPU cannot
-    capture the trial's steps, it begins again in a second process, which runs them eagerly and has
-    as long.
+    The process and all its children are killed when the generator ends or is closed, and
+    `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended by then. If a GPU cannot
+    capture the trial's steps, the trial is started again in a second process, which runs them
+    eagerly with the same time limit.
 
     Args:
         trial: The trial.
-        resources: What it may use.
-        trial_seconds: Its time limit; None for no limit.
-        checkpoints: Where a training saves its state before it is ended; None for a timing.
-        server: Forks the process; by default a new Python is started. A timing must not be forked,
-            since its memory would lie as another's did.
+        resources: The resources that it may use.
+        trial_seconds: Its time limit, or None for no limit.
+        checkpoints: The place where a training saves its state, or None for a timing.
+        server: The server that forks the process; by default a new Python process is started. A
+            timing must not be forked, because all forks have the same memory layout.
         code: The user's modules as they were planned, for a trial that imports them.
-        is_stopped: Soon after another thread sets it, this ends without a result.
+        is_stopped: If another thread sets it, the generator soon ends without a result.
     """
     asked: dict[str, Any] = {
         "trial_seconds": trial_seconds,
@@ -105,12 +104,12 @@ def _run_once(
             for line in _lines(process, is_stopped):
                 try:
                     event = EVENT.validate_json(line)
-                except ValidationError:  # such as a line that was cut short
+                except ValidationError:  # for example a line that was truncated
                     break
                 yield with_output(event, output.fileno())
                 if isinstance(event, Finished | RunAgainEagerly):
                     return
-        except BaseException:  # Ctrl-C, the time limit of the sweep, or this is closed
+        except BaseException:  # Ctrl-C, the time limit of the sweep, or the generator is closed
             _let_it_save(process, trial, request.checkpoints)
             raise
         if is_stopped.is_set():
@@ -141,20 +140,22 @@ def _let_it_save(process: _Process, trial: Trial, checkpoints: Checkpoints | Non
     ):
         if not select.select([process.stdout], [], [], _POLL_SECONDS)[0]:
             continue
-        if not os.read(process.stdout.fileno(), _BYTES_PER_READ):  # its end follows
+        # The output has ended, so the process is about to end.
+        if not os.read(process.stdout.fileno(), _BYTES_PER_READ):
             time.sleep(0.01)
 
 
 def _ask(process: _Process, request: TrialRequest) -> None:
-    with suppress(BrokenPipeError):  # it died at once; the reason is found later
+    with suppress(BrokenPipeError):  # the process has ended; the reason is determined later
         process.stdin.write(REQUEST.dump_json(request) + b"\n")
         process.stdin.flush()
 
 
 def _lines(process: _Process, is_stopped: threading.Event) -> Iterator[bytes]:
-    """Yield what the process writes, until it ends or is to stop.
+    """Yield the lines that the process writes, until it ends or `is_stopped` is set.
 
-    A process that it has forked may hold the pipe open, so the end of the pipe is not waited for.
+    A forked child of the process may hold the pipe open, so this does not wait for the end of the
+    pipe.
     """
     rest, pipe, has_ended = b"", process.stdout.fileno(), False
     with selectors.DefaultSelector() as selector:
@@ -177,13 +178,13 @@ def _lines(process: _Process, is_stopped: threading.Event) -> Iterator[bytes]:
 def _process(
     resources: Resources, output: IO[bytes], server: ForkServer | None
 ) -> Iterator[_Process]:
-    """Start a process in a session of its own, which Ctrl-C spares; kill it with the block."""
+    """Start a process in a session of its own, unaffected by Ctrl-C; kill it after the block."""
     appended_only(output.fileno())
     process = _started(resources, output, server)
     try:
         yield process
     finally:
-        _kill_group(process)  # safe: its number is its own until it is waited for
+        _kill_group(process)  # safe: the process id is not reused before wait()
         process.wait()
         for pipe in (process.stdin, process.stdout):
             with suppress(BrokenPipeError):
@@ -204,9 +205,9 @@ def _kill_group(process: _Process) -> None:
 
 @contextmanager
 def _killed_after(trial_seconds: float | None, process: _Process) -> Iterator[threading.Event]:
-    """Kill a process that is late, from a thread: the consumer of the events may be busy for long.
+    """Kill the process after the time limit, from a thread, since the event consumer may be busy.
 
-    The event is set once the process was killed for being late.
+    The event is set once the process was killed at the time limit.
     """
     is_late = threading.Event()
     if trial_seconds is None:
@@ -225,14 +226,14 @@ def _killed_after(trial_seconds: float | None, process: _Process) -> Iterator[th
         yield is_late
     finally:
         timer.cancel()
-        timer.join()  # before the process's number may become another's
+        timer.join()  # before the process id may be reused
 
 
 def environment_of(resources: Resources) -> dict[str, str]:
     """Return the environment of a process that may use these resources.
 
     The number of threads must be set before torch is imported. GPUs are hidden from a trial that
-    asks for none.
+    requests none.
     """
     environment = {
         **os.environ,

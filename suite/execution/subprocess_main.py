@@ -1,9 +1,9 @@
-"""Runs one trial in the process that was started for it, and writes its events as JSON.
+"""Run one trial in the process that was started for it, and write its events as JSON.
 
-The trial comes on standard input, as one line; its events leave on standard output, a line each.
-What the trial itself prints goes to standard error. The input stays open as long as the parent
-process lives: when it closes, this process exits, whatever it is doing. `serve` is the main loop of
-a fork server.
+The trial is read from standard input, as one line; its events are written to standard output, one
+line each. The trial's own output goes to standard error. The input stays open as long as the parent
+process lives: when it closes, this process exits at once. `serve` is the main loop of a fork
+server.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from suite.stopping import TrainingStopped
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """A trial to run, and how.
+    """A trial to run, and the settings of its run.
 
     Attributes:
         trial: The trial.
-        resources: What it may use.
-        trial_seconds: Its time limit; None for no limit.
-        checkpoints: Where it saves its state; None if it saves no state.
+        resources: The resources that it may use.
+        trial_seconds: Its time limit, or None for no limit.
+        checkpoints: The place where it saves its state, or None if it saves none.
         code: The user's code that it runs.
-        why_eager: See `suite.execution.trial.run_trial`.
+        why_eager: The reason to run eagerly, see `suite.execution.trial.run_trial`; usually empty.
     """
 
     trial: Trial
@@ -54,12 +54,12 @@ EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 def main() -> None:
     """Run the one trial, and exit."""
-    faulthandler.enable()  # prints where a segmentation fault happened
+    faulthandler.enable()  # prints the stack of a segmentation fault
     out = _take_standard_output()
     request = REQUEST.validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=_exit_with_the_input, daemon=True).start()
     threading.Thread(target=cut_when_long, args=(2, threading.Event()), daemon=True).start()
-    # Only now, so that a parent that dies during these slow imports ends this process too.
+    # Imported late, so that the end of the parent during these slow imports also ends this process.
     from suite.execution.planned_code import import_only
     from suite.execution.trial import run_trial
     from suite.timeouts import limited
@@ -99,17 +99,17 @@ def serve(connection_number: int) -> None:
             os.close(file)
         connection.sendall(NUMBER.pack(pid))
         connection.sendall(NUMBER.pack(exit_code(pid)))
-        connection.recv(1)  # until then it stays a zombie, so that its number is not reused
+        connection.recv(1)  # until then it stays a zombie, so that its process id is not reused
         os.waitpid(pid, 0)
     os._exit(0)
 
 
 def _take_standard_output() -> BinaryIO:
-    """Return where events go; from now on all else that is printed joins the errors."""
+    """Return the stream for events, and redirect other output to standard error."""
     ours = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # the last words of a process that dies count
+        sys.stdout.reconfigure(line_buffering=True)  # keeps the last lines of a process that dies
     return ours
 
 

@@ -1,7 +1,7 @@
-"""Runs one trial in this process, without Ray or MLflow, and returns its result.
+"""Run one trial in this process, without Ray or MLflow, and yield its events and result.
 
-Every executor calls it. An exception inside the trial becomes the status and reason of its result,
-with the traceback.
+Every executor calls this. An exception inside the trial becomes the status and reason of its
+result, with the traceback.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NOT_OWN = (
 
 @dataclass
 class _Collected:
-    """The output of the probe so far; survives the exception that ends the trial."""
+    """The output of the probe so far, which outlives an exception that ends the trial."""
 
     measurements: list[Measurement] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
@@ -74,10 +74,10 @@ class _Collected:
     num_reported: int = 0
 
     def add(self, said: Said) -> None:
-        """Keep it for the result; a remark is not part of one.
+        """Store the value for the result; remarks are not part of it.
 
         Raises:
-            Diverged: for a NaN or infinite value, which JSON cannot store.
+            Diverged: For a NaN or infinite value, which JSON cannot store.
         """
         if isinstance(said, (Point, Measurement)) and not math.isfinite(said.value or 0.0):
             raise Diverged(f"{said.metric} is {said.value}")
@@ -107,11 +107,12 @@ def run_trial(
     *,
     why_eager: str = "",
 ) -> Iterator[Event]:
-    """Run one trial; yield its points as they come, and its result last.
+    """Run one trial; yield its points as they are measured, and its result last.
 
-    With a checkpointer it resumes from its newest checkpoint, and writes others. If a GPU cannot
-    capture its steps, `RunAgainEagerly` comes in place of the result: then run it in another
-    process, and give that its reason as `why_eager`, which holds for the rest of the process.
+    With a checkpointer the trial resumes from its newest checkpoint, and writes others. If a GPU
+    cannot capture its steps, `RunAgainEagerly` is yielded in place of the result: run the trial
+    again in another process then, and pass its reason as `why_eager`, which holds for the rest of
+    the process.
     """
     if why_eager:
         from suite.training.engines.recording import record_nothing
@@ -132,7 +133,7 @@ def device_of(resources: Resources) -> str:
 def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
-    """Yield the output of `measure` as events; what it raises goes into the result."""
+    """Yield the output of `measure` as events; its exceptions become part of the result."""
     precision = trial.settled_precision
     here = _with_products(provenance(resources), precision, resources)
     yield Started(trial.trial_id, place, here)
@@ -168,11 +169,12 @@ def run_measuring(
         state_sha256=collected.state_sha256 if is_ok else "",
         **use(),
     )
-    yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
+    # This is applied here too, because the event may leave this process as JSON.
+    yield writable_event(Finished(result))
 
 
 def _unchanged(measure: Measure) -> Iterator[Said]:
-    """Measure, unless a file that the user's code declares is changed before the end."""
+    """Yield what `measure` yields; raise if a file that the user's code declares is changed."""
     refuse_changed_files()
     yield from measure()
     refuse_changed_files()
@@ -181,17 +183,18 @@ def _unchanged(measure: Measure) -> Iterator[Said]:
 def _gpu_use(trial: Trial, resources: Resources) -> Callable[[], dict[str, Any]]:
     """Limit this process to its share of a GPU's memory; return a function that measures its use.
 
-    The function gives fields of `Result`. The memory is what torch's allocator has reserved; the
+    The function returns fields of `Result`. The memory is that reserved by torch's allocator; the
     GPU's context and the libraries are not part of it, and each share leaves room for them. The
-    counter of energy is the card's: a trial on a part of a card is given that part of the card's
-    joules, whatever its neighbours did; a timing has its card to itself. A trial of several workers
-    has no energy, since the first one sees its own card alone.
+    energy counter is that of the whole card: a trial on a share of a card is assigned the same
+    share of the card's joules, whatever its neighbours did; a timing has its card to itself. For a
+    trial of several workers the energy is None, because the first worker only measures its own
+    card.
     """
     if not resources.num_gpus:
         return dict
     share = min(1.0, resources.for_trial(trial).num_gpus)
     has_card = torch.cuda.is_available()
-    if has_card:  # a trial that wants more runs out of memory, and its neighbours do not
+    if has_card:  # a trial that needs more runs out of memory, but its neighbours do not
         context = BYTES_OF_A_CONTEXT / torch.cuda.get_device_properties(0).total_memory
         fraction = share if share == 1.0 else max(0.0, share - context)
         torch.cuda.set_per_process_memory_fraction(fraction)
@@ -213,7 +216,7 @@ def _wanted_more(resources: Resources) -> str:
 
 
 def _with_products(made: Provenance, precision: str, resources: Resources) -> Provenance:
-    """Add how a GPU multiplies float32, which changes numbers and times."""
+    """Add how a GPU multiplies float32, which affects numbers and times."""
     if not resources.num_gpus:
         return made
     return _under(made, {"float32 products": "in TF32" if precision == "tf32" else "exact"})
@@ -253,9 +256,9 @@ def own_frame(error: BaseException) -> str:
 def _ends_more_than_the_trial(error: BaseException) -> bool:
     """Return True for Ctrl-C, a closed generator, or an interruption by the suite itself.
 
-    The latter, such as `TimeIsUp` and what a worker raises that has lost another, is known by the
-    module that defines it. A panic of an extension in Rust is not an Exception either; it ends the
-    trial alone.
+    The latter, such as `TimeIsUp` and the error of a worker that has lost another, are recognized
+    by the module that defines them. A panic of an extension in Rust is not an Exception either, but
+    only ends the trial.
     """
     if isinstance(error, (Exception, SystemExit, TrialTimeout)):
         return False

@@ -1,7 +1,8 @@
-"""Stores the editions of each sweep: every version of its plan, and the source that made it.
+"""Store the editions of each sweep: every version of its plan, and the source that made it.
 
-An edition is named by a hash of what determines the plan. So the same file planned again is the
-same edition, and one that was changed and changed back is the earlier edition again.
+An edition is identified by a hash of everything that determines the plan. So the same file planned
+again is the same edition, and a file that was changed and changed back is the earlier edition
+again.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from suite.journal.sqlite_schema import FAILED, JournalError, marks, one, unders
 from suite.schema import About, Edition, Plan
 from suite.spec import default_warmup_steps
 
-CITED = frozenset({"source", "published"})  # of a claim: what others found is no part of the test
-# Where a trial runs. Times of different machines and thread counts are never compared anyway.
+# Fields of a claim about the literature, which do not affect the test.
+CITED = frozenset({"source", "published"})
+# Settings of the place of execution. Times of different machines and thread counts are never
+# compared anyway.
 PLACE = frozenset({"cpus", "threads", "gpus", "gpu_model", "memory_gib"})
-_FIRST_SCHEDULE = ("schedule", "cosine")  # the one there was before plans said which
-SHOWN_DIGITS = 12  # of a hash
-_MOST_LISTED = 6  # variants; of more only the number is said
-_LEVEL = 6  # of gzip
+_FIRST_SCHEDULE = ("schedule", "cosine")  # the only one before plans recorded their schedule
+SHOWN_DIGITS = 12  # digits of a hash
+_MOST_LISTED = 6  # variants; for more, only their number is displayed
+_LEVEL = 6  # compression level of gzip
 _PLAN = TypeAdapter(Plan)
 _KEY = "(ablation, scale) = (?, ?)"
 
@@ -41,12 +44,15 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class KeptEdition:
-    """An edition as the journal holds it.
+    """An edition as the journal stores it.
 
     Attributes:
-        started_seconds: When it was first planned, since 1970; 0 is unknown.
-        plan: None of the edition that the sweep shows, whose plan is known already.
-        source_sha256: Empty where it has no files of the user's, or they are unknown.
+        number: The number of the edition within its sweep, from 1.
+        sha256: The hash of everything that determines the plan.
+        started_seconds: The time when it was first planned, in seconds since 1970; 0 if unknown.
+        plan: The plan, or None for the edition that the sweep shows, whose plan is known already.
+        source_sha256: The hash of the user's files; empty if there are none, or if they are
+            unknown.
     """
 
     number: int
@@ -57,7 +63,7 @@ class KeptEdition:
 
 
 def edition_sha256(plan: Plan) -> str:
-    """SHA-256 of what determines the plan, 64 hexadecimal digits."""
+    """Return the SHA-256 of everything that determines the plan, 64 hexadecimal digits."""
     about = plan.about
     content = {
         "baseline": about.baseline,
@@ -80,13 +86,13 @@ def source_sha256(source: Source) -> str:
 
 
 def what_is_claimed(about: About) -> dict[str, Any]:
-    """All of the claim that its test depends on; empty where there is none."""
+    """Return the fields of the claim that its test depends on; empty without a claim."""
     claim = asdict(about.claim) if about.claim else {}
     return {n: v for n, v in claim.items() if n not in CITED and (n, v) != ("is_check", False)}
 
 
 def settings_of(about: About) -> dict[str, Knob]:
-    """Those of the scale that determine the plan; the first schedule was not said once."""
+    """Return the scale's settings that determine the plan; early plans recorded no schedule."""
     return {
         name: value
         for name, value in about.settings.items()
@@ -95,11 +101,11 @@ def settings_of(about: About) -> dict[str, Knob]:
 
 
 def edition_settings(about: About) -> dict[str, Knob]:
-    """What may differ between two editions, by name, the most telling first."""
+    """Return everything that may differ between two editions, by name, the most important first."""
     found: dict[str, Knob] = {k: v for k, v in about.settings.items() if k not in PLACE}
     steps = found.get("steps")
     if isinstance(steps, int) and found.get("warmup_steps") == default_warmup_steps(steps):
-        del found["warmup_steps"]  # it follows the steps
+        del found["warmup_steps"]  # it follows from the steps
     found.setdefault(*_FIRST_SCHEDULE)
     found["seeds"] = about.num_seeds
     for name, value in about.model.items():
@@ -123,7 +129,7 @@ def edition_settings(about: About) -> dict[str, Knob]:
 
 
 def bare_json(plan: Plan) -> bytes:
-    """The plan as JSON, without what the journal itself says of it."""
+    """Return the plan as JSON, without the fields that the journal adds."""
     bare = replace(plan, about=replace(plan.about, registration=None))
     late = (
         "part_titles",
@@ -131,16 +137,16 @@ def bare_json(plan: Plan) -> bytes:
         "held_out",
         "axis_values",
         "named_axes",
-    )  # a plan from before stays as it is
+    )  # left out, so that the JSON of an older plan does not change
     idle = {name for name in late if not getattr(bare.about, name)}
     return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price", *idle}})
 
 
 def parsed_plan(body: str | bytes, path: Path) -> Plan:
-    """The plan that a row of that journal says.
+    """Return the plan that a row of that journal holds.
 
     Raises:
-        JournalError: if it says none.
+        JournalError: If the row does not hold a valid plan.
     """
     return understood(_PLAN, in_present_words(body), path)
 
@@ -153,16 +159,16 @@ class JournalEditions:
     _format: int
 
     def history(self, plan: Plan) -> list[tuple[Edition, Plan]]:
-        """The editions of the plan's sweep with their plans, newest first, without verdicts.
+        """Return the editions of the plan's sweep with their plans, newest first, without verdicts.
 
-        Empty in journals of format 4 and older, until their next plan is kept.
+        The list is empty in journals of format 4 and older, until their next plan is stored.
         """
         kept = self.kept_editions(plan)
         done = self._done() if kept else frozenset()
         return [(_edition(each, each.plan or plan, done), each.plan or plan) for each in kept[::-1]]
 
     def kept_editions(self, plan: Plan) -> list[KeptEdition]:
-        """Those of the plan's sweep, by number; without those that this version cannot read."""
+        """Return the editions of the plan's sweep, by number, that this version can read."""
         if self._format < 5:
             return []
         rows = self._db.execute(
@@ -174,7 +180,7 @@ class JournalEditions:
         return list(self._kept(rows))
 
     def edition_number(self, plan: Plan) -> int | None:
-        """The number of the plan's own edition; None where it was not kept."""
+        """Return the number of the plan's own edition, or None if it is not stored."""
         if self._format < 5:
             return None
         query = f"SELECT number FROM editions WHERE {_KEY} AND sha256 = ?"
@@ -182,12 +188,12 @@ class JournalEditions:
         return number
 
     def trials_of_editions(self, plan: Plan) -> list[str]:
-        """Ids of the plan's trials, then of those that only its other editions have."""
+        """Return the ids of the plan's trials, then of those that only its other editions have."""
         others = [each.plan for each in self.kept_editions(plan) if each.plan is not None]
         return list(dict.fromkeys(t.trial_id for p in (plan, *others) for t in p.trials))
 
     def edition_hashes(self) -> list[tuple[str, str, str]]:
-        """Return ablation, hash, and hash of the source of every edition, at whatever scale."""
+        """Return (ablation, hash, hash of the source) of every edition, at any scale."""
         if self._format < 5:
             return [(name, "", "") for (name,) in self._db.execute("SELECT ablation FROM sweeps")]
         return self._db.execute("SELECT ablation, sha256, source_sha256 FROM editions").fetchall()
@@ -198,7 +204,7 @@ class JournalEditions:
         return next(kept, "")
 
     def sources(self, editions: Iterable[KeptEdition]) -> dict[str, Source]:
-        """The source of each of them that has one, by its hash."""
+        """Return the source of each edition that has one, by its hash."""
         hashes = sorted({each.source_sha256 for each in editions} - {""})
         query = "SELECT body FROM sources WHERE sha256 = ?"
         bodies = {sha256: one(self._db, query, (sha256,)) for sha256 in hashes}
@@ -223,7 +229,7 @@ class JournalEditions:
         return frozenset(trial_id for (trial_id,) in self._db.execute(query))
 
     def _keep_edition(self, plan: Plan, source: Source) -> None:
-        """Add the plan where it is new; one without any result starts now."""
+        """Store the plan if it is new; an edition without any result starts now."""
         self._keep_first(plan.key)
         sha256, now = edition_sha256(plan), time.time()
         of_it = (*plan.key, sha256)
@@ -242,16 +248,16 @@ class JournalEditions:
             self._db.execute(change, (gzip.compress(bare_json(plan), _LEVEL, mtime=0), *of_it))
 
     def _keep_first(self, key: _Key) -> None:
-        """A plan from before editions were kept is the first one."""
+        """Store a plan from before editions were recorded as the first edition."""
         body = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", key)
         if body is None or one(self._db, f"SELECT 1 FROM editions WHERE {_KEY}", key):
             return
-        with suppress(JournalError):  # of another version
+        with suppress(JournalError):  # a plan of another version
             plan = parsed_plan(body, self.path)
             self._write_edition(self._first_edition(plan), plan)
 
     def _first_edition(self, plan: Plan) -> KeptEdition:
-        """Of a plan that was kept before editions were; it started with its first attempt."""
+        """Return the edition of a plan from before editions; its first attempt is its start."""
         ids = {trial.trial_id for trial in plan.trials}
         rows = self._db.execute("SELECT trial_id, started_seconds FROM attempts")
         started = min((seconds for trial_id, seconds in rows if trial_id in ids), default=0.0)
@@ -260,9 +266,9 @@ class JournalEditions:
     def _take_over_editions(
         self, plan: Plan, editions: Iterable[KeptEdition], sources: Sources
     ) -> None:
-        """Those of another journal of the same sweep; where both know one, the earlier start holds.
+        """Merge the editions of another journal of the same sweep; the earlier start counts.
 
-        A number that is taken here gives way to the next one.
+        An edition whose number is taken here gets the next free one.
         """
         self._keep_first(plan.key)
         for source in sources.values():
@@ -288,7 +294,7 @@ class JournalEditions:
         self._db.execute(f"INSERT OR REPLACE INTO editions VALUES ({marks(row)})", row)
 
     def _keep_source(self, source: Source) -> str:
-        """See `source_sha256`."""
+        """Store the source, and return its hash; see `source_sha256`."""
         if not source:
             return ""
         text, sha256 = canonical_json(dict(source)).encode(), source_sha256(source)

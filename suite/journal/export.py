@@ -1,8 +1,8 @@
-"""Converts a sweep of the journal to a file of lines, and back.
+"""Convert a sweep of the journal to a file of JSON lines, and back.
 
-The first line is the plan with the statements of its claim, its editions and their sources; every
-other one a result, those of earlier editions too. A result's line is the journal's own JSON, so
-that it keeps its hash; the same rows give the same bytes.
+The first line holds the plan with the statements of its claim, its editions and their sources; each
+other line holds a result, including those of earlier editions. A result's line is the journal's own
+JSON, so that it keeps its hash; equal rows give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from suite.text import redact
 
 JOURNAL_FILE = "journal.jsonl.gz"
 
-_LEVEL = 6  # of gzip: the next ones take twice the time for a twentieth of the size
+_LEVEL = 6  # compression level of gzip: higher ones take twice the time for 5 % less
 _RESULT = TypeAdapter(Result)
 _BODY = b',"result":'
 
 
 class ExportError(ValueError):
-    """The file is damaged, or was written by another version: one sentence."""
+    """Raised if the file is damaged, or was written by another version; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,13 @@ class SweepExport:
     results: tuple[Kept, ...] = ()
 
 
-_SWEEP = TypeAdapter(SweepExport)  # of the first line, which is all but the results
+_SWEEP = TypeAdapter(SweepExport)  # the first line, which holds everything except the results
 
 
 def exported(
     plan: Plan, journal: Journal, each: Callable[[Iterable[Kept]], Iterable[Kept]] = iter
 ) -> bytes:
-    """The file of a journal's sweep; the results pass through `each` on their way."""
+    """Return the file of a journal's sweep; `each` may filter or observe the results."""
     editions = journal.kept_editions(plan)
     kept = each(journal.kept(journal.trials_of_editions(plan)))
     statements = journal.statements(plan.key)
@@ -65,7 +65,7 @@ def packed(
     editions: Iterable[KeptEdition] = (),
     sources: Sources | None = None,
 ) -> bytes:
-    """The file. It says nothing of where the user's files lie, and holds no password."""
+    """Return the file; it holds neither the location of the user's files nor any password."""
     stated = canonical_json([asdict(statement) for statement in statements])
     head = b'{"plan":%s,"statements":%s' % (_plan_json(plan), stated.encode())
     if listed := b",".join(map(_edition_json, editions)):  # older journals have none
@@ -85,10 +85,10 @@ def _edition_json(edition: KeptEdition) -> bytes:
 
 
 def unpacked(body: bytes) -> bytes:
-    """The file's lines; compare these, since another zlib packs them into other bytes.
+    """Return the file's lines; compare these, because compressed bytes depend on the zlib version.
 
     Raises:
-        ExportError: if it cannot be unpacked.
+        ExportError: If it cannot be decompressed.
     """
     try:
         return gzip.decompress(body)
@@ -97,10 +97,10 @@ def unpacked(body: bytes) -> bytes:
 
 
 def parsed(body: bytes) -> SweepExport:
-    """The file's content.
+    """Return the file's content.
 
     Raises:
-        ExportError: if it is no such file, or one of another version.
+        ExportError: If it is not such a file, or was written by another version.
     """
     first, *rest = unpacked(body).splitlines() or [b""]
     try:
@@ -134,7 +134,7 @@ def _kept(line: bytes) -> Kept:
 
 
 def _without_secrets(kept: Kept) -> Kept:
-    """Without passwords that an exception named; such a result gets a new hash."""
+    """Return the result without passwords in its messages; such a result gets a new hash."""
     text = kept.body.decode()
     if redact(text) == text:
         return kept

@@ -1,7 +1,7 @@
-"""Records what has finished in one SQLite file, written by one driver, that survives any kill.
+"""Record finished trials in one SQLite file, written by one driver, that survives any kill.
 
-A result is committed with its fsync before it is acknowledged. `results.trial_id` and environment
-are the key, so nothing can be in it twice; a later attempt replaces a failure.
+A result is committed with its fsync before it is acknowledged. The key is (`trial_id`,
+environment), so that a result cannot be stored twice; a later attempt replaces a failure.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ LEFT JOIN {ends} AS e ON (e.trial_id, e.environment_id, e.attempt)
     = (r.trial_id, r.environment_id, r.attempt)
 WHERE r.trial_id = ? ORDER BY r.environment_id
 """
-_ADOPTED = 0  # the attempt of a result that another folder's driver made
+_ADOPTED = 0  # the attempt number of a result from another folder's driver
 
 
 class Journal(JournalPlans):
-    """What an output folder has planned and done; use it in a `with` block.
+    """The record of what an output folder has planned and done; use it in a `with` block.
 
     Raises:
-        JournalError: if the file cannot be opened, was written by a newer version, or, at the end
-            of the block, turned out damaged or not writable.
+        JournalError: If the file cannot be opened or was written by a newer version; or, at the end
+            of the block, if it is damaged or not writable.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -67,7 +67,7 @@ class Journal(JournalPlans):
         self._format = format_of(self._db, path)
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and close it."""
+        """Merge the write-ahead log into the file and close it."""
         self._db.close()
 
     def __enter__(self) -> Journal:
@@ -79,7 +79,7 @@ class Journal(JournalPlans):
             raise JournalError(f"{self.path}: the journal fails: {error}.") from error
 
     def begin(self, trial_id: str, place: str) -> int:
-        """Count a new attempt. A result of any older attempt will be dropped."""
+        """Start a new attempt, and return its number; late results of older ones are discarded."""
         with self._db:
             attempt = (self._last_attempt(trial_id) or 0) + 1
             self._db.execute(
@@ -88,7 +88,7 @@ class Journal(JournalPlans):
         return attempt
 
     def commit(self, result: Result, attempt: int) -> bool:
-        """Write a result, with fsync. False if it was dropped: late, or already there."""
+        """Write a result, with fsync; return False if it is late or already stored."""
         with self._db:
             last = self._last_attempt(result.trial_id)
             is_late = last is not None and attempt < last
@@ -97,9 +97,9 @@ class Journal(JournalPlans):
             return is_kept
 
     def adopt(self, result: Result) -> bool:
-        """Write a result of another folder's journal; attempts that were begun here stay.
+        """Write a result of another folder's journal; attempts that were started here stay.
 
-        False if there was one already.
+        Return False if there is already a result.
         """
         with self._db:
             is_kept = self._insert(result, self._last_attempt(result.trial_id) or 0)
@@ -108,15 +108,15 @@ class Journal(JournalPlans):
             return is_kept
 
     def restore(self, kept: Kept) -> bool:
-        """Write a result as it was here before, attempt and times included.
+        """Write a result with its original attempt and times.
 
-        It replaces a row that is not what its hash says, and nothing else.
+        It replaces a row that does not match its hash, but no other row.
 
         Returns:
-            False if there is a sound one already.
+            False if there is already a valid result.
 
         Raises:
-            JournalError: if it is not what its own hash says.
+            JournalError: If the result does not match its own hash.
         """
         result = understood(_RESULT, kept.body, self.path)
         if result.sha256 != kept.sha256:
@@ -139,10 +139,10 @@ class Journal(JournalPlans):
             return True
 
     def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
-        """All results of these trials, of every environment, in the order asked for.
+        """Yield all results of these trials, of every environment, in the order of the ids.
 
         Raises:
-            JournalError: at one that is not what was written.
+            JournalError: At a result that does not match its hash.
         """
         for trial_id in trial_ids:
             rows = self._db.execute(
@@ -153,10 +153,10 @@ class Journal(JournalPlans):
                 yield self._sound(sha256, body)
 
     def kept(self, trial_ids: Iterable[str]) -> Iterator[Kept]:
-        """All results of these trials as they are written, in the order of `results`.
+        """Yield all results of these trials in stored form, in the order of `results`.
 
         Raises:
-            JournalError: as `results`.
+            JournalError: In the same cases as `results`.
         """
         is_old = self._format < 3
         query = _KEPT.format(ends=f"({_NO_ENDS})" if is_old else "ends")
@@ -166,18 +166,18 @@ class Journal(JournalPlans):
                 yield kept
 
     def refuse_damaged(self) -> None:
-        """Raise JournalError if any result is not what was written: no run continues from that."""
+        """Raise JournalError if any result does not match its hash: no run continues from that."""
         for trial_id, _ in self.damaged():
             raise self._damage(trial_id)
 
     def damaged(self) -> list[tuple[str, str]]:
-        """(trial_id, environment_id) of the rows that are not what was written, by their hash."""
+        """Return (trial_id, environment_id) of the rows that do not match their hash."""
         names = "trial_id, environment_id, sha256, status, result"
         rows = self._db.execute(f"SELECT {names} FROM results ORDER BY 1, 2")
         return [(trial, environment) for trial, environment, *row in rows if _is_damaged(*row)]
 
     def contradictions(self) -> list[Contradiction]:
-        """Where a trial that is no timing gave different numbers in one environment."""
+        """Return the trials, except timings, with different numbers in one environment."""
         if self._format < 4:
             return []
         query = (
@@ -195,7 +195,7 @@ class Journal(JournalPlans):
         return list(found.values())
 
     def done(self) -> dict[str, set[str]]:
-        """trial_id -> environments in which it has a result that is no failure."""
+        """Return trial_id -> the environments in which it has a result that is not a failure."""
         found: dict[str, set[str]] = {}
         query = f"SELECT trial_id, environment_id FROM results WHERE status NOT IN ({FAILED})"
         for trial_id, environment_id in self._db.execute(query):
@@ -203,62 +203,62 @@ class Journal(JournalPlans):
         return found
 
     def entries(self) -> list[JournalEntry]:
-        """What there is a result of, by trial and environment."""
+        """Return an entry for every stored result, by trial and environment."""
         query = "SELECT trial_id, environment_id, attempt, sha256 FROM results ORDER BY 1, 2"
         return [JournalEntry(*row) for row in self._db.execute(query)]
 
     def attempts(self) -> list[Attempt]:
-        """The newest attempt of every trial that was ever started."""
+        """Return the newest attempt of every trial that was ever started."""
         query = "SELECT trial_id, MAX(attempt), started_seconds, place FROM attempts GROUP BY 1"
         return [Attempt(*row) for row in self._db.execute(query)]
 
     def starts(self) -> list[Attempt]:
-        """Every attempt, of each trial the first one first."""
+        """Return every attempt, ordered by trial and attempt number."""
         query = "SELECT trial_id, attempt, started_seconds, place FROM attempts ORDER BY 1, 2"
         return [Attempt(*row) for row in self._db.execute(query)]
 
     def ends(self) -> list[End]:
-        """How every attempt ended that did; what was lost with its driver or node is not here."""
+        """Return how attempts ended, except those that were lost with their driver or node."""
         query = "SELECT * FROM ends" if self._format >= 3 else ENDS_OF_RESULTS
         return [End(*row) for row in self._db.execute(query)]
 
     def statuses(self) -> dict[str, str]:
-        """trial_id -> the status of its result: of a finding, where another environment failed."""
+        """Return trial_id -> status; a finding takes precedence over failures elsewhere."""
         query = f"SELECT trial_id, status FROM results ORDER BY status NOT IN ({FAILED})"
         return dict(self._db.execute(query).fetchall())
 
     def failed(self) -> set[str]:
-        """Trials that have failed somewhere, whatever they did elsewhere."""
+        """Return the trials that have failed in some environment."""
         query = f"SELECT trial_id FROM results WHERE status IN ({FAILED})"
         return {trial_id for (trial_id,) in self._db.execute(query)}
 
     def gpu_bytes(self) -> dict[str, int]:
-        """trial_id -> the most of a GPU's memory that it took, of those that had one."""
+        """Return trial_id -> peak GPU memory in bytes, for trials that had a GPU."""
         taken = "json_extract(CAST(result AS TEXT), '$.gpu_bytes')"
         query = f"SELECT trial_id, {taken} FROM results WHERE json_valid(CAST(result AS TEXT))"
         return {trial_id: taken for trial_id, taken in self._db.execute(query) if taken}
 
     def driver_started(self) -> float:
-        """When the newest driver began, in seconds since 1970; 0 where that is not known."""
+        """Return when the newest driver started, in seconds since 1970; 0 if unknown."""
         if self._format < 3:
             return 0.0
         return float(one(self._db, "SELECT started_seconds FROM driver", ()) or 0.0)
 
     def note_waiting(self, num_trials: int, reason: str) -> None:
-        """Write how many trials have no place now, and why, for `bakeoff status`."""
+        """Write how many trials cannot be placed now, and why, for `bakeoff status`."""
         query = "INSERT OR REPLACE INTO waiting VALUES (1, ?, ?)"
         with self._db:
             self._db.execute(query, (num_trials, reason))
 
     def waiting(self) -> tuple[int, str]:
-        """How many trials have no place, and why; as the last driver wrote it."""
+        """Return how many trials cannot be placed, and why, as the last driver wrote it."""
         if self._format < 2:
             return 0, ""
         row = self._db.execute("SELECT num_trials, reason FROM waiting").fetchone()
         return row or (0, "")
 
     def _sound(self, sha256: str, body: bytes) -> Result:
-        """What a row says, if its hash says the same: nothing else may be sent anywhere."""
+        """Return the result in a row; raise if it does not match its hash, so it is not sent."""
         result = understood(_RESULT, body, self.path)
         if result.sha256 != sha256:
             raise self._damage(result.trial_id)
@@ -289,7 +289,7 @@ class Journal(JournalPlans):
     def _note_end(
         self, result: Result, attempt: int, ended_seconds: float | None, *, is_kept: bool
     ) -> None:
-        """What is dropped never takes the place of what was kept."""
+        """Record the end of an attempt; a discarded attempt never overwrites a kept result."""
         made = result.provenance
         end = End(
             result.trial_id,

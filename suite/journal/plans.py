@@ -1,12 +1,13 @@
-"""Stores the plans of a journal, and registers the claim of each.
+"""Store the plans of a journal, and register the claim of each.
 
-A claim is registered by a hash of what fixes its test, with the number of seeds that had results by
-then and what has changed since. A claim that is worded, or a seed that is added, after results were
-seen tells less than its interval says: with enough looks some claim will hold (Simmons et al. 2011,
-"False-Positive Psychology"; for seeds, optional stopping). It is not forbidden; the report says so.
+A claim is registered by a hash of everything that fixes its test, with the number of seeds that
+already had results and the changes since then. If a claim is worded, or a seed is added, after
+results were seen, its interval overstates the evidence: with enough looks some claim will hold
+(Simmons et al. 2011, "False-Positive Psychology"; for seeds, optional stopping). This is not
+forbidden, but the report states it.
 
-The trials of a plan are also listed in a few columns, so that the status of a sweep needs no whole
-plan.
+The trials of a plan are also listed in a few columns, so that the status of a sweep can be read
+without the whole plan.
 """
 
 from __future__ import annotations
@@ -33,18 +34,20 @@ from suite.journal.editions import (
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
 from suite.schema import LEARNING_RATE, About, Cell, Plan, Registration, Status, Trial
 
-ALPHA = 0.05  # of the test: one false verdict in twenty, where there is nothing to find
+ALPHA = 0.05  # significance level: one false verdict in twenty if there is no effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A test, as it was once stated for an ablation at a scale.
+    """A test, as it was stated for an ablation at a scale.
 
     Attributes:
-        content: Canonical JSON of all that fixes it.
-        num_pairs: Seeds of which a side of the claim had a result then; None is unknown. The name
-            is that of the journal's file, where it once meant both sides.
-        stated_seconds: Since 1970, by the clock of the machine where it was stated.
+        content: Canonical JSON of everything that fixes the test.
+        num_pairs: The number of seeds for which at least one side of the claim had a result then,
+            or None if unknown. The name comes from the journal's file, where it once meant both
+            sides.
+        stated_seconds: The time in seconds since 1970, by the clock of the machine where it was
+            stated.
     """
 
     content: str
@@ -53,12 +56,12 @@ class Statement:
 
     @property
     def sha256(self) -> str:
-        """Of the content, 64 hexadecimal digits."""
+        """The SHA-256 of the content, 64 hexadecimal digits."""
         return hashlib.sha256(self.content.encode()).hexdigest()
 
 
 def content_of(about: About) -> str | None:
-    """All that fixes the test of the claim, as canonical JSON; None where there is no claim."""
+    """Return canonical JSON of everything that fixes the claim's test, or None without a claim."""
     if about.claim is None:
         return None
     return canonical_json(
@@ -72,15 +75,17 @@ def content_of(about: About) -> str | None:
 
 
 def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
-    """Seeds of which the claim's result is known on either side: one side is a hint already.
+    """Return the number of seeds with a known result on either side, since one side is a hint.
 
-    `has_result` says whether a trial has one, whichever ablation it was run for.
+    Args:
+        plan: The plan.
+        has_result: Returns whether a trial has a result, from any ablation.
     """
     return len({cell.seed for cell in claim_cells(plan) if has_result(cell.trial_id)})
 
 
 def claim_cells(plan: Plan) -> Iterator[Cell]:
-    """Both sides of the claim; of one that names no coordinate, at each."""
+    """Yield the cells of both sides of the claim, at all coordinates if the claim names none."""
     claim = plan.about.claim
     for cell in plan.cells if claim else ():
         assert claim is not None, "without a claim there are no cells"
@@ -91,12 +96,12 @@ def claim_cells(plan: Plan) -> Iterator[Cell]:
 
 
 def registration_of(about: About, statements: Sequence[Statement]) -> Registration | None:
-    """The registration of the claim, from every known statement of this ablation and scale.
+    """Return the registration of the claim, from all known statements of this ablation and scale.
 
-    The first time that this very test was stated counts, whatever was stated in between.
+    The first statement of exactly this test counts, regardless of other statements in between.
 
     Returns:
-        None where there is no claim, or where it is unknown when it was stated.
+        The registration, or None without a claim, or if the time of its statement is unknown.
     """
     content = content_of(about)
     in_order = sorted(statements, key=lambda each: each.stated_seconds)
@@ -111,7 +116,7 @@ def registration_of(about: About, statements: Sequence[Statement]) -> Registrati
 
 
 def _changes(first: Statement, current: Statement) -> Iterator[str]:
-    """As ``by 0.02 -> 0.01``."""
+    """Yield the differences, for example ``by 0.02 -> 0.01``."""
     before, now = (_flat(json.loads(each.content)) for each in (first, current))
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
@@ -122,7 +127,7 @@ def _changes(first: Statement, current: Statement) -> Iterator[str]:
 
 
 def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The claim's fields first, then seeds and settings, by name."""
+    """Return the claim's fields first, then seeds and settings, by name."""
     named: dict[str, Any] = {name: content[name] for name in ("seeds", "alpha")}
     return {**content["claim"], **named, **content["settings"]}
 
@@ -138,8 +143,9 @@ class Listed(NamedTuple):
 
     Attributes:
         label: Its readable name.
-        num_workers: Processes that it takes.
-        num_cpus: Of one worker; so is `num_gpus`.
+        num_workers: Number of worker processes.
+        num_cpus: CPUs of one worker.
+        num_gpus: GPUs of one worker.
         is_alone: Whether it runs alone on its node, in the phase of the timings.
     """
 
@@ -155,12 +161,12 @@ class Listed(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """Trials of one kind take about the same time."""
+        """A key for trials that take about the same time."""
         return self.ablation, self.scale, self.probe
 
 
 def listed(plan: Plan) -> Iterator[Listed]:
-    """The plan's trials, in its order."""
+    """Yield the plan's trials, in its order."""
     labels = labels_of(plan)
     for trial in plan.trials:
         asked = plan.resources.for_trial(trial)
@@ -177,7 +183,7 @@ def listed(plan: Plan) -> Iterator[Listed]:
 
 
 def labels_of(plan: Plan) -> dict[str, str]:
-    """trial_id -> a short readable name, after the first cell that the trial fills."""
+    """Return trial_id -> a short readable name, after the first cell that the trial fills."""
     trials = {trial.trial_id: trial for trial in plan.trials}
     cells = [cell for cell in reversed(plan.cells) if cell.trial_id in trials]
     cells += parent_cells(plan)
@@ -185,7 +191,7 @@ def labels_of(plan: Plan) -> dict[str, str]:
 
 
 def parent_cells(plan: Plan) -> list[Cell]:
-    """In the place of cells: what the trials are that fill none, since they only precede others."""
+    """Return substitute cells for the trials that fill none, because they only precede others."""
     idle = {t.trial_id for t in plan.trials} - {cell.trial_id for cell in plan.cells}
     parts: dict[str, dict[str, Trial]] = {}
     for trial in plan.trials:
@@ -224,10 +230,10 @@ _KEY = "(ablation, scale) = (?, ?)"
 class JournalPlans(JournalEditions):
     """The tables `sweeps`, `trials` and `statements` of a journal, which `Journal` opens."""
 
-    _format: int  # of the file; older ones lack some of the tables
+    _format: int  # the format of the file; older ones lack some of the tables
 
     def keep_plan(self, plan: Plan, source: Source | None = None) -> Plan:
-        """Remember what the sweep is made of, before any of its trials runs, and state its claim.
+        """Store the plan of the sweep before any of its trials runs, and state its claim.
 
         Args:
             plan: It becomes an edition of its sweep, unless it is one already.
@@ -235,7 +241,7 @@ class JournalPlans(JournalEditions):
 
         Returns:
             The plan with the registration of its claim and its editions: the plan that results are
-            published with.
+                published with.
         """
         with self._db:
             self._keep_edition(plan, source or {})
@@ -243,17 +249,17 @@ class JournalPlans(JournalEditions):
             self._state(plan, self._num_seen(plan), time.time())
             self._write_plan(plan)
             self._db.execute("INSERT OR REPLACE INTO driver VALUES (1, ?)", (time.time(),))
-            self._db.execute("DELETE FROM waiting")  # of an older driver
+            self._db.execute("DELETE FROM waiting")  # entries of an older driver
         return self._registered(plan)
 
     def adopt_plan(self, plan: Plan, other: JournalPlans) -> Plan:
-        """Take a plan over from another folder's journal: its editions, and every claim stated.
+        """Copy a plan from another folder's journal, with editions and statements of its claim.
 
-        Where the same was stated in both, the earlier one holds. A claim that the other journal
-        has results of, and does not say when it was stated, counts as not known here too.
+        If both journals hold the same statement, the earlier one counts. If the other journal has
+        results of a claim but no time of its statement, the time is unknown here too.
 
         Returns:
-            As `keep_plan`.
+            The plan, as returned by `keep_plan`.
         """
         with self._db:
             self._state_what_was_kept(plan.key)
@@ -273,9 +279,9 @@ class JournalPlans(JournalEditions):
         editions: Iterable[KeptEdition] = (),
         sources: Sources | None = None,
     ) -> None:
-        """Write a plan as it was here before, with the statements of its claim, and its editions.
+        """Write a plan as it was stored before, with the statements of its claim and its editions.
 
-        A plan that is here already stays.
+        A plan that is already stored is kept.
         """
         with self._db:
             self._take_over(plan.key, statements)
@@ -284,17 +290,17 @@ class JournalPlans(JournalEditions):
                 self._write_plan(plan)
 
     def plans(self) -> list[Plan]:
-        """Every sweep that was ever started here, with its claim's registration and editions."""
+        """Return every sweep ever started here, with its claim's registration and editions."""
         return [self._registered(self._plan(body)) for body in self._bodies()]
 
     def readable_plans(self) -> Iterator[Plan]:
-        """As `plans`, without those that another version wrote and this one cannot read."""
+        """Yield the same plans as `plans`, without those that this version cannot read."""
         for body in self._bodies():
             with suppress(JournalError):
                 yield self._registered(self._plan(body))
 
     def statements(self, key: tuple[str, str]) -> list[Statement]:
-        """Every statement of the claim of (ablation, scale), each once; empty in old journals."""
+        """Return all statements of the claim of (ablation, scale); empty in old journals."""
         if self._format < 3:
             return []
         rows = self._db.execute(
@@ -305,7 +311,7 @@ class JournalPlans(JournalEditions):
         return [Statement(content=c, num_pairs=n, stated_seconds=s) for c, n, s in rows]
 
     def trials(self) -> list[Listed]:
-        """The trials of every sweep, in a few columns; one that two sweeps share is in both."""
+        """Return the trials of all sweeps, in a few columns; shared ones once for each sweep."""
         if self._format < 3:
             return [row for body in self._bodies() for row in listed(self._plan(body))]
         query = f"SELECT {', '.join(Listed._fields)} FROM trials"
@@ -315,7 +321,7 @@ class JournalPlans(JournalEditions):
         return parsed_plan(body, self.path)
 
     def _registered(self, plan: Plan) -> Plan:
-        """The plan with the registration of its claim, and its editions."""
+        """Return the plan with the registration of its claim, and its editions."""
         registration = registration_of(plan.about, self.statements(plan.key))
         editions = tuple(edition for edition, _ in self.history(plan))
         about = replace(plan.about, registration=registration, editions=editions)
@@ -326,13 +332,13 @@ class JournalPlans(JournalEditions):
         return [body for (body,) in rows]
 
     def _num_seen(self, plan: Plan) -> int:
-        """Seeds of its claim of which this journal says something on either side."""
+        """Return the number of seeds for which a side of the claim has a result here."""
         unseen = f"{FAILED}, '{Status.SKIPPED}'"
         query = f"SELECT 1 FROM results WHERE trial_id = ? AND status NOT IN ({unseen})"
         return num_seeds_seen(plan, lambda trial_id: bool(one(self._db, query, (trial_id,))))
 
     def _state(self, plan: Plan, num_pairs: int | None, seconds: float) -> None:
-        """Write the test of the claim as it is now, unless the very same was stated before."""
+        """Write the test of the claim as it is now, unless it was stated before."""
         content = content_of(plan.about)
         if content is not None:
             statement = Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
@@ -340,11 +346,12 @@ class JournalPlans(JournalEditions):
             self._db.execute(f"INSERT OR IGNORE INTO statements VALUES ({marks(row)})", row)
 
     def _state_what_was_kept(self, key: tuple[str, str]) -> None:
-        """A plan from before statements were kept: if it has results, it is unknown since when."""
+        """State the claim of a plan without statements; if it has results, its time is unknown."""
         body = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", key)
         if self.statements(key) or body is None:
             return
-        with suppress(JournalError):  # of another version: what is stated now is then the first
+        # A plan of another version cannot be read: the present statement is then the first.
+        with suppress(JournalError):
             kept = self._plan(body)
             self._state(kept, None if self._num_seen(kept) else 0, 0.0)
 
@@ -358,7 +365,7 @@ class JournalPlans(JournalEditions):
         )
 
     def _write_plan(self, plan: Plan) -> None:
-        """A no-op where the plan is there already, with its list of trials."""
+        """Write the plan and its list of trials, unless both are stored already."""
         body = bare_json(plan)
         is_known = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", plan.key) == body
         num_listed = one(self._db, f"SELECT COUNT(*) FROM trials WHERE {_KEY}", plan.key)

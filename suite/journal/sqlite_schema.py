@@ -1,7 +1,6 @@
-"""The tables of the journal, their rows as values, and how files of older formats are opened.
+"""The tables of the journal, their row types, and the migration of older formats.
 
-Every format so far has only added tables and columns, so what is newer is filled from what was
-there.
+Every format so far has only added tables and columns, so new ones are filled from existing data.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from suite.errors import UnavailableError
 from suite.schema import FAILURES, Result
 
-# 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials; 4: hashes of
-# what attempts found; 5: editions of plans, and their sources; 6: joules of attempts.
+# 2: waiting trials, and the reason; 3: statements of claims, ends of attempts, lists of trials; 4:
+# hashes of findings; 5: editions of plans, and their sources; 6: joules of attempts.
 FORMAT = 6
 
-# What results said before their ends were kept apart. Of the time only the start was written down.
+# Ends of attempts, derived from results of older formats, which only recorded the start time.
 ENDS_OF_RESULTS = """
 SELECT r.trial_id, r.environment_id, r.attempt, r.status,
        COALESCE(json_extract(CAST(r.result AS TEXT), '$.seconds'), 0.0),
@@ -85,40 +84,41 @@ _NEW_COLUMNS = {3: "finding_sha256 TEXT NOT NULL DEFAULT ''", 5: "joules REAL"}
 
 
 class JournalError(UnavailableError):
-    """The journal cannot be opened, read or written, or is not ours: one sentence."""
+    """Raised if the journal cannot be opened, read or written, or is not ours; one sentence."""
 
 
 def journal_in(out: Path) -> Path:
-    """The journal of an output folder."""
+    """Return the path of the journal of an output folder."""
     return out.resolve() / "journal.db"
 
 
 def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """The file; made where there is none, brought to this format where it is older and writable.
+    """Open the file; create it if it is missing, migrate it if it is older and writable.
 
     Raises:
-        JournalError: if it was written by a newer bakeoff, or is no journal.
-        sqlite3.Error: if it cannot be opened.
+        JournalError: If it was written by a newer bakeoff, or is not a journal.
+        sqlite3.Error: If it cannot be opened.
     """
     if read_only:
-        # Without a log beside it nobody writes: read the file as it is, and leave no log.
+        # Without a write-ahead log no process is writing: read the file as it is, and create no
+        # log.
         at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
         uri = f"{path.resolve().as_uri()}?mode=ro{at_rest}"
         db = sqlite3.connect(uri, uri=True, timeout=20)
         if not format_of(db, path):
             raise JournalError(f"{path}: this is no journal of bakeoff.")
-        db.execute("BEGIN")  # all reads see the same moment, whatever the driver writes meanwhile
+        db.execute("BEGIN")  # all reads see one snapshot, regardless of the driver's writes
         return db
     db = sqlite3.connect(path, timeout=20, check_same_thread=False)
     found = format_of(db, path)
     if not found and db.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise JournalError(f"{path}: this is no journal of bakeoff.")  # nor becomes one
+        raise JournalError(f"{path}: this is no journal of bakeoff.")  # and is not converted to one
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     if found < FORMAT:
         lacking = [column for last, column in _NEW_COLUMNS.items() if 3 <= found <= last]
         altered = "".join(f"ALTER TABLE ends ADD COLUMN {column};" for column in lacking)
-        db.executescript(  # all of it or nothing
+        db.executescript(  # in one transaction
             f"BEGIN; {_TABLES} {altered} INSERT OR IGNORE INTO ends {ENDS_OF_RESULTS}; "
             f"PRAGMA user_version = {FORMAT}; COMMIT;"
         )
@@ -126,10 +126,10 @@ def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def format_of(db: sqlite3.Connection, path: Path) -> int:
-    """The format that the file is written in; 0 where it is empty.
+    """Return the format in which the file is written; 0 if it is empty.
 
     Raises:
-        JournalError: if it was written by a newer bakeoff.
+        JournalError: If it was written by a newer bakeoff.
     """
     found: int = db.execute("PRAGMA user_version").fetchone()[0]
     if found > FORMAT:
@@ -157,7 +157,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """What the journal holds of one trial in one environment, short of the result itself."""
+    """The journal's record of one trial in one environment, without the result itself."""
 
     trial_id: str
     environment_id: str
@@ -166,16 +166,19 @@ class JournalEntry:
 
 
 class End(NamedTuple):
-    """How one attempt of a trial ended, and what it has cost.
+    """The end of one attempt of a trial, and its cost.
 
     Attributes:
-        seconds: Wall time in the worker; 0 where it could not say any more.
-        num_cpus: Of one worker; so is `num_gpus`.
-        ended_seconds: Since 1970; None where only another folder's driver knows.
-        is_kept: Whether its result was taken; a late one was not.
-        finding_sha256: See `Result.finding_sha256`; empty where it found nothing, and in journals
-            of format 3 and older.
-        joules: See `Result.joules`; None in journals of format 5 and older.
+        seconds: Wall time in the worker; 0 if the worker could not report it.
+        num_cpus: CPUs of one worker.
+        num_gpus: GPUs of one worker.
+        ended_seconds: The time in seconds since 1970, or None if only another folder's driver knows
+            it.
+        is_kept: Whether its result was stored; a late one is discarded.
+        finding_sha256: The hash of its findings, see `Result.finding_sha256`; empty if there are
+            none, and in journals of format 3 and older.
+        joules: The energy of its GPU, see `Result.joules`, or None in journals of format 5 and
+            older.
     """
 
     trial_id: str
@@ -193,12 +196,13 @@ class End(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A result as the journal holds it, with what is needed to write it down again elsewhere.
+    """A result in stored form, with everything needed to write it to another journal.
 
     Attributes:
         body: The result as JSON.
-        started_seconds: Of its attempt, since 1970; None where another folder's driver began it.
-        ended_seconds: The same of its end.
+        started_seconds: The start of its attempt in seconds since 1970, or None if another folder's
+            driver started it.
+        ended_seconds: The end of its attempt, or None in the same case.
     """
 
     attempt: int
@@ -210,7 +214,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Two attempts at one trial in one environment that found different things, and may not."""
+    """Two attempts at one trial in one environment whose findings differ, which is an error."""
 
     trial_id: str
     environment_id: str
@@ -218,10 +222,10 @@ class Contradiction:
 
 
 def understood(adapter: TypeAdapter[_Body], body: bytes, path: Path) -> _Body:
-    """What a row of that journal says in JSON.
+    """Return the parsed JSON of a row of that journal.
 
     Raises:
-        JournalError: if it says nothing that this version knows.
+        JournalError: If this version cannot parse it.
     """
     try:
         return adapter.validate_json(body)
@@ -233,19 +237,19 @@ def understood(adapter: TypeAdapter[_Body], body: bytes, path: Path) -> _Body:
 
 
 def result_json(result: Result) -> bytes:
-    """As a row holds it; what older versions did not know is left out where there is none.
+    """Return the JSON of a row; fields that older versions lack are left out if they are empty.
 
-    So a row that they have exported stays the same byte for byte.
+    So a row that an older version exported stays the same byte for byte.
     """
     return _RESULT.dump_json(result, exclude={"joules"} if result.joules is None else None)
 
 
 def one(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Any:
-    """The first column of the first row; None where there is no row."""
+    """Return the first column of the first row, or None if there is no row."""
     row = db.execute(query, values).fetchone()
     return None if row is None else row[0]
 
 
 def marks(values: Sized) -> str:
-    """As ``?, ?, ?``."""
+    """Return placeholders for the values, for example ``?, ?, ?``."""
     return ", ".join("?" * len(values))

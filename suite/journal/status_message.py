@@ -1,7 +1,7 @@
-"""Status messages that a driver on a cluster writes into its log, for programs elsewhere.
+"""Status messages that a driver on a cluster writes into its log, for other programs.
 
-A message is one line, ``bakeoff-status {json}``; the last complete one in the log counts. The Jobs
-API of Ray gives job logs to whoever asks, so no port or file of ours is needed.
+A message is one line, ``bakeoff-status {json}``; the last complete one in the log counts. Clients
+read the log through Ray's Jobs API, so that no further port or file is needed.
 """
 
 from __future__ import annotations
@@ -13,41 +13,48 @@ from typing import Any
 
 from suite.text import redact
 
-STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set where a program reads the log of the driver
+STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set if a program reads the log of the driver
 
 _PREFIX = "bakeoff-status "
-_MAX_TRIALS = 100  # running, and failed: a message is written every few seconds
+# Limit for running and for failed trials, because a message is written every few seconds.
+_MAX_TRIALS = 100
 _MAX_REASON = 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepStatus:
-    """How far one sweep is, or all sweeps of an output folder.
+    """The progress of one sweep, or of all sweeps of an output folder.
 
     Attributes:
-        counts: Trials by state, each once: ``running``, ``missing``, or the status of its result;
-            ``done_before`` are those of an earlier run.
+        counts: Number of trials by state: ``running``, ``missing``, or the status of the result;
+            ``done_before`` counts those of an earlier run.
         running: trial_id -> the place where it runs.
-        waiting: ``num_trials`` of the missing ones, and the ``reason`` why they have no place;
-            None where nothing waits for one.
+        waiting: ``num_trials`` of the missing trials that cannot be placed, and the ``reason``, or
+            None if there are none.
         failed: trial_id -> status and reason.
-        labels: trial_id -> a readable name, of those that run or have failed.
-        eta_seconds: None where it cannot be estimated yet; 0 where nothing is left.
+        labels: trial_id -> a readable name, for trials that run or have failed.
+        eta_seconds: Estimated remaining seconds; 0 if nothing is left, and None if the time cannot
+            be estimated yet.
         out: The output folder, as the driver knows it.
-        by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
-        editions: Ablation -> the number of its edition in the output folder; empty where unknown.
-        throughput_per_minute: Trials that left a result, recently; None where none ever did. This
-            and the hours are None, too, where they were not computed.
-        cpu_hours_spent: All that is known, what runs now included.
-        cpu_hours_wasted: The part of it that went into failures and results that came too late.
-        cpu_hours_left: None where it cannot be estimated yet.
-        joules_spent: Of GPUs, by the attempts that have ended; None where none of them told.
-        money_spent: What the hours of GPUs cost at a stated price, or those of CPUs where no GPU
-            is used; so is `money_left`. None without a price, which may name a `currency`.
-        num_lost: Attempts that ended with their driver or node and left no time: they are in none
-            of the hours.
-        lost_cpu_hours_at_most: What those can have taken, since each had ended when the next
-            attempt at its trial began; None where one has not been tried again yet.
+        by_ablation: ``ablation, scale`` -> its own counts; a trial that two sweeps share is in
+            both.
+        editions: Ablation -> the number of its edition in the output folder; empty if unknown.
+        throughput_per_minute: Recent rate of trials with a result, or None if there was no result
+            yet. The rate and the hours are also None if they were not computed.
+        cpu_hours_spent: All known CPU hours, including running trials.
+        cpu_hours_wasted: The part of them that was spent on failures and on late results.
+        cpu_hours_left: Estimated CPU hours that remain, or None if they cannot be estimated yet.
+        gpu_hours_spent, gpu_hours_wasted, gpu_hours_left: The same for GPUs.
+        joules_spent: Energy of the GPUs in attempts that have ended, or None if none was measured.
+        money_spent: The cost of the GPU hours at a stated price, or of the CPU hours if no GPU is
+            used, or None without a price.
+        money_left: The estimated cost of the remaining hours, or None in the same case.
+        currency: The currency of the price, if it is stated.
+        num_lost: Number of attempts that ended with their driver or node and left no time; they are
+            not part of the hours.
+        lost_cpu_hours_at_most: Upper bound on the CPU hours of the lost attempts, since each had
+            ended when the next attempt at its trial started, or None if one has not been retried
+            yet.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +82,7 @@ class SweepStatus:
 
 
 def line_of(status: SweepStatus) -> str:
-    """The message as a line, without its end; long lists are cut, since the counts are complete."""
+    """Return the message as a line without a newline; long lists are truncated, counts are not."""
     content = asdict(status)
     for name in ("running", "failed"):
         first = list(content[name].items())[:_MAX_TRIALS]
@@ -86,18 +93,18 @@ def line_of(status: SweepStatus) -> str:
 
 
 def last_status(log: str) -> SweepStatus | None:
-    """The last complete message in a log; None where there is none."""
+    """Return the last complete message in a log, or None if there is none."""
     messages = (_parsed(line) for line in reversed(log.splitlines()) if is_status_line(line))
     return next((found for found in messages if found is not None), None)
 
 
 def is_status_line(line: str) -> bool:
-    """Whether the line is a message for programs, not for people."""
+    """Return True if the line is a message for programs, not for people."""
     return line.startswith(_PREFIX)
 
 
 def _parsed(line: str) -> SweepStatus | None:
-    """None for a line that is incomplete so far, or was written by another version."""
+    """Return the message, or None if it is incomplete so far, or was written by another version."""
     try:
         return SweepStatus(**json.loads(line.removeprefix(_PREFIX)))
     except (ValueError, TypeError):

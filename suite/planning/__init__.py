@@ -1,1 +1,1 @@
-"""Ablation to plan: load, expand, resolve, check and estimate. Pure functions."""
+"""From an ablation to its plan: load, expand, resolve, check and estimate. Pure functions."""

@@ -1,6 +1,6 @@
-"""Fill a probe's cells with trials: one a seed, a variant or a task, or one for all variants.
+"""Fill a probe's cells with trials: one per seed, variant or task, or one for all variants.
 
-The grain of the probe decides how many trials there are, and `Probe.depends_on` what is in them.
+The grain of the probe determines how many trials there are, and `Probe.depends_on` their content.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ from suite.tasks.task import Task
 from suite.training import loop as training
 from suite.training.engines import sharded
 
-# Label -> what the variant comes to on a task: a trial of no probe yet, with all that any of them
-# may depend on; or why that cannot be.
+# Label -> the variant on a task: a trial without a probe, with everything that any probe may depend
+# on; or the reason why it is impossible.
 Table = Mapping[str, Trial | Impossible]
 Filled = Iterator[tuple[Cell, Trial | None]]
-# Fields of a trial that are of a training: one that looks at a trained model has none of them.
+# Fields of a trial that describe a training; a trial that examines a trained model has none of
+# them.
 _OF_A_TRAINING = frozenset({"training", "search", "parallel"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonGroup:
-    """The variants on one task, or, as mixers alone, at one coordinate of a sweep.
+    """The variants on one task or, for mixers alone, at one coordinate of a sweep.
 
     Attributes:
-        task: Its name, or `MIXER_ALONE`.
+        task: The name of the task, or `MIXER_ALONE`.
         at: The coordinate; empty outside sweeps.
-        baseline: Label of the variant that the others are compared with.
-        table: By label, in the order of the page.
+        baseline: The label of the variant that the others are compared with.
+        table: The variants by label, in the order of the page.
     """
 
     task: str
@@ -57,13 +58,13 @@ class ComparisonGroup:
 
     @property
     def possible(self) -> dict[str, Trial]:
-        """Return the variants that can run, the baseline first if it can."""
+        """The variants that can run, the baseline first if it can."""
         found = {k: v for k, v in self.table.items() if not isinstance(v, Impossible)}
         return {label: found[label] for label in sorted(found, key=lambda k: k != self.baseline)}
 
 
 def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled:
-    """Yield each cell of the probe in the group with its trial; None if it is impossible."""
+    """Yield each cell of the probe in the group with its trial, or None if it is impossible."""
     maker = _CellMaker(probe, group)
     if probe.grain == "task":
         yield from _of_tasks(maker)
@@ -83,7 +84,7 @@ def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled
 
 
 def search_cells(group: ComparisonGroup) -> Filled:
-    """Yield a cell for each variant whose learning rate is searched for, with the search."""
+    """Yield a cell for each variant with a learning-rate search, with the trial of the search."""
     searches = {
         label: found.search
         for label, found in group.table.items()
@@ -93,7 +94,7 @@ def search_cells(group: ComparisonGroup) -> Filled:
 
 
 def _of_tasks(maker: _CellMaker) -> Filled:
-    """Yield the cells of one trial a task, on the baseline's data if that has the task."""
+    """Yield the cells of one trial per task, on the baseline's data if it has the task."""
     of_task: dict[str, Trial] = {}
     for found in maker.group.possible.values():
         of_task.setdefault(found.task, found)
@@ -138,7 +139,7 @@ def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
 def _baseline_first(variants: Mapping[str, Trial], baseline: str) -> tuple[Trial, ...]:
     """Return each model once, sorted, so that the id does not depend on the ablation's order.
 
-    An instrument puts its controls beside the first.
+    The baseline comes first, because the timing harness compares its controls with the first model.
     """
     first = [variants[baseline]] if baseline in variants else []
     rest = sorted(variants.values(), key=lambda found: found.subjects[0].spelling)
@@ -146,7 +147,7 @@ def _baseline_first(variants: Mapping[str, Trial], baseline: str) -> tuple[Trial
 
 
 def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
-    """Return the trial that measures these variants: it has only what the number depends on."""
+    """Return the trial that measures these variants; it has only what the number depends on."""
     first = variants[0]
     models = tuple(each.subjects[0] for each in variants) if probe.grain != "task" else ()
     is_read_otherwise = probe.name == QUALITY and first != as_trained(first)
@@ -154,7 +155,8 @@ def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
     needed = probe.depends_on - _OF_A_TRAINING if reads else probe.depends_on
     values = {name: getattr(first, name) for name in needed}
     if values.get("beam") == GREEDY:
-        values["length_penalty"] = USUAL_PENALTY  # it moves nothing: all penalties share a trial
+        # The penalty has no effect in greedy search: all penalties share a trial.
+        values["length_penalty"] = USUAL_PENALTY
     if values.get("search"):
         values["search"] = trial_of(probe_named(LEARNING_RATE), (values["search"],), 0)
     for name in {"start", "teacher"} & values.keys():
@@ -175,13 +177,13 @@ def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
 
 
 def _parent(variant: Trial | None, seed: int) -> Trial | None:
-    """Return the trial that trains what another one uses or looks at, with the same seed."""
+    """Return the training that another trial uses or examines, with the same seed."""
     return trial_of(probe_named(QUALITY), (as_trained(variant),), seed) if variant else None
 
 
 @dataclass(frozen=True)
 class _CellMaker:
-    """Makes the cells of one probe in one group."""
+    """A factory of the cells of one probe in one group."""
 
     probe: Probe
     group: ComparisonGroup
@@ -200,7 +202,7 @@ class _CellMaker:
         )
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
-        """Return a cell that cannot run, at the length of the first variant that can."""
+        """Return a cell that cannot run, with the metrics of the first variant that can."""
         content = [self.probe.name, self.group.task, label, seed, reason]
         first = next(found for found in self.group.table.values() if isinstance(found, Trial))
         return Cell(
@@ -237,7 +239,7 @@ def _versions(
         versions[f"task {task.name}"] = task.version
         versions |= probe.definitions(task)
     for model in models:
-        # The word is part of ids, so it stays.
+        # The word "skeleton" is part of ids, so it stays.
         versions[f"skeleton {model.architecture}"] = architecture_version(model.architecture)
         for mixer in architecture_class(model.architecture).mixers_of(model):
             versions[f"mixer {mixer}"] = mixer_version(mixer)

@@ -1,4 +1,4 @@
-"""Check what an ablation claims, and what law it asks for; add the floors that judge a claim."""
+"""Check an ablation's claim and its scaling law; add the floors that a claim is compared with."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from suite.spec.recipe import Recipe
 from suite.tasks.registry import TASKS, task_class
 
 HELD_OUT = "held out"  # in a side of a claim
-MIN_VALUES = 3  # of sizes, and of amounts of data: two points lie on any curve
+MIN_VALUES = 3  # values of an axis: two points lie on any curve
 _OF_DATA = ("steps", "batch")
 _PROBES = (QUALITY, "parameters", "flops")
 _OF_MODEL = ("dim", "depth")
 
 
 def with_floors(ablation: Ablation) -> Ablation:
-    """Return the ablation, with the probe of floors if it claims a score."""
+    """Return the ablation, with the probe of floors added if it claims a score."""
     claim, probes = ablation.claim, ablation.probes
     if claim is None or FLOORS in probes or QUALITY not in probes:
         return ablation
     varied = (axis.values for axis in ablation.axes if axis.name == "task")
     tasks = {*ablation.tasks, *(str(value) for values in varied for value in values)}
-    known = tasks & TASKS.keys()  # the others are refused with the axis that names them
+    # Unknown tasks raise an error later, with the axis that names them.
+    known = tasks & TASKS.keys()
     if not any(rests_on(claim.metric, task_class(task).metric.name) for task in known):
         return ablation
     return ablation.model_copy(update={"probes": (*probes, FLOORS)})
@@ -36,10 +37,10 @@ def with_floors(ablation: Ablation) -> Ablation:
 def checked_claim(
     baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
 ) -> ClaimSpec | None:
-    """Return the ablation's claim with its task filled in; refuse one that cannot be tested.
+    """Return the ablation's claim with its task filled in; raise if it cannot be tested.
 
     Raises:
-        SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
+        SpecError: For an unknown variant, metric, task or coordinate, or a side that cannot run.
     """
     claim = _with_held_out_sides(baseline.ablation, variants)
     if claim is None:
@@ -52,7 +53,7 @@ def checked_claim(
     tasks = {cell.task for cell in measuring}
     if claim.task is not None and claim.task not in tasks:
         raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
-    task = claim.task or measuring[0].task  # without one, the first with the metric
+    task = claim.task or measuring[0].task  # the default is the first task with the metric
     on_task = [cell for cell in measuring if cell.task == task]
     _refuse_foreign_place(claim, on_task)
     _refuse_impossible_sides(claim, on_task)
@@ -89,7 +90,7 @@ def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
 
 
 def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
-    """Refuse a side whose every cell is skipped."""
+    """Raise if all cells of a side are skipped."""
     for label in (claim.a, claim.b):
         reasons = [
             cell.reason
@@ -103,7 +104,7 @@ def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
 
 
 def _refuse_check_of_what_varies(claim: Claim, cells: Sequence[Cell]) -> None:
-    """Refuse `is_check` for numbers that are trained or timed."""
+    """Raise if `is_check` is set for a metric of trained models or a time."""
     units = {m.unit for cell in cells for m in cell.metrics if m.name == claim.metric}
     is_trained = any("training" in probe(cell.probe).depends_on for cell in cells)
     if claim.is_check and ("s" in units or is_trained):
@@ -114,10 +115,10 @@ def _refuse_check_of_what_varies(claim: Claim, cells: Sequence[Cell]) -> None:
 
 
 def refuse_unfit_law(ablation: Ablation) -> None:
-    """Refuse what no law could be fitted to, or what it need not predict.
+    """Raise if the scaling law cannot be fitted, or if its held-out values are not extrapolations.
 
     Raises:
-        SpecError: see `suite.ScalingLaw`.
+        SpecError: If a rule of `suite.ScalingLaw` is broken.
     """
     if ablation.scaling_law is None:
         return

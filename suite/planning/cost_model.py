@@ -1,7 +1,7 @@
 """Estimate the wall time of trials from the FLOPs of their models.
 
-The rates are round figures for one CPU core and for a GPU. A run corrects them by the trials that
-have finished (`suite.commands.sweep_history`), so only the ratios matter there.
+The rates are rough figures for one CPU core and for a GPU. A run corrects them with the trials that
+have finished (`suite.commands.sweep_history`), so that only the ratios matter there.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from suite.tasks.registry import task_class
 from suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
-_SHARE_OF_A_GPU = 0.15  # of its peak; a guess for models of width 256
-# Overhead that FLOPs do not cover, on a CPU and on a GPU: of a training step (Python, the
-# optimiser, the data), and of a token in each block that processes tokens one after the other.
+_SHARE_OF_A_GPU = 0.15  # share of its peak rate; a guess for models of width 256
+# Overhead that the FLOPs do not cover, on (a CPU, a GPU): per training step (Python, the optimizer,
+# the data), and per token in each block that processes tokens sequentially.
 _SECONDS_PER_STEP = (4e-3, 1e-3)
 _SECONDS_PER_TOKEN = (1e-4, 1.5e-5)
-_SECONDS_PER_CALL = 2e-3  # overhead of a forward pass of a batch that decodes or acts
-_EVALUATION_SHARE = 0.3  # of the training time
-_TRAININGS_PER_SEARCH = 8  # mostly four rates with two seeds; see probes/learning_rate.py
-_SENTENCES_WRITTEN = 1_000  # of a test split
-_STEPS_PER_TIMING = 11  # of several workers; see probes/data_parallel.py
-_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # at least; see timing/stopping.py
+_SECONDS_PER_CALL = 2e-3  # overhead of a forward pass in decoding or acting
+_EVALUATION_SHARE = 0.3  # share of the training time
+_TRAININGS_PER_SEARCH = 8  # usually four rates with two seeds; see probes/learning_rate.py
+_SENTENCES_WRITTEN = 1_000  # number of sentences of a test split
+_STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
+_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing/stopping.py
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
-_SECONDS_WITHOUT_TRAINING = 1.0  # of a floor, or of a look at a trained model
+_SECONDS_WITHOUT_TRAINING = 1.0  # for a floor, or for the examination of a trained model
 _SECONDS_OF_A_COUNT = 0.02
 
 
 def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H100) -> float:
-    """Return the rough wall time of a trial.
+    """Return the estimated wall time of a trial.
 
     Args:
         trial: The trial.
-        resources: What it asks for.
+        resources: The resources that it requests.
         gpu: FLOPs per second of large matrix products on its GPU, by precision.
     """
     rate = _flops_per_second(trial, resources, gpu)
@@ -58,7 +58,7 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         return _SECONDS_OF_A_COUNT if is_count else _SECONDS_WITHOUT_TRAINING
     per_step = _seconds_of_a_step(trial, resources, rate)
     steps = trial.training.steps * (1 + _EVALUATION_SHARE) if trial.training else 0.0
-    if trial.parallel is not None:  # a timing compares with a single worker, and profiles
+    if trial.parallel is not None:  # a timing also measures a single worker, and profiles
         shared = steps / trial.num_workers if steps else 2 * _STEPS_PER_TIMING
         return _SECONDS_TO_START_WORKERS + shared * per_step
     if steps:
@@ -70,14 +70,16 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedWork:
-    """Estimated work of trials, none of which has run, from which their time on a machine follows.
+    """The estimated work of trials that have not run, from which their wall time follows.
 
     Attributes:
-        num_cpus: CPUs that one worker asks for; `num_gpus` likewise.
-        packed_seconds: Sum over all workers of the trials that share a machine; on a shared GPU
-            each counts as much as its share.
+        num_trials: The number of trials.
+        num_cpus: CPUs that one worker requests.
+        num_gpus: GPUs that one worker requests.
+        packed_seconds: Total time of all workers of the trials that share a machine; on a shared
+            GPU a trial counts in proportion to its share.
         longest_seconds: Time of the longest of these trials, if nothing else runs.
-        alone_seconds: Sum over the trials that have a machine to themselves.
+        alone_seconds: Total time of the trials that have a machine to themselves.
     """
 
     num_trials: int
@@ -88,9 +90,9 @@ class PlannedWork:
     alone_seconds: float
 
     def seconds(self, num_cpus: int) -> float:
-        """Return the rough wall time on a machine with so many CPUs: packed first, then timings.
+        """Return the estimated wall time on `num_cpus` CPUs: packed trials first, then timings.
 
-        Trials that ask for a GPU have one, or as many as one of them asks for.
+        If trials request GPUs, the machine is assumed to have the GPUs of one trial.
         """
         slots = 1 if self.num_gpus else max(1, num_cpus // self.num_cpus)
         packed = max(self.packed_seconds / slots, self.longest_seconds)
@@ -123,9 +125,9 @@ def planned_work(
 def kinds_of(trial: Trial) -> tuple[Hashable, ...]:
     """Return the kinds of trials to which this one belongs, from the narrowest to the widest.
 
-    The narrowest kind differs in the seed only; the next is a probe, a task and a mixer. Trainings
-    are alike whatever they are for, such as a search for the learning rate and a training that
-    takes its rate.
+    The trials of the narrowest kind differ only in the seed; the next kind is a probe, a task and a
+    mixer. Trainings are of one kind whatever their purpose, such as a search for the learning rate
+    and a training that uses its result.
     """
     sort = "training" if trial.training is not None else trial.probe
     mixers = tuple(of.mixer or of.architecture for of in trial.subjects)
@@ -152,7 +154,7 @@ def _seconds_of_a_step(trial: Trial, resources: Resources, rate: float) -> float
 def _seconds_of_writing(trial: Trial, rate: float) -> float:
     """Return the time to score each sentence once and to decode it with each hypothesis.
 
-    Decoding takes a step for each symbol of the longest sentence of a batch.
+    Decoding takes one step for each symbol of the longest sentence of a batch.
     """
     num_steps = math.ceil(_SENTENCES_WRITTEN / trial.batch) * trial.length
     computing = _SENTENCES_WRITTEN * (1 + trial.beam) * _forward_flops(trial) / rate
@@ -170,7 +172,7 @@ def _seconds_of_acting(trial: Trial, rate: float) -> float:
 
 
 def _num_recurrent_blocks(spec: ModelSpec) -> float:
-    """Return the number of blocks that process tokens one after the other."""
+    """Return the number of blocks that process tokens sequentially."""
     mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
     recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
     own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
@@ -194,9 +196,9 @@ def _flops_of_a_step(trial: Trial) -> float:
 
 
 def _flops(spec: ModelSpec, lengths: tuple[tuple[str, int], ...]) -> float:
-    """Return the forward FLOPs of one example; each block counts as much as the second one.
+    """Return the forward FLOPs of one example, extrapolated from models of one and two blocks.
 
-    So a deep model need not be built.
+    This avoids building a deep model.
     """
     if spec.depth <= 2:
         return _flops_as_built(spec.spelling, lengths)
@@ -206,7 +208,7 @@ def _flops(spec: ModelSpec, lengths: tuple[tuple[str, int], ...]) -> float:
 
 @cache
 def _flops_as_built(spec_json: str, lengths: tuple[tuple[str, int], ...]) -> float:
-    """Return the FLOPs by formula, or else a product for each parameter and token."""
+    """Return the FLOPs by formula, or else one multiply-add per parameter and token."""
     spec = ModelSpec.of_spelling(spec_json)
     with tried() if spec.is_own else nullcontext():
         if has_formula(spec):

@@ -1,8 +1,8 @@
 """Examine a user's own mixer or architecture on a few tokens, before anything runs.
 
-It takes milliseconds. What breaks a promise is refused in one sentence that says what was seen,
-unless a trait declares it: `is_stochastic`, `mask_mode`. Each check changes a part of the input
-that an output must not depend on, and compares; that no token sees a later one is also checked by
+It takes milliseconds. A broken contract raises an error of one sentence that describes the
+observation, unless a trait declares it: `is_stochastic`, `mask_mode`. Each check changes a part of
+the input that an output must not depend on, and compares the outputs; causality is also checked by
 gradient.
 """
 
@@ -27,20 +27,22 @@ from suite.timing.passes import random_input
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 _LONGEST_EXAMINED = 64
-_TOLERANCE = 1e-5  # of the largest number; what an FFT in float32 mixes up is far below
+# Relative to the largest number; the rounding errors of an FFT in float32 are far smaller.
+_TOLERANCE = 1e-5
 _SIZE_OF_NOISE = 0.1
 
 
 def try_own_mixer(spec: ModelSpec, *, is_padded: bool) -> None:
-    """Mix as a block of the model would, and evaluate the FLOPs formula.
+    """Run the mixer as a block of the model would, and evaluate the FLOPs formula.
 
     Args:
-        spec: The model; its first mixer is tried.
+        spec: The model; its first mixer is examined.
         is_padded: Whether the sequences of its task differ in length.
 
     Raises:
-        ModelError: if another shape comes out, something that is no number, or a promise is broken.
-        Exception: whatever the user's code raises.
+        ModelError: If the output has the wrong shape, the FLOPs are not a number, or a contract is
+            broken.
+        Exception: Any exception of the user's code.
     """
     shape = (1, min(spec.length, _LONGEST_TRIED), spec.dim)
     with generators_kept():
@@ -61,12 +63,12 @@ def try_own_architecture(spec: ModelSpec, asks_for: Answer, *, is_padded: bool) 
 
     Args:
         spec: The model.
-        asks_for: What its task asks for.
+        asks_for: The kind of output that its task needs.
         is_padded: Whether the sequences of its task differ in length.
 
     Raises:
-        ModelError: as `try_own_mixer`.
-        Exception: whatever the user's code raises.
+        ModelError: In the same cases as `try_own_mixer`.
+        Exception: Any exception of the user's code.
     """
     with generators_kept():
         model = build_model(spec)
@@ -85,7 +87,7 @@ def try_own_architecture(spec: ModelSpec, asks_for: Answer, *, is_padded: bool) 
 
 
 def _refuse_flops(part: Mixer | Architecture, spec: ModelSpec, *lengths: int) -> None:
-    """Call the formula, with the length of a source where there is one."""
+    """Check the result of the formula, called with the length of the source if there is one."""
     flops: object = part.flops(spec.length, 1, *lengths) if part.has_flops_formula() else 0
     if not isinstance(flops, int | float) or not math.isfinite(flops) or flops < 0:
         raise ModelError(f"its flops(length, batch) must be a number of at least 0, not {flops!r}")
@@ -93,7 +95,7 @@ def _refuse_flops(part: Mixer | Architecture, spec: ModelSpec, *lengths: int) ->
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Leave all generators of random numbers as they were."""
+    """Restore the state of all random number generators at the end of the block."""
     of_python, of_numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):
@@ -104,7 +106,7 @@ def generators_kept() -> Iterator[None]:
 
 
 def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
-    """Return which promise the mixer breaks, as the rest of a sentence; empty if it keeps all."""
+    """Return the contract that the mixer breaks, as the rest of a sentence; empty if none."""
     show_all(mixer)
     is_causal = architecture_class(spec.architecture).is_causal
 
@@ -119,7 +121,7 @@ def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
 
 
 def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -> str:
-    """Return which promise the model breaks, or what is wrong with its outputs."""
+    """Return the contract that the model breaks, as the rest of a sentence; empty if none."""
     show_all(model)
     spec = model.spec
 
@@ -154,7 +156,7 @@ def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -
 
 
 def axes_of(asks_for: Answer, num_rows: int = 2) -> tuple[int, ...]:
-    """Return the sizes of the axes of an input before that of time."""
+    """Return the sizes of the axes of an input that precede the time axis."""
     return (num_rows, 2) if asks_for in {"pair", "choice"} else (num_rows,)
 
 
@@ -167,7 +169,7 @@ def inputs_like(
 
 
 def show_all(module: nn.Module) -> None:
-    """Set evaluation mode; a map that starts at zero would hide what it maps."""
+    """Set evaluation mode, and fill all-zero parameters with noise, so that they hide no fault."""
     module.eval()
     with torch.no_grad():
         for parameter in module.parameters():
@@ -176,7 +178,7 @@ def show_all(module: nn.Module) -> None:
 
 
 def _at_short_length(fault: Callable[[int], str], longest: int) -> str:
-    """Examine at a few tokens, or at the longest length if the model takes no other."""
+    """Examine at a few tokens, or at the longest length if the model fails at others."""
     try:
         return fault(min(longest, _LONGEST_EXAMINED))
     except Exception:
@@ -188,10 +190,12 @@ class _Examination:
     """A module in evaluation mode, and two batches of two sequences, `[2, time, ...]`.
 
     Attributes:
-        call: What is examined, with inputs and a mask.
-        traits: Declares `is_stochastic` and `mask_mode`.
-        num_features: Axes after that of time.
-        is_per_token: Whether an output belongs to each token.
+        call: The function to examine, which takes inputs and a mask.
+        traits: The object that declares `is_stochastic` and `mask_mode`.
+        x: The first batch.
+        other: The second batch, which provides the changed parts.
+        num_features: The number of axes after the time axis.
+        is_per_token: Whether there is an output for each token.
     """
 
     call: Callable[[Tensor, Tensor | None], Tensor]
@@ -202,7 +206,7 @@ class _Examination:
     is_per_token: bool
 
     def fault(self, *, is_causal: bool, is_padded: bool) -> str:
-        """Return the first promise that is broken."""
+        """Return the first broken contract, as the rest of a sentence; empty if there is none."""
         with torch.no_grad():
             fault = self._in_place() or self._of_calls()
             is_repeatable = are_same(self._mixed(self.x), self._mixed(self.x))
@@ -226,7 +230,7 @@ class _Examination:
         return "changes its input in place; let it work on x.clone()"
 
     def _of_calls(self) -> str:
-        """Compare outputs for the same input: at once, with other random numbers, and later."""
+        """Compare outputs for one input: repeated, with another seed, and after another input."""
         if self.traits.is_stochastic:
             return ""
         first = self._mixed(self.x)
@@ -251,7 +255,7 @@ class _Examination:
         )
 
     def _of_padding(self, *, is_padded: bool) -> str:
-        """Check what `mask_mode` promises; without a promise, what the task needs."""
+        """Check that padding has no effect, if `mask_mode` promises it or the task needs it."""
         mode, tokens = self.traits.mask_mode, self.x.shape[: self.x.ndim - self.num_features]
         is_exact, length = mode == "exact", tokens[-1]
         if length < 2 or not (is_exact or (is_padded and mode == "none")):
@@ -273,7 +277,7 @@ class _Examination:
         )
 
     def _of_future(self) -> str:
-        """Change later tokens; this finds also what no gradient shows, as an argmax."""
+        """Change later tokens; this also finds leaks without a gradient, for example argmax."""
         before = self._mixed(self.x)
         for cut in self._cuts():
             changed = torch.cat([self.x[:, :cut], self.other[:, cut:]], dim=1)
@@ -293,7 +297,7 @@ class _Examination:
         for cut in self._cuts():
             try:
                 (gradient,) = torch.autograd.grad(mixed[:, :cut].sum(), x, retain_graph=True)
-            except RuntimeError:  # no gradient can be had: training will tell
+            except RuntimeError:  # not differentiable: training will report it
                 return ""
             later = gradient[:, cut:].abs().amax(dim=(0, 2))
             if later.max() > _TOLERANCE * gradient[:, :cut].abs().max():
@@ -301,7 +305,7 @@ class _Examination:
         return ""
 
     def _cuts(self) -> list[int]:
-        """Return where to cut: at no border of a block of 2, 4, 8, ..., which hides a leak."""
+        """Return cuts that are not multiples of a block size 2, 4, ..., which could hide leaks."""
         length = self.x.shape[1]
         return sorted({cut for cut in (1, length // 2 + 1, length - 1) if 0 < cut < length})
 
@@ -315,6 +319,6 @@ def _sees_the_future(cut: int, how: str) -> str:
 
 
 def are_same(a: Tensor, b: Tensor) -> bool:
-    """Return True if both agree up to rounding; NaN counts as equal, since training reports it."""
+    """Return True if both are equal up to rounding; NaN counts as equal, as training reports it."""
     difference = (a - b).abs().nan_to_num(0.0, 0.0)
     return not bool((difference > _TOLERANCE * a.abs().nan_to_num(0.0, 0.0).max()).any())

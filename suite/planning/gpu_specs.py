@@ -1,7 +1,7 @@
 """Peak rates and memory of GPUs, for plans made on a machine without one.
 
-The rates are the makers' figures for dense matrices, which a product of two large ones comes near
-to. A training reaches a share of them; see `suite.planning.cost_model`.
+The rates are the vendors' figures for dense matrices, which a product of two large matrices nearly
+reaches. A training reaches a fraction of them; see `suite.planning.cost_model`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GpuSpec:
     """A kind of GPU.
 
     Attributes:
-        title: The maker's name for it.
+        title: The vendor's name for it.
         flops_per_second: Rate of large matrix products, by the precision of a recipe.
         memory_bytes: Memory of the whole GPU.
     """
@@ -34,9 +34,9 @@ class GpuSpec:
     memory_bytes: int
 
     def share_for(self, num_bytes: int) -> float:
-        """Return the least of 1, 1/2, 1/4, ... of the GPU that holds a trial of so many bytes.
+        """Return the smallest share 1, 1/2, 1/4, ... of the GPU that holds a trial's `num_bytes`.
 
-        The share has room for the context of the process, and an eighth more than the trial took.
+        The share includes the CUDA context of the process, and an eighth more than the trial used.
         """
         wanted = (9 * num_bytes // 8 + BYTES_OF_A_CONTEXT) / self.memory_bytes
         return 1.0 if wanted >= 1 else 0.5 ** math.floor(-math.log2(wanted))
@@ -58,15 +58,15 @@ GPU_SPECS: Mapping[str, GpuSpec] = {
     "l4": _spec("L4", gib=24, float32=30.3, tf32=60.0, bf16=121.0),
     "t4": _spec("T4", gib=16, float32=8.1, tf32=8.1, bf16=8.1),
 }
-USUAL = GPU_SPECS["h100"]  # `standard` scales are made for it
+USUAL = GPU_SPECS["h100"]  # the GPU that `standard` scales are designed for
 H100 = USUAL.flops_per_second
 
 
 def gpu_spec(name: str | None) -> GpuSpec:
-    """Return the kind of GPU of that name; without a name that of this machine, else `USUAL`.
+    """Return the GPU of that name; without a name the one of this machine, else `USUAL`.
 
     Raises:
-        UsageError: if the name is unknown; the message holds all names.
+        UsageError: If the name is unknown; the message lists all names.
     """
     if name is None:
         return local_gpu() if torch.cuda.is_available() else USUAL

@@ -1,4 +1,4 @@
-"""Load mixers, shipped or a user's own; give each knob to the mixer or architecture that has it."""
+"""Load mixers and architectures, and assign each knob to the one that has it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from suite.spec import (
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
 
-# Names that mean something else in an ablation.
+# Names that have another meaning in an ablation.
 NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL, TEACHER}
 
 
@@ -45,14 +45,14 @@ _Part = TypeVar("_Part", Mixer, Architecture)
 
 
 class Impossible(Exception):
-    """A cell that cannot run; the message is the reason in its row."""
+    """Raised for a cell that cannot run; the message is the reason in its row."""
 
 
 def load_mixer(name: str) -> type[Mixer]:
     """Return the class of a mixer, shipped or ``package.module:Class``.
 
     Raises:
-        SpecError: if there is none, or its module cannot be imported.
+        SpecError: If it does not exist, or if its module cannot be imported.
     """
     kind = _loaded("mixer", mixer_class, name)
     if ":" in name:
@@ -64,7 +64,7 @@ def load_mixers(pattern: str) -> dict[str, type[Mixer]]:
     """Return the classes of the mixers that a pattern repeats, by name.
 
     Raises:
-        SpecError: as `load_mixer`, or what is no pattern.
+        SpecError: In the same cases as `load_mixer`, or if the pattern is invalid.
     """
     try:
         names = mixer_pattern(pattern)
@@ -74,7 +74,7 @@ def load_mixers(pattern: str) -> dict[str, type[Mixer]]:
 
 
 def knobs_of(pattern: str) -> set[str]:
-    """Return the knobs that any mixer of a pattern has."""
+    """Return the knobs of all mixers of a pattern."""
     return set().union(*map(knob_names, load_mixers(pattern).values()))
 
 
@@ -87,24 +87,24 @@ def load_architecture(name: str) -> type[Architecture]:
 
 
 def has_hole(architecture: str) -> bool:
-    """Return True if it has a hole for a mixer."""
+    """Return True if the architecture takes a mixer."""
     return "mixer" in load_architecture(architecture).takes
 
 
 def knob_names(kind: type[Mixer] | type[Architecture]) -> set[str]:
-    """Return the fields of its `Config`."""
+    """Return the names of the fields of its `Config`."""
     return {field.name for field in dataclasses.fields(kind.Config)}
 
 
 @cache
 def architecture_knob_names() -> frozenset[str]:
-    """Return the knobs of all shipped architectures that have a hole for a mixer."""
+    """Return the knobs of all shipped architectures that take a mixer."""
     every = (knob_names(architecture_class(name)) for name in ARCHITECTURES if has_hole(name))
     return frozenset().union(*every)
 
 
 def taken_names() -> frozenset[str]:
-    """Return the names that no knob may have: in an ablation they have another meaning."""
+    """Return the names that a knob must not have, since an ablation uses them otherwise."""
     return architecture_knob_names() | NOT_KNOBS
 
 
@@ -128,7 +128,7 @@ def _loaded(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_P
 
 
 def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
-    """Find a class in a module of the user's own, which may raise anything."""
+    """Find a class in a user's module, whose import may raise any exception."""
     module = name.partition(":")[0]
     if module == "__main__":
         raise SpecError(
@@ -156,10 +156,10 @@ def _found(find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
 
 
 def refuse_impossible_teachers(ablation: Ablation, scale: Scale) -> None:
-    """Check the models that others learn from, as the baseline's.
+    """Check the teacher models in the same way as the baseline.
 
     Raises:
-        SpecError: as `with_defaults`.
+        SpecError: In the same cases as `with_defaults`.
     """
     varied = (axis.values for axis in ablation.axes if axis.name == TEACHER)
     for model in (ablation.teacher, *(value for values in varied for value in values)):
@@ -175,7 +175,7 @@ def with_defaults(
     """Return the baseline's knobs, with the defaults of its mixer and architectures filled in.
 
     Raises:
-        SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
+        SpecError: If the mixer, a task or a knob is unknown, or if the combination is impossible.
     """
     model = ablation.baseline
     scale = scale_with(scale, model.sizes)
@@ -210,7 +210,7 @@ def _varied_mixers(ablation: Ablation) -> list[str]:
 
 
 def scale_with(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
-    """Return the scale with what a variant or its model changes of it."""
+    """Return the scale, updated with the settings of a variant or of its model."""
     changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
     if not changed:
         return scale
@@ -222,7 +222,7 @@ def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
     """Return the width or the depth of the scale.
 
     Raises:
-        SpecError: if it has none, and the owner needs one.
+        SpecError: If the scale has none, and the owner needs it.
     """
     found = scale.dim if size == "dim" else scale.depth
     if found is None:
@@ -231,11 +231,11 @@ def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
 
 
 def _refuse_misfit(model: Model, architectures: Sequence[str]) -> None:
-    """Refuse a mixer or a position where nothing takes it, and no mixer where one is needed.
+    """Raise if a mixer or a position is given but not taken, or if a required mixer is missing.
 
     Args:
-        model: As it was written.
-        architectures: Those that it has where it names none.
+        model: The model as specified.
+        architectures: The architectures that apply if the model names none.
     """
     named = model.architecture
     if named is None:
@@ -260,7 +260,7 @@ def task_named(name: str) -> type[Task]:
     """Return the class of a task.
 
     Raises:
-        SpecError: with the nearest names.
+        SpecError: If it is unknown; the message suggests similar names.
     """
     try:
         return task_class(name)
@@ -269,7 +269,7 @@ def task_named(name: str) -> type[Task]:
 
 
 def architectures_of(ablation: Ablation) -> tuple[str, ...]:
-    """Return the architecture that the baseline names, else those of all its tasks."""
+    """Return the architecture that the baseline names, or else those of all its tasks."""
     named = ablation.baseline.architecture
     if named is not None:
         load_architecture(named)
@@ -280,13 +280,13 @@ def architectures_of(ablation: Ablation) -> tuple[str, ...]:
 
 
 def refuse_foreign_axes(baseline: Baseline) -> None:
-    """Refuse an axis that is neither a field nor a knob of what it meets.
+    """Raise if an axis is neither a field nor a knob of the models that it is combined with.
 
-    It meets the baseline's mixer and architectures; in a cross those of the axes ``mixer``,
-    ``architecture`` and ``model`` too.
+    These are the baseline's mixer and architectures and, if axes are combined, also those of the
+    axes ``mixer``, ``architecture`` and ``model``.
 
     Raises:
-        SpecError: with the mixers that have such a knob, else with the nearest names.
+        SpecError: The message lists the mixers that have such a knob, or else similar names.
     """
     ablation = baseline.ablation
     mixers, architectures = {ablation.baseline.mixer}, set(architectures_of(ablation))
@@ -304,10 +304,10 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
 
 
 def knob_types(ablation: Ablation) -> dict[str, Any]:
-    """Return knob -> its type, of every mixer and architecture of the ablation.
+    """Return knob -> its type, for every mixer and architecture of the ablation.
 
     Raises:
-        SpecError: if a mixer, an architecture or a task is not known.
+        SpecError: If a mixer, an architecture or a task is unknown.
     """
     own = {ablation.baseline.mixer} - {None}
     mixers = sorted(_varied(ablation, "mixer") | {str(name) for name in own})
@@ -318,7 +318,7 @@ def knob_types(ablation: Ablation) -> dict[str, Any]:
     for kind in kinds:
         try:
             hints = get_type_hints(kind.Config)
-        except Exception as error:  # a user's own Config may name anything
+        except Exception as error:  # the annotations of a user's Config may be invalid
             raise SpecError(f"{kind.__name__}.Config cannot be read: {words_of(error)}.") from None
         for name in sorted(knob_names(kind)):
             found[name] = Union[found.get(name, hints[name]), hints[name]]  # noqa: UP007
@@ -332,7 +332,7 @@ def _whole_models(ablation: Ablation) -> Iterator[Model]:
 
 
 def _varied(ablation: Ablation, part: str) -> set[str]:
-    """Return the mixers or architectures that axes set, also as part of a whole model."""
+    """Return the mixers or architectures that axes set, including those in whole models."""
     values: list[object] = [value for a in ablation.axes if a.name == part for value in a.values]
     values += [getattr(model, part) for model in _whole_models(ablation)]
     return {str(value) for value in values if value is not None}
@@ -361,8 +361,8 @@ def knobs_and_settings(
     """Return the knobs of the mixer and of the architecture: the model's, then the variant's.
 
     Raises:
-        SpecError: for a knob that both have.
-        Impossible: for a knob of the variant's that neither has.
+        SpecError: For a knob that both have.
+        Impossible: For a knob of the variant that neither has.
     """
     of_mixer = knobs_of(mixer)
     of_architecture = knob_names(load_architecture(architecture))
@@ -384,14 +384,14 @@ def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
 
 
 def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """Return the mixer's knobs, complete but for late ones that have their default.
+    """Return the mixer's knobs with defaults filled in, except late knobs at their default.
 
-    Of a pattern those of all its mixers, without one whose default they do not share: each of them
-    then has its own.
+    For a pattern, return the knobs of all its mixers, without those whose values differ among the
+    mixers: each mixer then uses its own default.
 
     Raises:
-        SpecError: for a knob that is wrong by itself.
-        Impossible: for one that does not fit the others or the width.
+        SpecError: For a knob that is invalid by itself.
+        Impossible: For a knob that does not fit the others or the width.
     """
     kinds = load_mixers(mixer)
     every = _knobs_of_each(kinds, dim, knobs)
@@ -399,7 +399,7 @@ def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, 
 
 
 def _complete_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """Return the mixer's knobs, with late ones that have their default."""
+    """Return the mixer's knobs, including late ones that have their default."""
     return _shared([*_knobs_of_each(load_mixers(mixer), dim, knobs).values()])
 
 
@@ -414,13 +414,13 @@ def _knobs_of_each(
 
 
 def _shared(found: Sequence[Mapping[str, Knob]]) -> dict[str, Knob]:
-    """Return all knobs but those whose values differ."""
+    """Return all knobs except those whose values differ."""
     complete = {key: value for each in found for key, value in each.items()}
     return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
 
 
 def knobs_in_training(mixer: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """Return the mixer's knobs without those that count in evaluation mode alone."""
+    """Return the mixer's knobs without those that only affect evaluation mode."""
     found = dict(knobs)
     for kind in load_mixers(mixer).values():
         found = without_reading_knobs(kind.Config, found)
@@ -428,7 +428,7 @@ def knobs_in_training(mixer: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
 
 
 def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """Return the architecture's knobs, complete."""
+    """Return the architecture's knobs, with defaults filled in."""
     kind = load_architecture(architecture)
     return _checked(architecture, kind.Config, knobs, kind.check_config)
 
@@ -436,12 +436,12 @@ def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, 
 def _checked(
     owner: str, kind: type[Any], knobs: Mapping[str, Knob], check: Callable[[Any], None]
 ) -> dict[str, Knob]:
-    """Return the fields of the `Config`, complete."""
+    """Return the fields of the `Config`, with defaults filled in."""
     try:
         config = config_from_knobs(kind, knobs, owner=owner)
     except ModelError as error:
         raise SpecError(f"{error}.") from None
-    except Exception as error:  # a user's own Config may refuse a value in its own way
+    except Exception as error:  # a user's Config may raise any exception
         raise Impossible(in_words(owner, error)) from None
     try:
         check(config)

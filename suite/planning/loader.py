@@ -1,8 +1,8 @@
 """Load ablations: the shipped ones by name, a user's own by path.
 
-A user's file, and the module of a mixer, are programs: they are executed here, in this process, for
-at most ten seconds. What is guarded against is a mistake, not malice: a program can do what its
-user can.
+A user's file, and the module of a mixer, are programs: they are executed in this process, for at
+most ten seconds. This protects against mistakes, not against malicious code: a program can do
+everything that its user can.
 """
 
 from __future__ import annotations
@@ -39,20 +39,23 @@ from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 
 ALL = "all"
-VALUE = Path("ABLATION")  # in place of the file of an ablation that has none
+VALUE = Path("ABLATION")  # takes the place of the file for an ablation that has none
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
-_MOST_PRINTED = 2_000  # characters of what an import prints
+_MOST_PRINTED = 2_000  # characters of the output of an import
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedAblation:
-    """An ablation and where it came from.
+    """An ablation and its origin.
 
     Attributes:
+        name: The name under which it is recorded.
+        ablation: The ablation.
         note: The docstring of its file.
+        file: The file that defines it, or `VALUE`.
         source_paths: The folder of a user's own file, from which its modules are imported.
-        options: The `--set` options that it was changed by, as a command has them; mostly none.
+        options: The `--set` options that changed it, as written in a command; usually empty.
     """
 
     name: str
@@ -64,7 +67,7 @@ class LoadedAblation:
 
 
 def shipped() -> dict[str, Path]:
-    """Return name -> file of every shipped ablation; nothing is imported."""
+    """Return name -> file of every shipped ablation, without importing any."""
     spec = importlib.util.find_spec("ablations")
     assert spec is not None, "the package `ablations` is part of this distribution"
     folder = Path(next(iter(spec.submodule_search_locations or ())))
@@ -75,7 +78,7 @@ def find(name: str) -> LoadedAblation:
     """Return the ablation of that name, or in that file.
 
     Raises:
-        SpecError: if there is none, or its file does not hold exactly one `ABLATION`.
+        SpecError: If it does not exist, or if its file does not hold exactly one `ABLATION`.
     """
     files = shipped()
     if name in files:
@@ -88,10 +91,10 @@ def find(name: str) -> LoadedAblation:
 
 
 def of_value(ablation: Ablation) -> LoadedAblation:
-    """Return the ablation that a Python program holds, under its own name.
+    """Return the ablation that a Python program defines, under its own name.
 
     Raises:
-        SpecError: if its name is that of a shipped one, which journal and store know already.
+        SpecError: If its name is that of a shipped ablation, which is already used for records.
     """
     name = ablation.own_name
     if name == ALL or name in shipped():
@@ -104,7 +107,8 @@ def find_all(names: Sequence[str]) -> list[LoadedAblation]:
     """Return the ablations of those names, each file once; `ALL` names every shipped one.
 
     Raises:
-        SpecError: as `find`; or if two files have one name, under which both would be recorded.
+        SpecError: In the same cases as `find`; or if two files have one name, under which both
+            would be recorded.
     """
     found: dict[str, LoadedAblation] = {}
     each = chain.from_iterable(shipped() if name == ALL else [name] for name in names)
@@ -116,7 +120,7 @@ def find_all(names: Sequence[str]) -> list[LoadedAblation]:
 
 
 def name_of(name: str) -> str:
-    """Return the name under which an ablation is recorded; nothing is imported."""
+    """Return the name under which an ablation is recorded, without importing it."""
     return Path(name).stem if _is_path(name) else name
 
 
@@ -125,7 +129,7 @@ def _is_path(name: str) -> bool:
 
 
 def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
-    if not os.path.isfile(path):  # False, too, for a name that is too long to be one
+    if not os.path.isfile(path):  # unlike Path.is_file, returns False for a name that is too long
         raise SpecError(f"{path}: no such ablation file.")
     path = path.resolve()
     if path in files.values():
@@ -141,7 +145,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
         raise SpecError(f"{path}: a Python module {path.stem!r} exists already; rename the file.")
     folder = str(path.parent)
     if folder not in sys.path:
-        sys.path.append(folder)  # last: nothing in it may hide a package that others import
+        sys.path.append(folder)  # last, so that it does not hide packages that other code imports
     forget_changed()
     refuse_hidden(path)
     return _entry(path, path.stem, (folder,))
@@ -182,7 +186,7 @@ def _executed(path: Path, module_name: str) -> ModuleType:
     sys.modules[module_name] = module
     try:
         with guarded("the file"):
-            # Not by the loader: it would leave bytecode beside the user's file.
+            # The loader would write bytecode beside the user's file.
             exec(_compiled(path, loader), vars(module))  # nosec  # B102: the file that the person asked us to run
     except (KeyboardInterrupt, LeftThread):
         raise
@@ -215,7 +219,8 @@ def _place(error: BaseException, path: Path) -> str:
 
 
 def _in_words(error: BaseException) -> str:
-    if isinstance(error, ValidationError):  # a value of ours that was changed after it was made
+    # This is one of our objects that was modified after its creation.
+    if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}."
     return str(error) if isinstance(error, SpecError) else words_of(error)
@@ -223,7 +228,7 @@ def _in_words(error: BaseException) -> str:
 
 def _the_ablation(module: ModuleType, path: Path) -> Ablation:
     names = vars(module)
-    found: dict[str, Ablation] = {  # isinstance would ask the value itself
+    found: dict[str, Ablation] = {  # isinstance would call code of the value
         name: value for name, value in names.items() if issubclass(type(value), Ablation)
     }
     if set(found) == {"ABLATION"}:
@@ -240,23 +245,23 @@ def _the_ablation(module: ModuleType, path: Path) -> Ablation:
 
 
 class LeftThread(SpecError):
-    """A warning that the user's code leaves a thread running, for which this process would wait."""
+    """Raised if the user's code leaves a thread running that this process would wait for."""
 
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """Import code of the user's in the block, for a few seconds at most.
+    """Import user code in the block, for a few seconds at most.
 
-    What it prints goes to stderr, since programs read our output, and is cut where it is long. A
-    folder that it changes to is left again, since `--out` is meant from where the command was
-    called; so is what it changes of torch and of the process, since trials run here too.
+    Its output goes to stderr, because programs read our stdout, and is truncated if it is long. At
+    the end, the working directory is restored, because `--out` is relative to it, and so are the
+    settings of torch and of the process, because trials may run in this process.
 
     Args:
-        what: Its name in a sentence, as ``the file``.
+        what: The name of the code in a sentence, for example ``the file``.
 
     Raises:
-        SpecError: if it does not come back in time.
-        LeftThread: if it leaves a thread that keeps a program alive.
+        SpecError: If it does not finish in time.
+        LeftThread: If it leaves a non-daemon thread running.
     """
     before = threading.enumerate()
     with (
@@ -277,7 +282,7 @@ def guarded(what: str) -> Iterator[None]:
 
 @contextmanager
 def tried() -> Iterator[None]:
-    """Call code of the user's in the block: its prints are dropped, its changes undone."""
+    """Call user code in the block; discard its output and restore the state that it changes."""
     with (
         open(os.devnull, "w") as nowhere,
         redirect_stdout(nowhere),
@@ -289,7 +294,7 @@ def tried() -> Iterator[None]:
 
 
 def _state_kept() -> AbstractContextManager[None]:
-    """Restore global state after the block; nothing needs it if torch is not imported."""
+    """Restore global state after the block; do nothing if torch is not imported."""
     if "torch" not in sys.modules:
         return nullcontext()
     from suite.timing.global_state import state_restored
@@ -298,7 +303,7 @@ def _state_kept() -> AbstractContextManager[None]:
 
 
 class _Few(io.TextIOBase):
-    """A stream that passes the first characters on to stderr, then one line that says so."""
+    """A stream that passes the first characters on to stderr, then one line about the omission."""
 
     def __init__(self) -> None:
         self._left = _MOST_PRINTED

@@ -1,6 +1,6 @@
-"""Change an ablation by what `--set` says, as if its file had been edited. Pure.
+"""Apply `--set` options to an ablation, as if its file had been edited. Pure.
 
-One value replaces the baseline's; several replace the values of an axis, or add one.
+A single value replaces the baseline's; several values replace those of an axis, or add an axis.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Model, Scale, SpecError, 
 Setting = Knob | Sequence[Knob]
 _LISTS_OF_SCALE = SWEEPS - {"dims_length"}
 _LISTS_OF_ABLATION = frozenset({"tasks", "probes"})
-# What may be set besides knobs -> the type of one value.
+# Fields that may be set besides knobs -> the type of one value.
 _FIELDS: Mapping[str, Any] = {
     **{name: field.annotation for name, field in Scale.model_fields.items()},
     **{name: Model.model_fields[name].annotation for name in sorted(MODEL_FIELDS)},
@@ -42,16 +42,16 @@ _TRUTHS = {"true": True, "false": False}
 
 
 class Text(str):
-    """A value as it was typed: the field decides what it means."""
+    """A value as typed on the command line, to be converted to the type of its field."""
 
 
 def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
-    """Return field -> values, of options as ``heads=1,2,4``.
+    """Return field -> values for options like ``heads=1,2,4``.
 
-    A value with a comma stands in double quotes, as ``kernels="3, 5",3``.
+    A value with a comma is written in double quotes, for example ``kernels="3, 5",3``.
 
     Raises:
-        SpecError: for one without a field or a value, and for a field that is given twice.
+        SpecError: For an option without a field or a value, and for a field that is given twice.
     """
     found: dict[str, tuple[Text, ...]] = {}
     for option in options:
@@ -66,7 +66,7 @@ def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
 
 
 def _split(option: str, values: str) -> tuple[Text, ...]:
-    """Return the values between commas, as a line of CSV has them."""
+    """Return the comma-separated values, with the quoting rules of CSV."""
     try:
         lines = list(csv.reader([values], skipinitialspace=True, strict=True))
     except csv.Error:
@@ -80,13 +80,13 @@ def _split(option: str, values: str) -> tuple[Text, ...]:
 
 
 def as_options(settings: Mapping[str, Setting]) -> str:
-    """Return the options of a command that set the same, as `` --set heads=1,2,4``."""
+    """Return the equivalent command-line options, for example `` --set heads=1,2,4``."""
     texts = (f"{name}={','.join(map(_typed, _several(v)))}" for name, v in settings.items())
     return "".join(f" --set {shlex.quote(text)}" for text in texts)
 
 
 def as_keywords(settings: Mapping[str, Setting]) -> str:
-    """Return the arguments of `suite.run` that set the same, as ``, heads=[1, 2, 4]``."""
+    """Return the equivalent arguments of `suite.run`, for example ``, heads=[1, 2, 4]``."""
     several = {name: [*_several(value)] for name, value in settings.items()}
     return "".join(f", {n}={v if len(v) > 1 else repr(v[0])}" for n, v in several.items() if v)
 
@@ -97,7 +97,7 @@ def edited(
     """Return the ablation with fields of that scale, of its baseline and its axes changed.
 
     Raises:
-        SpecError: for a field that it does not have, or a value of another type.
+        SpecError: For a field that it does not have, or a value of another type.
     """
     entry = replace(entry, ablation=entry.ablation.at_scale(scale_name))
     if scale_name not in entry.ablation.scales:
@@ -109,7 +109,7 @@ def edited(
     }
     ablation = _changed(entry.ablation, scale_name, of_fields)
     others = [name for name in settings if name not in of_fields]
-    types = knob_types(ablation) if others else {}  # after a mixer was set
+    types = knob_types(ablation) if others else {}  # after the mixer has been set
     for name in others:
         if name not in types:
             raise SpecError(unknown_name("field", name, {*_FIELDS, *types}))
@@ -153,7 +153,7 @@ def _several(given: object) -> tuple[Any, ...]:
 
 
 def _values(name: str, given: Setting, hint: Any) -> tuple[Knob, ...]:
-    """Return the values that are meant; anything but a text is left to the checks of its field."""
+    """Return the converted values; values that are not `Text` are checked by their field later."""
     found = [_parsed(name, v, hint) if isinstance(v, Text) else v for v in _several(given)]
     for index, value in enumerate(found):
         if any(type(value) is type(other) and value == other for other in found[:index]):
@@ -195,7 +195,7 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 
 def _meanings(text: Text, kind: Any) -> Iterator[Knob]:
-    """Yield the value of that type, or that literal value, if the text is one."""
+    """Yield the value of that type, or that literal value, if the text can be converted to it."""
     plain = str(text)
     if not isinstance(kind, type):
         yield from [kind] if plain == _text(kind) else []
@@ -214,13 +214,13 @@ def _meanings(text: Text, kind: Any) -> Iterator[Knob]:
 
 
 def _typed(value: object) -> str:
-    """Return it as it is typed among other values."""
+    """Return the text of a value in a comma-separated list."""
     text = _text(value)
     has_to_be_quoted = any(c in text for c in ',"') or text != text.strip()
     return '"' + text.replace('"', '""') + '"' if has_to_be_quoted else text
 
 
 def _text(value: object) -> str:
-    """Return it as it is typed alone."""
+    """Return the text of a single value."""
     is_word = value is None or isinstance(value, bool)
     return str(value).lower() if is_word else str(value)

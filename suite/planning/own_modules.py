@@ -1,12 +1,13 @@
-"""Find the user's own code, remember its text as it was imported, and give it an identity.
+"""Find the user's own code, record its text at import, and compute its identity.
 
-Own is what lies outside the installed packages and ours. Imports are read off the text, so that the
-same files give the same identity in every process. A file may be edited between its import and the
-moment at which it is hashed; so the text is recorded at the import, and compared with the file.
+A module is the user's own if it is neither installed nor part of this project. Imports are read
+from the source, so that the same files have the same identity in every process. A file may be
+edited between its import and the time when it is hashed; so the text is recorded at the import, and
+compared with the file.
 
-A file's folder comes last on the import path, so that nothing in it disturbs the packages that
-others import. A module beside it that another one of the same name hides is therefore refused.
-
+The folder of a user's file is the last entry of the import path, so that it does not affect the
+imports of installed packages. A module in that folder that is hidden by another one of the same
+name raises an error.
 """
 
 from __future__ import annotations
@@ -41,27 +42,27 @@ if TYPE_CHECKING:
 
     Part = type[Mixer] | type[Architecture]
 
-_CLASS = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*")  # as ``mine:Mixer``
+_CLASS = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*")  # for example ``mine:Mixer``
 
 
 class RecordingLoader(SourceFileLoader):
-    """Keeps the bytes that a module was made from, and writes no bytecode beside the user's file.
+    """A loader that keeps the source bytes of a module, and does not write bytecode.
 
     Attributes:
-        body: The bytes; None before the import.
+        body: The source bytes, or None before the import.
     """
 
     body: bytes | None = None
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Read the file, and compile it."""
+        """Return the compiled code of the file."""
         self.body = self.get_data(self.path)
         found: CodeType = self.source_to_code(self.body, self.path)
         return found
 
 
 class _RecordingFinder(MetaPathFinder):
-    """Finds the user's modules, and gives each a `RecordingLoader`."""
+    """A finder of the user's modules that gives each a `RecordingLoader`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -90,9 +91,9 @@ def recorded() -> Iterator[None]:
 
 
 def forget_changed() -> None:
-    """Let the modules that plans have imported be imported anew, if one was edited since.
+    """Remove the modules that plans have imported from `sys.modules`, if one was edited since.
 
-    All of them, since one that imports the edited module holds what this was.
+    All of them are removed, because a module that imports an edited one holds its old content.
     """
     specs = {name: getattr(each, "__spec__", None) for name, each in list(sys.modules.items())}
     loaders = {name: getattr(spec, "loader", None) for name, spec in specs.items()}
@@ -111,7 +112,7 @@ def _is_edited(loader: RecordingLoader) -> bool:
 
 @cache
 def is_installed(place: str) -> bool:
-    """Return True for what an installation holds, Python's own library included."""
+    """Return True for a file of an installed package or of the standard library."""
     path = Path(place).resolve()
     libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
     return bool({"site-packages", "dist-packages"} & set(path.parts)) or any(
@@ -122,12 +123,12 @@ def is_installed(place: str) -> bool:
 def is_changed(module: ModuleType, body: bytes) -> bool:
     """Return True if the module was imported from other bytes than these.
 
-    Of a module that was not imported by a plan, only functions and methods are compared.
+    For a module that was not imported by a plan, only functions and methods are compared.
     """
     loader = getattr(module.__spec__, "loader", None)
     if isinstance(loader, RecordingLoader):
         return loader.body is not None and loader.body != body
-    if type(loader) is not SourceFileLoader:  # another one may have rewritten the text
+    if type(loader) is not SourceFileLoader:  # another loader may have rewritten the text
         return False
     try:
         known = set(_codes_in(compile(body, loader.path, "exec", dont_inherit=True)))
@@ -155,12 +156,13 @@ def _functions_of(names: dict[str, object], module: str) -> Iterator[FunctionTyp
 
 @dataclass(frozen=True)
 class OwnModule:
-    """A module of the user's, as its file holds it.
+    """A user's module, as its file holds it.
 
     Attributes:
         name: Its full name in Python.
-        file: Its source, or a compiled module.
-        folders: Where a package looks for its modules; None if it is not a package.
+        file: Its source file, or a compiled module.
+        body: The content of the file.
+        folders: The search path of a package, or None if it is not a package.
     """
 
     name: str
@@ -170,26 +172,27 @@ class OwnModule:
 
     @property
     def is_source(self) -> bool:
-        """Return False for a compiled module."""
+        """False for a compiled module."""
         return self.file.suffix == ".py"
 
     @property
     def place(self) -> str:
-        """The path of its file below the folder that it is imported from."""
+        """The path of its file relative to the folder that it is imported from."""
         stem = self.name.replace(".", "/")
         return f"{stem}{self.file.suffix}" if self.folders is None else f"{stem}/__init__.py"
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax; empty where it has none."""
+        """Its syntax tree; empty if it has none."""
         try:
             return ast.parse(self.body) if self.is_source else ast.Module([], [])
-        except (SyntaxError, ValueError, MemoryError, RecursionError):  # its import says why
+        # The import reports the error.
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
             return ast.Module([], [])
 
     @property
     def imported(self) -> Iterator[str]:
-        """Every module that it may import, and the packages around it."""
+        """Every module that it may import, and their parent packages."""
         package = self.name if self.folders is not None else self.name.rpartition(".")[0]
         for node in ast.walk(self.tree):
             for name in _imported_by(node, package):
@@ -197,26 +200,26 @@ class OwnModule:
 
     @property
     def computes_names(self) -> bool:
-        """Return True if it imports a module whose name is not written in it."""
+        """True if it imports a module whose name is not a literal."""
         calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
         return any(_is_import(call) and _written(call) is None for call in calls)
 
     @property
     def texts(self) -> Iterator[str]:
-        """Every text in it, as ``mine:Mixer``."""
+        """Every string constant in it, for example ``mine:Mixer``."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
 
 
 def with_parents(name: str) -> Iterator[str]:
-    """Yield the packages around a module, then the module."""
+    """Yield the parent packages of a module, then the module."""
     parts = name.split(".")
     yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 def _imported_by(node: ast.AST, package: str) -> Iterator[str]:
-    """Yield the full names; what is imported from a module may be a module too."""
+    """Yield full names of imports; a name imported from a module may be a module too."""
     match node:
         case ast.Import(names=names):
             yield from (alias.name for alias in names)
@@ -241,12 +244,12 @@ def _written(call: ast.Call) -> str | None:
 
 
 def reached(names: Iterable[str]) -> dict[str, OwnModule]:
-    """Find the own modules among these and all that they import, by name.
+    """Return the user's modules among these and all that they import, by name.
 
-    Where a module computes the name of what it imports, all of its package counts.
+    If a module computes the name of an import, all modules of its package are included.
 
     Raises:
-        SpecError: if a file was changed after it had been imported.
+        SpecError: If a file was changed after it had been imported.
     """
     waiting = [each for name in names for each in with_parents(name)]
     seen: set[str] = set()
@@ -265,7 +268,7 @@ def reached(names: Iterable[str]) -> dict[str, OwnModule]:
 
 
 def _own_module(name: str) -> OwnModule | None:
-    """Return None for a folder without ``__init__.py``, and for a missing module."""
+    """Return the module, or None for a folder without ``__init__.py``, or if it is missing."""
     spec = _spec_of(name)
     if spec is None or not spec.has_location or not spec.origin:
         return None
@@ -285,7 +288,7 @@ def _own_module(name: str) -> OwnModule | None:
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
-    """Return where Python has imported it from, or would; import nothing."""
+    """Return the spec from which Python has imported the module, or would; do not import it."""
     module = sys.modules.get(name)
     if module is not None:
         return getattr(module, "__spec__", None)
@@ -301,7 +304,7 @@ def _spec_of(name: str) -> ModuleSpec | None:
 
 
 def _is_own(top: str) -> bool:
-    """Return True if no installation and no package of ours holds the file or folder."""
+    """Return True if the file or folder is neither installed nor part of this project."""
     if top in (*OURS, "__main__") or top in sys.stdlib_module_names:
         return False
     spec = _spec_of(top)
@@ -323,10 +326,10 @@ def _all_of_package(name: str) -> Iterator[str]:
 
 
 def declared_files(kind: Part) -> dict[str, Path]:
-    """Find the files that a class and its bases declare, by their places.
+    """Return the files that a class and its bases declare, by their places.
 
     Raises:
-        SpecError: for one that is not there, or is not a file in the folder of its module.
+        SpecError: For a file that does not exist, or is not in the folder of its module.
     """
     found: dict[str, Path] = {}
     for base in kind.__mro__:
@@ -352,12 +355,14 @@ def declared_files(kind: Part) -> dict[str, Path]:
 
 
 def identity(name: str, kind: Part) -> str:
-    """Hash the content of all that a class of the user's is made of.
+    """Return the hash of everything that a user's class consists of.
 
-    That is its module, what this imports of the user's own, and the files that the class declares.
+    This covers its module, the user's modules that it imports, and the files that the class
+    declares.
 
     Raises:
-        SpecError: as `reached` and `declared_files`; or if its module has no file.
+        SpecError: In the same cases as `reached` and `declared_files`; or if its module has no
+            file.
     """
     named = name.partition(":")[0]
     modules = reached([named, kind.__module__])
@@ -386,7 +391,7 @@ def _sha256(body: bytes) -> str:
 
 
 def own_parts(plans: Iterable[Plan]) -> dict[str, Part]:
-    """Find the classes of the user's that the trials of some plans name."""
+    """Return the user's classes that the trials of some plans name."""
     found: dict[str, Part] = {}
     for subject in {s.spelling: s for p in plans for t in p.trials for s in t.subjects}.values():
         for mixer in mixer_pattern(subject.mixer):
@@ -397,7 +402,7 @@ def own_parts(plans: Iterable[Plan]) -> dict[str, Part]:
 
 
 def own_files(plans: Sequence[Plan]) -> dict[str, tuple[Path, bytes]]:
-    """Read all that plans are made of: their files, their classes, and what these declare.
+    """Read all user files that plans depend on: modules, classes, and the files these declare.
 
     Returns:
         The path and content of each file, by its place.
@@ -410,9 +415,9 @@ def own_files(plans: Sequence[Plan]) -> dict[str, tuple[Path, bytes]]:
 
 
 def source_of(plan: Plan) -> dict[str, str]:
-    """Read the text of the user's files that a plan was made from, by place.
+    """Return the text of the user's files that define a plan, by place.
 
-    Passwords in addresses are left out. Of a declared file it is the digest.
+    Passwords in addresses are removed. A declared file is represented by its digest.
     """
     return {
         place: redact(body.decode(errors="backslashreplace"))
@@ -423,7 +428,7 @@ def source_of(plan: Plan) -> dict[str, str]:
 
 
 def own_packages(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
-    """Find the user's packages that plans need, with their folders, by their top-level names."""
+    """Return the user's packages that plans need, with their folders, by their top-level names."""
     tops = {name.partition(".")[0] for name in _reached_by(plans)}
     specs = {top: _spec_of(top) for top in sorted(tops)}
     return {
@@ -434,7 +439,7 @@ def own_packages(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
 
 
 def _reached_by(plans: Sequence[Plan]) -> dict[str, OwnModule]:
-    """Find all modules that plans are made of; a text alone names one too, if it was imported."""
+    """Return all modules that plans depend on; a string also names a module if it was imported."""
     waiting = _named_in(plans)
     found: dict[str, OwnModule] = {}
     while waiting:
@@ -451,7 +456,7 @@ def _named_in(plans: Sequence[Plan]) -> list[str]:
 
 
 def _modules_of(parts: dict[str, Part]) -> list[str]:
-    """Name the module under which each class is asked for, and the one that defines it."""
+    """Return the module that each class is named in, and the one that defines it."""
     return [
         module
         for name, kind in parts.items()
@@ -460,10 +465,10 @@ def _modules_of(parts: dict[str, Part]) -> list[str]:
 
 
 def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
-    """Collect the code that the trials of some plans run; None where they run none of the user's.
+    """Return the user's code that the trials of some plans run, or None if there is none.
 
     Raises:
-        SpecError: if it is not the code that was planned, or a file was changed meanwhile.
+        SpecError: If the code differs from what was planned, or if a file was changed meanwhile.
     """
     parts = own_parts(plans)
     if not parts:
@@ -491,7 +496,7 @@ def _planned(module: OwnModule) -> PlannedModule:
 
 
 def _users_folders(plans: Iterable[Plan]) -> tuple[str, ...]:
-    """Find the folders of ablation files; and of the program, and the current one, if imported."""
+    """Return the folders of ablation files; the program's and the current one if on the path."""
     found = [folder for plan in plans for folder in plan.source_paths]
     path = {str(Path(entry).resolve()) for entry in sys.path}
     found += [folder for folder in (str(Path.cwd()), program_folder()) if folder in path]
@@ -499,10 +504,10 @@ def _users_folders(plans: Iterable[Plan]) -> tuple[str, ...]:
 
 
 def refuse_unplanned(plans: Sequence[Plan]) -> None:
-    """Refuse classes that have other content than when they were planned.
+    """Raise if a class has other content than when it was planned.
 
     Raises:
-        SpecError: with the name of the class.
+        SpecError: The message names the class.
     """
     now = {name: identity(name, kind) for name, kind in own_parts(plans).items()}
     for trial in (trial for plan in plans for trial in plan.trials):
@@ -516,10 +521,10 @@ def refuse_unplanned(plans: Sequence[Plan]) -> None:
 
 
 def refuse_hidden(path: Path) -> None:
-    """Refuse a module in the file's folder that it imports, and that Python finds elsewhere.
+    """Raise if the file imports a module of its folder that Python finds elsewhere.
 
     Raises:
-        SpecError: with both places.
+        SpecError: The message names both places.
     """
     waiting, seen = [(path.stem, path)], {path.stem}
     while waiting:
@@ -539,7 +544,7 @@ def refuse_hidden(path: Path) -> None:
 
 
 def _classes_named_in(module: OwnModule) -> Iterator[str]:
-    """Yield the modules of classes that a text names, as ``mine:Mixer``."""
+    """Yield the modules of classes that a string names, for example ``mine:Mixer``."""
     for text in module.texts:
         if found := _CLASS.fullmatch(text):
             yield found[1]
@@ -562,7 +567,7 @@ def _refuse_elsewhere(folder: Path, top: str, importer: Path) -> None:
 
 
 def _origin(top: str) -> str:
-    """Return where Python has found the module, or would; empty for a folder without its file."""
+    """Return where Python finds the module; empty for a folder without ``__init__.py``."""
     module = sys.modules.get(top)
     spec = importlib.util.find_spec(top) if module is None else getattr(module, "__spec__", None)
     if spec is None or spec.origin is None:
@@ -572,13 +577,13 @@ def _origin(top: str) -> str:
 
 @cache
 def mixer_version(name: str) -> int | str:
-    """Return a shipped mixer's own version; for a user's mixer the hash of all its code."""
+    """Return the version of a shipped mixer, or the hash of all the code of a user's mixer."""
     return _version(name, mixer_class(name))
 
 
 @cache
 def architecture_version(name: str) -> int | str:
-    """Return the version of an architecture, likewise."""
+    """Return the version of a shipped architecture, or the hash of all the code of a user's."""
     return _version(name, architecture_class(name))
 
 
@@ -590,7 +595,7 @@ def own_versions(spec: ModelSpec) -> tuple[int | str, ...]:
 
 
 def forget_versions() -> None:
-    """Read all files again: in a long-lived process they may have been edited."""
+    """Clear the cached versions, because files may be edited while a long-lived process runs."""
     mixer_version.cache_clear()
     architecture_version.cache_clear()
 

@@ -1,8 +1,8 @@
-"""Plan an ablation in three steps: load it at a scale, expand it to trials, check what it claims.
+"""Plan an ablation in three steps: load it at a scale, expand it to trials, check its claim.
 
-A variant that cannot be is a row with its reason. Floors are added where a score is claimed
-(`suite.planning.claims`). Pure: no clock, no randomness, no store; the same ablation gives the same
-ids.
+An impossible variant becomes a row with its reason. Floors are added if a score is claimed
+(`suite.planning.claims`). Pure: no clock, no randomness, no store; the same ablation always gives
+the same ids.
 """
 
 from __future__ import annotations
@@ -90,12 +90,13 @@ def plan(
 
     Args:
         ablation: An ablation, or the name or path of one.
-        scale: ``quick``, ``standard`` or ``paper``.
+        scale: ``smoke``, ``quick``, ``standard`` or ``paper``.
         seeds: Number of seeds, instead of the scale's.
-        settings: What to change of the ablation first, by field; see `suite.planning.overrides`.
+        settings: Changes to apply to the ablation first, by field; see `suite.planning.overrides`.
 
     Raises:
-        SpecError: for anything misspelt, mistyped, impossible in the baseline, or too large.
+        SpecError: If anything is misspelt, has the wrong type or is too large, or if the baseline
+            is impossible.
     """
     entry = _entry(ablation)
     forget_versions()
@@ -109,10 +110,10 @@ def plan(
 def plans_of(
     names: Sequence[str], *, scale: str, seeds: int | None, options: Sequence[str] = ()
 ) -> list[Plan]:
-    """Return the plans of what a command names, each changed by the `--set` options, as typed.
+    """Return the plans of the ablations that a command names, each changed by the `--set` options.
 
     Raises:
-        SpecError: as `plan` and `find_all`.
+        SpecError: In the same cases as `plan` and `find_all`.
     """
     settings = parsed(options) if options else None
     return [plan(each, scale=scale, seeds=seeds, settings=settings) for each in find_all(names)]
@@ -125,10 +126,11 @@ def distinct_plans(
     seeds: int | None,
     settings: Mapping[str, Setting] | None,
 ) -> list[Plan]:
-    """Return the plans of ablations of one call, each once.
+    """Return the plans of the ablations of one call, each once.
 
     Raises:
-        SpecError: as `plan`; or if two have the same name, under which both would be recorded.
+        SpecError: In the same cases as `plan`; or if two different ablations have the same name,
+            under which both would be recorded.
     """
     found: dict[str, Plan] = {}
     for ablation in ablations:
@@ -196,7 +198,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
 
 
 def _refuse_unfit_probes(ablation: Ablation) -> None:
-    """Refuse floors without a score, and a law that cannot be fitted to what is measured."""
+    """Raise for floors without a score, and for a scaling law that cannot be fitted."""
     refuse_unfit_law(ablation)
     if FLOORS in ablation.probes and QUALITY not in ablation.probes:
         raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
@@ -210,7 +212,7 @@ def _searches(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Tria
 
 
 def _lineage(trial: Trial) -> Iterator[Trial]:
-    """Yield what must run before the trial, then the trial."""
+    """Yield the trials that must run before the trial, then the trial."""
     for parent in trial.parents.values():
         yield from _lineage(parent)
     yield trial
@@ -275,7 +277,7 @@ def _refuse_impossible_baseline(groups: _Groups) -> None:
 
 
 def _refuse_idle_axes(groups: _Groups) -> None:
-    """Refuse an axis that changes nothing, and a teacher that nothing learns from."""
+    """Raise for an axis without any effect, and for a teacher that no model learns from."""
     reference, tables = groups.reference.label, groups.tables.values()
     subjects = [each for table in tables for each in table.values()]
     if groups.baseline.ablation.teacher and not any(
@@ -300,7 +302,7 @@ class _Groups:
 
     @cached_property
     def of_mixers(self) -> tuple[tuple[Coordinate, ComparisonGroup], ...]:
-        """Return the mixers alone, at each coordinate."""
+        """The mixers alone, at each coordinate."""
         return tuple(
             (
                 place,
@@ -340,7 +342,7 @@ class _Groups:
 def _about(
     entry: LoadedAblation, groups: _Groups, filled: Filled, claim: ClaimSpec | None, num_seeds: int
 ) -> About:
-    """Return the text of a report besides its numbers."""
+    """Return the content of a report besides its numbers."""
     baseline, variants = groups.baseline, groups.variants
     ablation, scale_name = entry.ablation, baseline.scale_name
     cells = [cell for cell, _ in filled]
@@ -352,7 +354,7 @@ def _about(
         ablation=entry.name,
         scale=scale_name,
         question=ablation.question,
-        # Without the line breaks that only the ablation's file needs.
+        # Line breaks within a paragraph of the docstring are removed.
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
         baseline=groups.reference.label,
         variants=tuple(each.label for each in variants),
@@ -401,7 +403,7 @@ def _with_model_of(baseline: Baseline, variant: Variant) -> Baseline:
     changed = ablation.model_copy(update={"baseline": model.model_copy(update={"knobs": known})})
     try:
         knobs = with_defaults(changed, baseline.scale)
-    except SpecError:  # a model that cannot be built has the values that it sets
+    except SpecError:  # a model that cannot be built has only the values that it sets
         knobs = known
     return replace(baseline, ablation=changed, knobs=knobs)
 
@@ -409,7 +411,7 @@ def _with_model_of(baseline: Baseline, variant: Variant) -> Baseline:
 def _model(baseline: Baseline) -> dict[str, Knob]:
     """Return the fields of the baseline's model that a report shows.
 
-    Of late knobs those that are set: they are new, and the same model stays the same edition.
+    Late knobs are only included if they are set, so that a new knob does not change the edition.
     """
     model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
     for name in architectures_of(baseline.ablation):
@@ -432,13 +434,13 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
 
 
 def _of_tasks(tasks: Iterable[str], read: Callable[[type[Task]], _Fact | None]) -> dict[str, _Fact]:
-    """Return task -> what `read` finds of it, without tasks of which it finds nothing."""
+    """Return task -> the result of `read`, without tasks for which it is empty."""
     found = {task: read(task_class(task)) for task in tasks if task != MIXER_ALONE}
     return {task: fact for task, fact in found.items() if fact}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
-    """Return the settings that a report shows, and how tuned learning rates are searched for."""
+    """Return the settings that a report shows, including how learning rates are tuned."""
     settings = baseline.scale.settings()
     if baseline.ablation.teacher:
         settings["teacher"] = value_text(baseline.value(TEACHER))
@@ -448,7 +450,7 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
 
 
 def _labelled(ablation: Ablation) -> dict[str, Knob]:
-    """Return label -> what it stands for, of models on axes."""
+    """Return label -> a description of the model, for models on axes."""
     axes = (axis for axis in ablation.axes if axis.name in (WHOLE_MODEL, TEACHER))
     models = [value for axis in axes for value in axis.values if isinstance(value, Model)]
     return {each.label: described(each) for each in models if each.label}
@@ -475,9 +477,9 @@ def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
 
 
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
-    """Return the command that runs this again, with a user's file by its name alone.
+    """Return the command that runs this again; a user's file is given by its name alone.
 
-    An ablation that a Python program holds is run by such a program.
+    For an ablation that a Python program defines, return the call of `suite.run`.
     """
     name = entry.file.name if entry.source_paths else entry.name
     asked = entry.ablation.scale(scale_name).seeds or SEEDS[scale_name]
@@ -489,7 +491,7 @@ def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
 
 
 def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
-    """Return task -> probe -> metrics, each once however many lengths it is measured at."""
+    """Return task -> probe -> metrics, each once even if it is measured at several lengths."""
     found: dict[str, dict[str, tuple[MetricSpec, ...]]] = {}
     for cell in cells:
         of_task = found.setdefault(cell.task, {})

@@ -52,13 +52,14 @@ from suite.training.sampling import why_no_sampling
 
 
 def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
-    """Return the variant on the task as a trial of no probe yet, with every value filled in.
+    """Return the variant on the task as a trial without a probe, with every value filled in.
 
-    It has no seed and no versions; `suite.planning.cells` makes trials of probes from it.
+    The trial has no seed and no versions; `suite.planning.cells` makes the trials of probes from
+    it.
 
     Raises:
-        SpecError: for what is misspelt or mistyped.
-        Impossible: for an incompatible combination.
+        SpecError: For a misspelt name or a value of the wrong type.
+        Impossible: For an incompatible combination.
     """
     task = task_named(str(variant.settings.get("task", task_name)))
     model = baseline.model(variant)
@@ -89,7 +90,7 @@ def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
         start=_start(baseline, variant, scale),
         teacher=_teacher(baseline, variant, scale, task),
         decoding=_decoding(scale),
-        precision="float32" if parallel else scale.precision,  # with DeepSpeed `Parallel` has it
+        precision="float32" if parallel else scale.precision,  # with DeepSpeed, `Parallel` holds it
         **_writing(baseline, scale),
         num_training_examples=_num_training_examples(task, scale),
     )
@@ -106,7 +107,7 @@ def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
 
 
 def as_trained(variant: Trial) -> Trial:
-    """Return it without knobs that count in reading alone: what differs in them trains once."""
+    """Return the variant without evaluation-only knobs, so that such variants share a training."""
     (model,) = variant.subjects
     if not model.mixer:
         return variant
@@ -124,7 +125,7 @@ def _why_whole(spec: ModelSpec, scale: Scale) -> str:
 
 
 def _why_whole_own(spec: ModelSpec, scale: Scale, asks_for: Answer) -> str:
-    """Return the same of the user's own classes, which say nothing of it: what was seen."""
+    """Return the same for the user's own classes, which are examined as they do not declare it."""
     num_parts, is_spread = scale.workers * scale.accumulation, _parallel(scale) is not None
     if not spec.is_own or (num_parts == 1 and not is_spread):
         return ""
@@ -136,7 +137,7 @@ def _why_whole_own(spec: ModelSpec, scale: Scale, asks_for: Answer) -> str:
 
 
 def _why_untrained(name: str, scale: Scale) -> str:
-    """Return why parts that it does not train would stay as drawn; empty if they do not."""
+    """Return why untrained parts would keep random weights; empty if there are no such parts."""
     needed = load_architecture(name).starts_from
     if not needed or (scale.start != NO_START and task_named(scale.start).asks_for == needed):
         return ""
@@ -144,23 +145,24 @@ def _why_untrained(name: str, scale: Scale) -> str:
 
 
 def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
-    """Return each number of sequences with each beam, less (1, 1), which is always measured."""
+    """Return each batch size with each beam, without (1, 1), which is always measured."""
     pairs = itertools.product({1, *scale.decode_batches}, {1, *scale.beams})
     return tuple(sorted(set(pairs) - {(1, 1)}))
 
 
 def _writing(baseline: Baseline, scale: Scale) -> dict[str, Any]:
-    """Return how a trained model writes; nothing if no probe asks, so that the axis is refused."""
+    """Return the search settings; empty if no probe uses them, so that such an axis is rejected."""
     if not any("beam" in probe(name).depends_on for name in baseline.ablation.probes):
         return {}
     return {"beam": scale.beam, "length_penalty": float(scale.length_penalty)}
 
 
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Trial | None:
-    """Return the same model on the task on which it is trained first.
+    """Return the pre-training: the same model on the task `scale.start`.
 
-    Where its architecture cannot serve that task, one whose parts have the same names, or the
-    task's own, which has no mixer; with those knobs that both have.
+    If its architecture does not support that task, the result is a sibling with parts of the same
+    names, or the task's default architecture without a mixer. Knobs are kept if both architectures
+    have them.
     """
     if scale.start == NO_START:
         return None
@@ -177,7 +179,7 @@ def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Trial | None:
 
 
 def _instead(model: Model, task: type[Task], interface: Interface) -> Model | None:
-    """Return what is trained on the task in place of a model that cannot serve it, else None."""
+    """Return the model to pre-train in place of one that does not support the task, or None."""
     if not model.architecture:
         return None
     kind = load_architecture(model.architecture)
@@ -189,7 +191,7 @@ def _instead(model: Model, task: type[Task], interface: Interface) -> Model | No
 
 
 def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]) -> Trial | None:
-    """Return the model that the variant learns from, on the same task."""
+    """Return the teacher of the variant, on the same task, or None without distillation."""
     if scale.distillation == NO_DISTILLATION:
         return None
     asked = f"distillation={scale.distillation!r}"
@@ -211,8 +213,8 @@ def mixer_at(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Tr
     """Return the variant's mixer at the coordinate: one layer, and by default one sequence.
 
     Raises:
-        SpecError: for what is misspelt or mistyped.
-        Impossible: for an incompatible combination.
+        SpecError: For a misspelt name or a value of the wrong type.
+        Impossible: For an incompatible combination.
     """
     model = baseline.model(variant)
     settings = {**model.sizes, **variant.settings, **coordinate.changes, "depth": 1}
@@ -259,7 +261,7 @@ def _length(task: type[Task], scale: Scale) -> int:
 
 
 def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
-    """Return the lengths to be tested at; raise Impossible if the task cannot have them."""
+    """Return the lengths to be tested at; raise Impossible if the task does not support them."""
     if scale.test_lengths and _parallel(scale) is not None:
         raise Impossible("test_lengths are for trials of one process, without DeepSpeed")
     if task.fixed_length and scale.test_lengths:
@@ -272,7 +274,7 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
 def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
     """Return the number of examples to train on; raise Impossible if the task has fewer.
 
-    Of data that are not here yet the trial will say.
+    If the data have not been downloaded, the trial checks it instead.
     """
     count = scale.num_training_examples
     if count is None or is_absent(task.source):
@@ -285,7 +287,7 @@ def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
 
 
 def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
-    """Return the scale with the rate of its width, if the recipe says how that falls."""
+    """Return the scale with the learning rate for its width, if `width_power` is set."""
     if not scale.width_power:
         return scale
     if isinstance(scale.learning_rate, str):
@@ -298,7 +300,7 @@ def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
 
 
 def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
-    """Return the training; a learning rate that is tuned begins as the first one to be tried."""
+    """Return the training; for a tuned learning rate, with the first rate that the search tries."""
     rate = scale.learning_rate
     is_fine_tuned = scale.start != NO_START and not load_architecture(architecture).starts_from
     return Training(
@@ -311,7 +313,7 @@ def _training(scale: Scale, task: type[Task], architecture: str) -> Training:
 
 
 def _parallel(scale: Scale) -> Parallel | None:
-    """Return how DeepSpeed spreads a step; None if it is not asked for."""
+    """Return how DeepSpeed distributes a step, or None without DeepSpeed."""
     parts = scale.workers * scale.accumulation
     if scale.batch % parts:
         raise Impossible(
@@ -332,8 +334,8 @@ def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
     """Return the model's architecture, or the task's if the model names none.
 
     Raises:
-        SpecError: for an architecture or a mixer that is not known.
-        Impossible: where it cannot serve the task, or hold the mixer.
+        SpecError: For an unknown architecture or mixer.
+        Impossible: If it does not support the task or the mixer.
     """
     name = model.architecture or task.architecture
     kind = load_architecture(name)
@@ -357,7 +359,7 @@ def _with_article(name: str) -> str:
 
 
 def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interface) -> ModelSpec:
-    """Return the whole model, tried without memory; the architecture of `model` is filled in."""
+    """Return the complete model, which is built without memory as a check."""
     name, mixer = str(model.architecture), model.mixer or ""
     takes = load_architecture(name).takes
     knobs, settings = knobs_and_settings(model.knobs, variant, mixer, name)
@@ -382,7 +384,7 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         runtime=_runtime(model, scale),
     )
     _refuse_elsewhere(spec, scale, is_masked=interface.is_padded)
-    period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
+    period = len(mixer_pattern(mixer)) or 1  # the first `period` blocks represent all
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
         flat.spelling,
@@ -395,7 +397,7 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
 
 
 def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None:
-    """Refuse what could not run with these knobs where, or as, the scale runs it."""
+    """Raise if the model cannot run with these knobs on the scale's device, or at its precision."""
     for kind in load_mixers(spec.mixer).values():
         config = kind.Config(**{k: v for k, v in spec.knobs.items() if k in knob_names(kind)})
         if reason := kind.why_not_on(
@@ -417,14 +419,14 @@ def _draws_anew(spec: ModelSpec) -> str:
 
 
 def _position(name: str, architecture: str) -> str:
-    """Return the position encoding; of a mixer alone only one that acts inside it."""
+    """Return the position encoding; for a mixer alone only if it acts inside the mixer."""
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
     return name if architecture != MIXER_ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:
-    """Return the runtime, if the mixer can be run by it at that scale."""
+    """Return the runtime, if the model can be run with it at that scale."""
     name = model.runtime
     runtime = next((each for each in RUNTIMES if each == name), None)
     if runtime is None:
@@ -444,9 +446,9 @@ def _is_own(name: str) -> bool:
 def _why_unbuildable(
     spec_json: str, asks_for: Answer, *, is_padded: bool, versions: tuple[int | str, ...]
 ) -> str:
-    """Say why the model cannot be built, tried without memory; empty where it can be.
+    """Return why the model cannot be built, tested without memory; empty if it can be.
 
-    The versions only tell models apart that have one name.
+    The versions only distinguish models of the same name in the cache.
     """
     spec = ModelSpec.of_spelling(spec_json)
     try:
@@ -470,12 +472,13 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
     """Return the fields of `Training`; one without effect keeps its default, and so does the id.
 
     Args:
-        scale: With the variant's changes.
-        task: What is trained on.
-        is_spread: Whether DeepSpeed runs the step; precision and parts are then in `Parallel`.
+        scale: The scale with the variant's changes.
+        task: The task to train on.
+        is_spread: Whether DeepSpeed runs the step; precision and accumulation are then in
+            `Parallel`.
 
     Raises:
-        Impossible: for what DeepSpeed, a CPU, or a model of that task cannot do.
+        Impossible: If DeepSpeed, a CPU, or a model of that task does not support the recipe.
     """
     if is_spread:
         _refuse_on_workers(scale)
@@ -495,7 +498,7 @@ def checked_precision(scale: Scale) -> Precision:
     """Return the scale's precision.
 
     Raises:
-        Impossible: it is one of GPUs, and there is none.
+        Impossible: If the precision needs a GPU, and the scale has none.
     """
     if scale.precision == "tf32" and not scale.gpus:
         raise Impossible("precision='tf32' needs a GPU, and the scale has gpus=0")
@@ -515,17 +518,17 @@ def _refuse_on_workers(scale: Scale) -> None:
             raise Impossible(f"{what} is for trials of one process, without DeepSpeed")
 
 
-# Where the search for a learning rate begins, of a new model; it goes as far as it must.
+# The first learning rate of a search for a new model; the search extends its range as needed.
 _FIRST_RATES = {"adamw": 5e-3, "sgd": 0.1, "adafactor": 1e-2}
-_SEARCH_SHARE = 3  # of the steps, the trainings of a search take one in so many
+_SEARCH_SHARE = 3  # a training of a search takes 1 / 3 of the steps
 
 
 def first_rate(scale: Scale, is_fine_tuned: bool) -> float:
-    """Return the learning rate that the search tries first, and that of a scale without a search.
+    """Return the learning rate that a search tries first; at smoke, the rate without a search.
 
-    A model that is trained already is changed at lower rates than a new one learns at (Devlin et
-    al. 2019, arXiv:1810.04805: 1e-4, then 2e-5 to 5e-5). From the rates of a new one the search can
-    end at a lower peak of high rates.
+    A pre-trained model needs lower rates than a new one (Devlin et al. 2019, arXiv:1810.04805:
+    1e-4, then 2e-5 to 5e-5). A search that starts at the rates of a new model can end at a local
+    optimum at high rates.
     """
     return _FIRST_RATES[scale.optimizer] / (10 if is_fine_tuned else 1)
 
@@ -534,10 +537,11 @@ def searching(scale: Scale, training: Training, usual_steps: int) -> Training:
     """Return the training that the search for the learning rate of `training` runs.
 
     Args:
-        scale: With the variant's changes.
-        training: The variant's.
-        usual_steps: Of the scale, which `search_steps` is for. A variant of more steps or fewer
-            takes the same share of its own: a rate of far shorter trainings would not suit it.
+        scale: The scale with the variant's changes.
+        training: The variant's training.
+        usual_steps: The steps of the scale that `search_steps` refers to. A variant with more or
+            fewer steps scales `search_steps` in proportion, because the best rate depends on the
+            number of steps.
     """
     steps = -(-scale.steps // _SEARCH_SHARE)
     if scale.search_steps:
@@ -550,7 +554,8 @@ def searching(scale: Scale, training: Training, usual_steps: int) -> Training:
     )
 
 
-# Fields of a scale that shape the model; the others are how it is trained, or where.
+# Fields of a scale that define the model; the others define its training, or the place of
+# execution.
 _OF_THE_MODEL = frozenset({"dim", "depth", "length"})
 
 
@@ -561,17 +566,17 @@ def pretraining_of(
     knobs: Collection[str],
     instead: Model | None,
 ) -> tuple[Baseline, Variant]:
-    """Return what the training on the task `scale.start` is planned from.
+    """Return the baseline and the variant from which the pre-training on `scale.start` is planned.
 
-    The model is the variant's; its training is the baseline's. So variants that differ only in
-    their own training share it.
+    The model is the variant's; the training is the baseline's. So variants that differ only in
+    their own training share the pre-training.
 
     Args:
-        baseline: The ablation's.
-        variant: That which starts from it.
-        scale: With the variant's changes.
-        knobs: Those that its model may have on that task; the others are left out.
-        instead: The model that is trained there, where it is another one.
+        baseline: The ablation's baseline.
+        variant: The variant that starts from the pre-trained weights.
+        scale: The scale with the variant's changes.
+        knobs: The knobs that the model may have on that task; the others are left out.
+        instead: The model that is pre-trained, if it is not the variant's.
     """
     kept = _OF_THE_MODEL if instead else _OF_THE_MODEL | MODEL_FIELDS | {WHOLE_MODEL}
     own = {n: value for n, value in variant.changes.items() if n in kept or n in knobs}
@@ -591,16 +596,16 @@ def pretraining_of(
 def teaching_of(
     baseline: Baseline, variant: Variant, scale: Scale, teacher: Model
 ) -> tuple[Baseline, Variant]:
-    """Return what the training of the teacher is planned from.
+    """Return the baseline and the variant from which the training of the teacher is planned.
 
-    Its data are the variant's; its training, and the sizes that the scale does not give it, are the
-    baseline's. So variants on the same data share it.
+    Its data are the variant's; its training, and the sizes that the scale does not set, are the
+    baseline's. So variants on the same data share the teacher.
 
     Args:
-        baseline: The ablation's.
-        variant: That which learns from it.
-        scale: With the variant's changes.
-        teacher: The model.
+        baseline: The ablation's baseline.
+        variant: The variant that learns from the teacher.
+        scale: The scale with the variant's changes.
+        teacher: The teacher model.
     """
     of_data = ("task", "length", "num_training_examples")
     own = {name: value for name, value in variant.changes.items() if name in of_data}
@@ -619,7 +624,7 @@ def teaching_of(
 def _before_others(
     before: Scale, steps: int | None, learning_rate: float | str | None, **changes: Any
 ) -> Scale:
-    """Return the scale of a training that others start or learn from; it does neither itself."""
+    """Return the scale of a pre-training or a teacher, which has neither of them itself."""
     steps = steps or before.steps
     asked: dict[str, Any] = {
         "steps": steps,

@@ -1,4 +1,4 @@
-"""Find the values of axes that are the same however they are written, as 1 and 1.0. Pure."""
+"""Find values of an axis that are the same but written differently, for example 1 and 1.0. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from suite.spec import (
 
 
 def with_distinct_values(baseline: Baseline) -> Baseline:
-    """Return the baseline with each value of an axis once, and with those that are its own.
+    """Return the baseline with each value of an axis once, and with the values that are its own.
 
-    Of two spellings the first one stays, and a warning names the other.
+    If a value is written in two ways, the first one stays, and a warning names the other.
     """
     ablation, own = baseline.ablation, dict[str, tuple[AxisValue, ...]]()
     axes = []
@@ -54,18 +54,18 @@ def with_distinct_values(baseline: Baseline) -> Baseline:
 
 
 class _Plain:
-    """Spells the values of an axis so that those which mean the same are alike."""
+    """A normalizer of the values of an axis, after which equivalent values compare equal."""
 
     def __init__(self, ablation: Ablation, scale: Scale, axis: str) -> None:
         self._ablation, self._scale, self._axis = ablation, scale, axis
         hint = Scale.model_fields[axis].annotation if axis in Scale.model_fields else None
         if hint is None and axis not in (WHOLE_MODEL, TEACHER, "task"):
-            with suppress(SpecError):  # a mixer that does not exist is refused where it is used
+            with suppress(SpecError):  # a missing mixer raises an error where it is used
                 hint = knob_types(ablation).get(axis)
         self._is_float = float in plain_types(hint)
 
     def key(self, value: AxisValue) -> object:
-        """Return the same for all spellings of a value. True is not 1, and 8.0 is not 8."""
+        """Return the same key for all spellings of a value; True is not 1, and 8.0 is not 8."""
         spelled = self._spelled(value)
         if isinstance(spelled, Mapping):
             return frozenset(spelled.items())
@@ -83,10 +83,11 @@ class _Plain:
         return value
 
     def _model(self, model: Model) -> Mapping[str, object]:
-        """All that it is, defaults too; its label and its preset are names for that."""
+        """Return all fields of the model, including defaults, without its label and its preset."""
         with_it = self._ablation.model_copy(update={"baseline": model})
         said = {**model.model_dump(exclude={"label", "preset", "knobs"}), **model.knobs}
-        with suppress(SpecError, ModelError):  # it is refused, or its cells are skipped
+        # The model raises an error later, or its cells are skipped.
+        with suppress(SpecError, ModelError):
             said |= with_defaults(with_it, self._scale)
             said["architecture"] = model.architecture or _only(architectures_of(with_it))
         return said | {"mixer": _period(model.mixer) if model.mixer else None}
@@ -97,7 +98,7 @@ def _only(names: Sequence[str]) -> str | None:
 
 
 def _period(pattern: str) -> tuple[str, ...]:
-    """Return the mixers that the pattern repeats: ``fnet*2`` is ``fnet`` once, again and again."""
+    """Return the mixers that the pattern repeats: ``fnet*2`` repeats ``fnet`` alone."""
     try:
         names = mixer_pattern(pattern)
     except ModelError:
@@ -107,7 +108,7 @@ def _period(pattern: str) -> tuple[str, ...]:
 
 
 def plain_types(hint: Any) -> Iterator[Any]:
-    """Yield the plain types in a hint, whatever is around them."""
+    """Yield the plain types in a hint, without `Annotated` and unions."""
     if get_origin(hint) in (Annotated, Union, UnionType):
         options = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
         for option in options:

@@ -1,12 +1,12 @@
 """Examine how a user's own mixer or architecture trains, on a few tokens, before anything runs.
 
-It takes milliseconds. Three things are found that would otherwise give wrong numbers silently:
-state that no checkpoint holds, rows of a batch that are mixed in training, and parameters that
-DeepSpeed cannot divide.
+It takes milliseconds. It detects three faults that would otherwise silently give wrong numbers:
+state that a checkpoint does not hold, rows of a batch that are mixed in training, and parameters
+that DeepSpeed cannot distribute.
 
-State outside of the state_dict is compared by value: numbers, texts, tensors, generators of random
-numbers, containers of such, and objects made of such. Functions count by what they enclose.
-
+State outside of the state_dict is compared by value: numbers, texts, tensors, random number
+generators, containers of these, and objects made of these. Functions are compared by their
+closures.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from suite.training.engines.engine import weights_of
 
 _LONGEST_EXAMINED = 16
 _NUM_ROWS, _NUM_TOGETHER = 3, 2
-_STEPS_BEFORE = 2  # the checkpoint
+_STEPS_BEFORE = 2  # steps before the checkpoint
 _STEP_SIZE = 1e-3
 _MOST_NAMED = 3
 _UNREAD_MARK = "_optim"
-_REDUCED = (torch.float32, torch.bfloat16, torch.float16)  # by DeepSpeed
+_REDUCED = (torch.float32, torch.bfloat16, torch.float16)  # types that DeepSpeed can reduce
 
 Given = Mapping[str, Tensor]
 _Aspect = Literal["unsaved", "rows_mixed", "unshared", "unread"]
@@ -60,7 +60,7 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:
-    """Return name -> value of the attributes and of the buffers that are not saved."""
+    """Return name -> value of the attributes, and of the buffers that are not saved."""
     found: dict[str, Any] = {}
     for path, part in module.named_modules():
         unsaved = part._non_persistent_buffers_set
@@ -72,7 +72,7 @@ def state_of(module: nn.Module) -> dict[str, Any]:
 
 
 def shared_state(module: nn.Module) -> dict[str, Any]:
-    """Return the same of what instances share: attributes of classes, variables of modules."""
+    """Return the same for state shared by instances: class attributes and module variables."""
     kinds = {kind for part in module.modules() for kind in type(part).__mro__}
     own = [kind for kind in kinds if kind.__module__.partition(".")[0] not in _SHIPPED]
     found: dict[str, Any] = {}
@@ -92,15 +92,16 @@ def _plain(names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _comparable(value: Any, seen: dict[int, Any], depth: int) -> Any:
-    """Return what equals that of another value where the two hold the same.
+    """Return a value that can be compared with that of another object with the same content.
 
-    An object that was seen already comes to None, as do classes, modules and what lies too deep.
+    An object that was already visited becomes None, and so do classes, modules and deeply nested
+    values.
     """
     if isinstance(value, _SCALARS):
         return type(value).__name__, repr(value)
     if depth > _DEEPEST or id(value) in seen or isinstance(value, type | ModuleType):
         return None
-    seen[id(value)] = value  # kept alive, so that no other object gets its number
+    seen[id(value)] = value  # kept alive, so that its id is not reused
 
     def within(each: Any) -> Any:
         return _comparable(each, seen, depth + 1)
@@ -124,12 +125,12 @@ def _comparable(value: Any, seen: dict[int, Any], depth: int) -> Any:
 
 def _enclosed(function: Any) -> Iterator[Any]:
     for cell in getattr(function, "__closure__", None) or ():
-        with suppress(ValueError):  # it is empty
+        with suppress(ValueError):  # the cell is empty
             yield cell.cell_contents
 
 
 def _of_generator(value: Any) -> Any:
-    """Where a generator of random numbers, a counter or an iterator stands; None of all else."""
+    """Return the state of a random generator, a counter or an iterator, or None for others."""
     if isinstance(value, torch.Generator):
         return _digest(value.get_state().numpy().tobytes())
     if isinstance(value, random.Random):
@@ -158,30 +159,30 @@ def _digest(content: bytes) -> bytes:
 
 
 def why_unsaved(spec: ModelSpec, asks_for: Answer) -> str:
-    """Return why a training of the model cannot be resumed from a checkpoint; empty where it can.
+    """Return why a training of the model cannot be resumed from a checkpoint; empty if it can.
 
-    As the functions below it says what was seen of the user's own classes, in a clause that begins
-    with the name of one.
+    Like the functions below, it returns a clause about the user's own classes that begins with the
+    name of one.
 
     Args:
         spec: The model.
-        asks_for: What its task asks for.
+        asks_for: The kind of output that its task needs.
     """
     return _first_finding("unsaved", spec, asks_for)
 
 
 def why_rows_mixed(spec: ModelSpec, asks_for: Answer) -> str:
-    """Return why a batch of the model cannot be cut into parts; empty where it can."""
+    """Return why a batch of the model cannot be split into parts; empty if it can."""
     return _first_finding("rows_mixed", spec, asks_for)
 
 
 def why_unshared(spec: ModelSpec, asks_for: Answer) -> str:
-    """Return why DeepSpeed cannot train the model; empty where it can."""
+    """Return why DeepSpeed cannot train the model; empty if it can."""
     return _first_finding("unshared", spec, asks_for)
 
 
 def unresumable(plans: Iterable[Plan]) -> dict[str, str]:
-    """Return trial_id -> why it cannot be resumed, of the trainings of which that is known."""
+    """Return trial_id -> why it cannot be resumed, for trainings where a reason was found."""
     found: dict[str, str] = {}
     for trial in (trial for plan in plans for trial in plan.trials):
         if trial.training is not None and any(spec.is_own for spec in trial.subjects):
@@ -239,9 +240,9 @@ class _Subject:
     kind: type[nn.Module]
 
     def finding(self, aspect: _Aspect) -> str:
-        """Return what is seen at a few tokens; at all where the class takes no other number.
+        """Return the finding at a few tokens, or at the full length if the class fails at others.
 
-        What cannot be trained here either is left to its trial.
+        If the class cannot be trained here either, the error is left to its trial.
         """
         examine = {
             "unsaved": self._unsaved,
@@ -255,7 +256,7 @@ class _Subject:
         return ""
 
     def _built(self) -> nn.Module:
-        """The module, alike at each call but for what it shares between its instances."""
+        """Return the module, equal at each call except for state shared between instances."""
         _seed(0)
         if not issubclass(self.kind, Mixer):
             return build_model(self.spec)
@@ -271,7 +272,7 @@ class _Subject:
         return inputs_like(self.spec, self.asks_for, length, drawn, num_rows=_NUM_ROWS)
 
     def _unsaved(self, length: int) -> str:
-        """Take steps, load what a checkpoint would hold into a new module, and compare a third."""
+        """Compare a training with one that is resumed from a checkpoint, after one more step."""
         module = self._built()
         batches = [self._given(length, seed) for seed in range(_STEPS_BEFORE + 1)]
         for batch in batches[:-1]:
@@ -306,7 +307,7 @@ class _Subject:
         return ""
 
     def _rows_mixed(self, length: int) -> str:
-        """Compare what rows come to in training, beside other rows and beside none."""
+        """Compare outputs of rows in training: beside other rows, and without other rows."""
         given, others = self._given(length, 0), self._given(length, 1)
         together = {name: tensor[:_NUM_TOGETHER] for name, tensor in given.items()}
         beside = {n: torch.cat([t, others[n][_NUM_TOGETHER:]]) for n, t in together.items()}
@@ -318,7 +319,7 @@ class _Subject:
         if is_same and buffers != buffers_beside:
             return self._mixing("what a buffer takes from one sequence")
         is_drawn = self._once_in_training(given, seed=1)[0] != outputs
-        # Random numbers may be others for fewer rows.
+        # Random numbers may depend on the number of rows.
         if is_same and not is_drawn and self._once_in_training(together)[0] != outputs:
             return self._mixing("the output of one sequence")
         return ""
@@ -330,7 +331,7 @@ class _Subject:
         )
 
     def _once_in_training(self, given: Given, seed: int = 0) -> tuple[_Numbers, _Numbers]:
-        """Return a new module's outputs for the rows that are compared, and its buffers then."""
+        """Return a new module's outputs for the compared rows, and its buffers after the pass."""
         module = self._built()
         show_all(module)
         module.train()
@@ -354,7 +355,7 @@ class _Subject:
         return ""
 
     def _unread(self, length: int) -> str:
-        """Find the marks of S4's code; those of Mamba's are read."""
+        """Return a remark on marks as in S4's code, if there are any; Mamba's are supported."""
         parameters = self._built().named_parameters()
         names = [name for name, each in parameters if hasattr(each, _UNREAD_MARK)]
         if not names:
@@ -367,7 +368,7 @@ class _Subject:
 
 
 class _Numbers:
-    """Tensors that equal others but for rounding."""
+    """Tensors that compare equal up to rounding."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = list(tensors)
@@ -394,7 +395,7 @@ def _set_generators(of_python: Any, of_numpy: Any, of_torch: Tensor) -> None:
 
 
 def _outputs(module: nn.Module, given: Given) -> tuple[Tensor, ...]:
-    """Those that a loss reads, of a copy of the inputs."""
+    """Return the outputs that a loss uses, computed from a copy of the inputs."""
     first, *_ = copies = [tensor.clone() for tensor in given.values()]
     rest = dict(zip(list(given)[1:], copies[1:], strict=True))
     returned = module(first, None) if isinstance(module, Mixer) else module(first, **rest)
@@ -405,9 +406,9 @@ def _outputs(module: nn.Module, given: Given) -> tuple[Tensor, ...]:
 
 
 def _step(module: nn.Module, given: Given) -> Tensor:
-    """Forward, backward, update, then a pass in evaluation mode; returns the loss.
+    """Run forward, backward, update, then a pass in evaluation mode; return the loss.
 
-    The update is written out: torch's optimisers import its compiler, which takes seconds.
+    The update is written out, because torch's optimizers import its compiler, which takes seconds.
     """
     module.train()
     weights = torch.Generator().manual_seed(0)
@@ -429,7 +430,7 @@ def _step(module: nn.Module, given: Given) -> Tensor:
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The names under which two states differ."""
+    """Return the names whose values differ between two states."""
     return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
 
 

@@ -22,16 +22,17 @@ from suite.spec import (
 from suite.spec.model import is_alike
 
 MOST_VARIANTS = 10_000
-_MAY_LACK = ("architecture", "mixer")  # of the fields of a model: its task's, and none
+_MAY_LACK = ("architecture", "mixer")  # fields of a model that may be None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A row of the comparison: a label, and what it sets.
+    """A row of the comparison: a label, and the values that it sets.
 
     Attributes:
-        changes: What differs from the baseline.
-        values: Axis -> its value, of the axes that the label names.
+        label: The label in tables and figures.
+        changes: The values that differ from the baseline.
+        values: Axis -> its value, for the axes that the label names.
     """
 
     label: str
@@ -40,7 +41,7 @@ class Variant:
 
     @property
     def settings(self) -> dict[str, Knob]:
-        """Return what it sets beside a whole model."""
+        """The values that it sets, without whole models."""
         return {n: value for n, value in self.changes.items() if not isinstance(value, Model)}
 
 
@@ -49,9 +50,11 @@ class Baseline:
     """An ablation's baseline at one scale.
 
     Attributes:
-        knobs: Of its mixer and of its tasks' architectures, defaults filled in.
-        own: Axis -> those of its values that the baseline has, however they are written.
+        ablation: The ablation at that scale.
+        scale: The settings of that scale.
         scale_name: ``smoke``, ``quick``, ``standard`` or ``paper``.
+        knobs: The knobs of its mixer and of its tasks' architectures, with defaults filled in.
+        own: Axis -> those of its values that are the baseline's, in the spelling of the axis.
     """
 
     ablation: Ablation
@@ -61,7 +64,7 @@ class Baseline:
     own: Mapping[str, tuple[Knob | Model, ...]] = field(default_factory=dict)
 
     def model(self, variant: Variant) -> Model:
-        """Return the variant's model; knobs that its axes set are not yet in it."""
+        """Return the variant's model, without the knobs that axes set."""
         whole = variant.changes.get(WHOLE_MODEL)
         model = whole if isinstance(whole, Model) else self.ablation.baseline
         changed = {
@@ -92,7 +95,7 @@ class Baseline:
         return self.knobs.get(axis)
 
     def label(self, axis: str) -> str:
-        """Return the label of the baseline's value of an axis, as ``heads=8``."""
+        """Return the label of the baseline's value of an axis, for example ``heads=8``."""
         value = next(iter(self.own.get(axis, ())), self.value(axis))
         return label_of({axis: value})
 
@@ -110,8 +113,7 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     """Return the baseline's variant, and all variants in the order of the table.
 
     Raises:
-        SpecError: if axes or their values cannot be told apart, or there are more than
-            `MOST_VARIANTS`.
+        SpecError: If axes or their values are ambiguous, or if there are more than `MOST_VARIANTS`.
     """
     _refuse_too_many(baseline.ablation)
     _refuse_ambiguous_axes(baseline.ablation)
@@ -122,7 +124,7 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 
 def _refuse_shared_labels(variants: Iterable[Variant]) -> None:
-    """Refuse labels that are alike, as texts with commas and equals signs may make them."""
+    """Raise if two variants have the same label: texts may hold commas and equals signs."""
     values: dict[str, Mapping[str, Knob | Model]] = {}
     for variant in variants:
         if values.setdefault(variant.label, variant.values) != variant.values:
@@ -163,7 +165,7 @@ def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 
 def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
-    """Combine each value of the first axis with the baseline and with each value of each other."""
+    """Combine each value of the first axis with the baseline and each value of other axes."""
     first, *others = baseline.ablation.axes
     each = [{}, *({axis.name: value} for axis in others for value in axis.values)]
     found: list[Variant] = []
@@ -189,7 +191,7 @@ def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant
 def _combination(baseline: Baseline, values: Mapping[str, Knob | Model]) -> Variant:
     """Return the variant with these values; it changes the fields that differ from the baseline.
 
-    If it is another whole model, it changes all fields: that model's own values may differ.
+    If it is another whole model, it changes all fields, because that model's own values may differ.
     """
     changed = {name: value for name, value in values.items() if not baseline.is_own(name, value)}
     if WHOLE_MODEL in changed:
@@ -199,12 +201,12 @@ def _combination(baseline: Baseline, values: Mapping[str, Knob | Model]) -> Vari
 
 
 def label_of(values: Mapping[str, Knob | Model]) -> str:
-    """Return the label of a variant with these values of axes, which is for display alone."""
+    """Return the label of a variant with these values of axes, for display only."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
 
 
 def _refuse_too_many(ablation: Ablation) -> None:
-    """Counted before any is made."""
+    """Raise if there are too many variants; they are counted before any is created."""
     first, *others = (len(axis.values) for axis in ablation.axes)
     count, what = {
         "cross": (math.prod((first, *others)), "the cross has {} combinations"),
@@ -236,7 +238,7 @@ def value_text(value: Knob | Model) -> str:
 
 
 def described(value: Model) -> str:
-    """Return all that the model sets, as ``gated_delta (heads 2)``."""
+    """Return all fields that the model sets, for example ``gated_delta (heads 2)``."""
     is_named = value.mixer is not None and value.preset is None
     said: dict[str, Knob] = {}
     if is_named and value.architecture is not None:
@@ -252,8 +254,9 @@ class Coordinate:
     """A point of a sweep, at which mixers are measured alone.
 
     Attributes:
-        at: As in the table, ``length=1024``, ``dim=128``, ``batch=8`` or ``threads=2``.
-        changes: What it sets of the scale, always the length.
+        at: The coordinate in the table, for example ``length=1024``, ``dim=128``, ``batch=8`` or
+            ``threads=2``.
+        changes: The fields of the scale that it sets; the length is always one of them.
     """
 
     at: str
@@ -261,7 +264,7 @@ class Coordinate:
 
     @property
     def is_load(self) -> bool:
-        """Return True if it changes how the mixer is run, and nothing of the mixer."""
+        """True if it changes how the mixer is run, but not the mixer itself."""
         return not self.changes.keys().isdisjoint(("batch", "threads"))
 
 
@@ -269,7 +272,7 @@ def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
     """Return every length at the scale's width, then each other sweep at one length.
 
     Raises:
-        SpecError: where the scale names no length.
+        SpecError: If the scale has no lengths.
     """
     if not scale.lengths:
         raise SpecError(

@@ -1,6 +1,6 @@
-"""The records of a sweep: trials, measurements, results, plans.
+"""The records of a sweep: trials, measurements, results and plans.
 
-Frozen values, so that reports and workers can both read them.
+The classes are frozen dataclasses that both the workers and the reports read.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from suite.schema.trial import TRAINED as TRAINED
 from suite.schema.trial import USUAL_PENALTY as USUAL_PENALTY
 from suite.schema.trial import Trial as Trial
 
-# Frames, and journals of older versions, hold samples under another name.
+# Serialized as "specimens", the name that result files and journals of older versions use.
 _SAMPLES = Field(
     validation_alias=AliasChoices("samples", "specimens"), serialization_alias="specimens"
 )
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
-FLOORS = "floors"  # the probe whose rows are of no variant
-WRITTEN_SCORES = "written_scores"  # the probe of what a model writes by itself
-# Metrics that other probes derive from a task's, of the same trained model.
+FLOORS = "floors"  # the probe whose rows belong to the floors, not to a variant
+WRITTEN_SCORES = "written_scores"  # the probe that scores the text that a model generates
+# Metrics that other probes derive from a task's score, for the same trained model.
 _DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
-_OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a task is scored by
+_OF_WRITING = frozenset(  # the metrics of `WRITTEN_SCORES`, for both scores of text
     {
         "written_bleu",
         "written_chrf",
@@ -70,42 +70,46 @@ _OF_WRITING = frozenset(  # those of `WRITTEN_SCORES`, whichever of the two a ta
     }
 )
 _SCORES_OF_TEXT = frozenset({"bleu", "chrf"})
-MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
+MIXER_ALONE = "mixer_alone"  # takes the place of a task's name if a trial has no task
 
 
 def rests_on(metric: str, score: str) -> bool:
-    """Return True if a metric is a task's score, or is of the same trained model's answers.
+    """Return True if a metric is a task's score or is computed from the same model's answers.
 
-    That score on other data or at some positions, or another one of what the model writes.
+    The second group holds the score on other splits or at some positions, and the other scores of
+    the text that the model generates.
     """
     is_of_writing = metric in _OF_WRITING and score in _SCORES_OF_TEXT
     return is_of_writing or metric in {name.format(score) for name in _DERIVED}
 
 
 class Status(StrEnum):
-    """The way in which a trial, or one measurement of it, ended."""
+    """The outcome of a trial or of one of its measurements."""
 
     OK = "ok"
-    SKIPPED = "skipped"  # an impossible cell; the reason says why
+    SKIPPED = "skipped"  # the trial is impossible; `reason` says why
     DIVERGED = "diverged"
     OUT_OF_MEMORY = "out_of_memory"
     TIMEOUT = "timeout"
     NOISY = "noisy"
     CRASHED = "crashed"  # the process died
-    ERROR = "error"  # the trial raised
+    ERROR = "error"  # the trial raised an exception
 
 
-# The trial produced no result: it runs again with the next `bakeoff run`, and exit is 5.
-# The other statuses are findings about the variant.
+# The trial produced no result: the next `bakeoff run` runs it again, and the exit code is 5. The
+# other statuses are findings about the variant.
 FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A number of one subject of a trial; None if the status is neither ok nor noisy.
+    """A number that a trial measured; `value` is None unless the status is ok or noisy.
 
-    `subject` is the index into the trial's `subjects`; of a trial without any, which of its rows.
-    `at` is the coordinate, as ``length=1024``, or empty. The spread is that of the samples.
+    Attributes:
+        subject: The index into the trial's `subjects` or, for a trial without subjects, the index
+            of a row.
+        at: The coordinate, for example ``length=1024``, or empty.
+        spread_low, spread_high: The spread of the samples, if there are several.
     """
 
     metric: str
@@ -122,7 +126,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A point of a learning curve; its FLOPs are the formula's, None without a formula."""
+    """A point of a learning curve; `flops` is computed by formula, None without a formula."""
 
     metric: str
     step: int
@@ -134,10 +138,11 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """The place where a result was made; `environment_id` names what timings depend on.
+    """The environment in which a result was made.
 
-    `conditions` are what else of the machine moves them: the clock's governor, boost, SMT, the
-    cores that may be used. They are shown, and tell no environments apart.
+    `environment_id` identifies what timings depend on. `conditions` are other properties of the
+    machine that affect timings: the clock's governor, boost, SMT, the usable cores. They are
+    displayed, but are not part of `environment_id`.
     """
 
     commit: str
@@ -150,21 +155,24 @@ class Provenance:
 
     @cached_property
     def environment_id(self) -> str:
-        """Return the hash of device model, threads and torch version, 12 hexadecimal digits."""
+        """The hash of device model, threads and torch version, 12 hexadecimal digits."""
         return content_hash([self.device, self.num_threads, self.versions.get("torch")])[:12]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The outcome of a trial; `seconds` is its wall time in its worker.
+    """The outcome of a trial.
 
     Attributes:
-        reason: One sentence where the status is not ok.
-        traceback: Of what was raised; `output` is the end of what a failed trial printed.
-        state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
-        gpu_bytes: The most that torch took of a GPU's memory; None without one.
-        joules: What its GPU took meanwhile, or its share of that; see `suite.execution.trial`.
-            None without a GPU, or where NVML does not tell.
+        seconds: Wall time of the trial in its worker.
+        reason: One sentence if the status is not ok.
+        traceback: Traceback of the exception, if the trial raised one.
+        state_sha256: The hash of the trained state, see `TrainedState`; empty if nothing was
+            trained, or if the training did not finish.
+        output: The end of what a failed trial printed.
+        gpu_bytes: The peak of GPU memory that torch allocated, or None without a GPU.
+        joules: The energy that the trial's GPU used during the trial, or its share of that; see
+            `suite.execution.trial`. It is None without a GPU, or if NVML does not report it.
     """
 
     trial_id: str
@@ -183,7 +191,7 @@ class Result:
 
     @cached_property
     def sha256(self) -> str:
-        """Return the hash of all its content: if it is the same, the result is the same."""
+        """The hash of the whole content: equal hashes mean equal results."""
         content = without_idle(
             self._content, specimens=(), state_sha256="", output="", gpu_bytes=None, joules=None
         )
@@ -192,7 +200,7 @@ class Result:
 
     @cached_property
     def finding_sha256(self) -> str:
-        """Return the hash of what was found; without timings it is the same in one environment."""
+        """The hash of the findings; without timings, an environment reproduces it."""
         content = self._content
         found = ("trial_id", "status", "measurements", "points", "specimens", "state_sha256")
         return content_hash({name: content[name] for name in found})
@@ -200,7 +208,8 @@ class Result:
     @property
     def _content(self) -> dict[str, Any]:
         content = asdict(self)
-        del content["samples"]  # hashes were first made under another name, which never changes
+        # Hashes were first made under the old name, which therefore never changes.
+        del content["samples"]
         return content | {"specimens": tuple(each.hashed for each in self.samples)}
 
 
@@ -208,8 +217,11 @@ class Result:
 class Cell:
     """An entry of an ablation's table, and the trial that fills it.
 
-    A failure leaves a row under the name of each metric. `subject` and `at` are those of
-    `Measurement`; `reason` says why it cannot run, empty where it can.
+    A failed trial leaves a row under the name of each of its metrics.
+
+    Attributes:
+        subject, at: The same as in `Measurement`.
+        reason: Why the trial cannot run; empty if it can.
     """
 
     variant: str
@@ -227,8 +239,11 @@ class Cell:
 class ClaimSpec:
     """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`.
 
-    `at` is the coordinate of a sweep, `published` the source's figure in a few words, or empty. A
-    check holds by construction, and is judged alone.
+    Attributes:
+        at: The coordinate of a sweep, or empty.
+        published: The source's figure in a few words, or empty.
+        is_check: True if the claim holds by construction. A check is tested on its own, without a
+            correction for multiple tests.
     """
 
     statement: str
@@ -245,10 +260,12 @@ class ClaimSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """The time when a claim was stated: before the results that it is judged by, or after.
+    """The time when a claim was stated, relative to the results that test it.
 
-    The hash is of all that fixes the test: claim, seeds, settings. `num_pairs_before` counts the
-    seeds of which a side had a result then; `changes` are what is not as it was first stated.
+    Attributes:
+        sha256: The hash of everything that fixes the test: claim, seeds and settings.
+        num_pairs_before: The number of seeds for which at least one side already had a result.
+        changes: The differences from the claim as first stated.
     """
 
     sha256: str
@@ -257,7 +274,7 @@ class Registration:
 
     @property
     def is_confirmatory(self) -> bool:
-        """Return True if the test was registered before any result existed."""
+        """True if the test was registered before any result existed."""
         return self.num_pairs_before == 0
 
 
@@ -266,14 +283,17 @@ class Edition:
     """A version of an ablation's plan at one scale.
 
     Attributes:
-        number: In the order in which they were first planned, from 1.
-        sha256: Of all that determines the plan; notes, and where it runs, are no part of it.
-        started_seconds: When it was first planned, since 1970; 0 is unknown.
-        settings: Everything that may differ between two, by name.
-        verdict: On its claim, in a word; like the `sentence` empty without claim or results.
-        source_sha256: Of the user's files that it was made from; empty where there are none.
-        is_shown: Whether a report shows its results.
-        is_earlier_test: Whether it tested the claim of the shown one before, on other trials.
+        number: The rank in the order in which the editions were first planned, from 1.
+        sha256: The hash of everything that determines the plan; notes and the place of execution
+            are not part of it.
+        started_seconds: The time when it was first planned, in seconds since 1970; 0 if unknown.
+        settings: Everything that may differ between two editions, by name.
+        verdict: The verdict on the claim in one word; empty without a claim or without results.
+        sentence: The verdict as a sentence; empty in the same cases.
+        source_sha256: The hash of the user's files that define the ablation; empty if there are
+            none.
+        is_shown: True if a report shows the results of this edition.
+        is_earlier_test: True if it tested the claim of the shown edition before, on other trials.
     """
 
     number: int
@@ -291,7 +311,7 @@ class Edition:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set, as a report names it."""
+    """A data set, as a report describes it."""
 
     title: str
     licence: str
@@ -303,8 +323,9 @@ class DataSet:
 class MixerFacts:
     """The theoretical cost of a variant's mixer: its row of Table 1, as in `models.mixer.Cost`.
 
-    It is proven where it has a reference that it is held against before it is timed. The mixer is
-    empty where the architecture has no hole for one.
+    Attributes:
+        mixer: The name of the mixer; empty if the architecture does not take a mixer.
+        is_proven: True if the mixer has a reference that it is checked against before it is timed.
     """
 
     mixer: str
@@ -316,28 +337,32 @@ class MixerFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """The text of a report besides its numbers; it is stored inside `results.parquet`.
+    """The content of a report besides its numbers; it is stored inside `results.parquet`.
 
     Attributes:
-        variants: All labels, in the order of the table; `note` is the ablation's docstring.
-        settings: The scale's (width, depth, steps, ...), by name.
-        metrics: What each probe measures on each task: task -> probe -> metrics.
-        subjects: Variant -> the mixer under test and its cost by theory.
-        registration: Of the claim; None where there is no claim, or nothing is known of it.
-        samples: Task -> variant -> what its model does, trained with the first seed.
-        floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
-        signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
-        part_titles: Task -> how a page names the coordinates of its parts, see `Task.part_titles`.
-        editions: All that are known, the shown one among them, newest first.
-        costs: What the trials took, by variant; empty where none had a GPU.
-        price: Of the hours, where a user states one.
-        opens_with: What is shown above the figure of scores, see `suite.Ablation`; mostly nothing.
-        held_out: Of a scaling law: axis -> its value in the trainings that it predicts.
-        axis_values: Variant -> axis -> its value, of every axis; a whole model by its label. Empty
-            in results of versions that did not store it.
+        note: The ablation's docstring.
+        variants: All labels, in the order of the table.
+        settings: The scale's settings (width, depth, steps, ...), by name.
+        metrics: The metrics of each probe on each task: task -> probe -> metrics.
+        is_indicative: True if the scale is too small for a paper.
+        regenerate: The command that creates the report again.
+        provenances: environment_id -> the environment.
+        subjects: Variant -> the mixer under test and its theoretical cost.
+        registration: The registration of the claim, or None without a claim or if it is unknown.
+        samples: Task -> variant -> samples of its model, trained with the first seed.
+        floors: Task -> labels of its floors.
+        signatures: Task -> sacrebleu's signature of its metric, if sacrebleu computes the metric.
+        part_titles: Task -> the titles of the coordinates of its parts, see `Task.part_titles`.
+        editions: All known editions, including the shown one, newest first.
+        costs: The resources that the trials took, by variant; empty if no trial had a GPU.
+        price: The price of one hour, if the user states one.
+        opens_with: The kind of sample shown above the figure of scores, see `suite.Ablation`;
+            usually empty.
+        held_out: For a scaling law: axis -> its value in the trainings that the law predicts.
+        axis_values: Variant -> axis -> its value, for every axis; a whole model is given by its
+            label. Empty in results of versions that did not store it.
         named_axes: Variant -> the axes that its label names.
-        num_test_examples: Task -> examples of its test split, where a plan knows how many.
-        is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
+        num_test_examples: Task -> the number of examples of its test split, if the plan knows it.
     """
 
     ablation: str
@@ -376,29 +401,30 @@ class About:
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """Return the names of the axes."""
+        """The names of the axes."""
         if self.axis_values:
             return tuple(self.axis_values[self.baseline])
         return axes_in(self.variants)
 
     @property
     def edition(self) -> int:
-        """Return the number of the shown edition; 1 if none is known."""
+        """The number of the shown edition; 1 if none is known."""
         return next((each.number for each in self.editions if each.is_shown), 1)
 
     @property
     def editions_with_results(self) -> tuple[Edition, ...]:
-        """Return the editions that have results, the newest first."""
+        """The editions that have results, the newest first."""
         return tuple(each for each in self.editions if each.num_done)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return all that a row may be about: the variants, then the floors, each once."""
+        """All labels that rows may have: the variants, then the floors, each once."""
         floors = (label for of_task in self.floors.values() for label in of_task)
         return tuple(dict.fromkeys((*self.variants, *floors)))
 
 
-# Of a process on a GPU, beside torch's allocator: CUDA, cuBLAS and cuDNN take 0.3 to 0.7 GiB.
+# Memory of a process on a GPU besides torch's allocator: CUDA, cuBLAS and cuDNN take 0.3 to 0.7
+# GiB.
 BYTES_OF_A_CONTEXT = 2**30
 
 
@@ -406,9 +432,11 @@ BYTES_OF_A_CONTEXT = 2**30
 class Resources:
     """The resources of one worker of a trial; recorded with its result, never part of its id.
 
-    Below 1 it shares a GPU, of whose memory it may take that share. The model of the GPU is as Ray
-    names it (``A100``, ``L4``); empty takes any. `memory_bytes` is the room that a node must have
-    to spare; 0 asks for none.
+    Attributes:
+        num_gpus: GPUs of the worker. Below 1 the worker shares a GPU, and may use that share of its
+            memory.
+        memory_bytes: Free memory that a node must have; 0 sets no requirement.
+        gpu_model: The model of the GPU as Ray names it (``A100``, ``L4``); empty accepts any.
     """
 
     num_cpus: int = 1
@@ -419,36 +447,36 @@ class Resources:
 
     @property
     def is_shared(self) -> bool:
-        """Return True if others may compute on its GPU meanwhile."""
+        """True if other workers may use its GPU at the same time."""
         return 0 < self.num_gpus < 1
 
     @property
     def share(self) -> float:
-        """Return its share of a GPU, or 1."""
+        """Its share of a GPU, or 1."""
         return self.num_gpus if self.is_shared else 1.0
 
     @property
     def alone(self) -> Resources:
-        """Return the same, with the whole of a GPU that it would share."""
+        """The same resources, with a whole GPU in place of a share."""
         return replace(self, num_gpus=1.0) if self.is_shared else self
 
     def for_trial(self, trial: Trial) -> Resources:
-        """Return the same, but alone on its GPU if others would move the number."""
+        """Return the resources for a trial: a whole GPU if sharing one would change its number."""
         is_moved = trial.is_timing or trial.probe in MEMORY_PROBES
         return self.alone if is_moved else self
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """An ablation at one scale, expanded: its table's cells, and the trials that fill them."""
+    """An ablation at one scale, expanded: the cells of its table, and the trials that fill them."""
 
     about: About
     cells: tuple[Cell, ...]
     trials: tuple[Trial, ...]
     resources: Resources
-    source_paths: tuple[str, ...] = ()  # folders that a user's own modules are imported from
+    source_paths: tuple[str, ...] = ()  # folders from which the user's own modules are imported
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return (ablation, scale), which names a parent run in the store."""
+        """(ablation, scale), which names a parent run in the store."""
         return self.about.ablation, self.about.scale

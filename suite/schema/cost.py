@@ -10,11 +10,13 @@ class Expense:
     """The resources that some trials of a sweep took.
 
     Attributes:
-        name: Their variant; of those that belong to no single one, what they are.
-        num_trials: With a result; one that ran in two environments counts twice.
-        cpu_hours: For which they held CPUs, by what they ask for; so are `gpu_hours`.
-        joules: See `Result.joules`, of those that tell; None where none does.
-        num_told: How many trials that is.
+        name: The trials' variant, or a description of trials that belong to no single variant.
+        num_trials: The number of trials with a result; a trial that ran in two environments counts
+            twice.
+        cpu_hours: The hours for which the trials held CPUs, by the number of CPUs they request.
+        gpu_hours: The same for GPUs.
+        joules: The sum of `Result.joules` over the trials that have it, or None if none has.
+        num_told: The number of trials that have `Result.joules`.
     """
 
     name: str
@@ -27,7 +29,7 @@ class Expense:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """The price of one hour of a GPU; if no trial takes a GPU, of a CPU."""
+    """The price of one GPU hour or, if no trial uses a GPU, of one CPU hour."""
 
     amount: float
     currency: str = ""

@@ -1,4 +1,4 @@
-"""Describe each metric once: title, unit, direction, bounds, and a sentence.
+"""The description of each metric: title, unit, direction, bounds, and a sentence.
 
 Probes, pages and tables read it from here. A metric of a user's own task is described by its class.
 """
@@ -11,10 +11,11 @@ from typing import Literal
 Better = Literal["higher", "lower", "none"]
 Bounds = tuple[float | None, float | None]
 
-LEARNING_RATE = "learning_rate"  # the probe that searches for the rate of trainings, and its metric
-NUM_SENTENCES = "num_sentences"  # how many sentences the other metrics of `written_scores` are of
+LEARNING_RATE = "learning_rate"  # the probe that searches for the learning rate, and its metric
+# The number of sentences that the other metrics of `written_scores` are computed from.
+NUM_SENTENCES = "num_sentences"
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
-# Metrics of an instrument and of the machine, which compare no variants.
+# Metrics of the timing harness and of the machine, which do not compare variants.
 CONTROLS = frozenset(
     {
         BASELINE_AGAIN,
@@ -36,10 +37,10 @@ CONTROLS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec:
-    """A metric that a probe will measure, known before it runs: failures leave rows under its name.
+    """A metric that a probe will measure, known before it runs, so that failures have rows too.
 
     Attributes:
-        at: The coordinate, as ``length=1024``, or empty.
+        at: The coordinate, for example ``length=1024``, or empty.
     """
 
     name: str
@@ -50,11 +51,12 @@ class MetricSpec:
 
 @dataclass(frozen=True)
 class _Described:
-    """A shipped metric; `title` by default is its name in words.
+    """A shipped metric; an empty `title` stands for its name in words.
 
     Attributes:
-        bounds: The least and the largest value there can be; None where there is no bound.
-        sentence: Continues "METRIC: ", in a page on which the metric is compared; may be empty.
+        bounds: The smallest and the largest possible value, or None if there is no bound.
+        sentence: The text after "METRIC: " on a page that compares variants by the metric; may be
+            empty.
     """
 
     unit: str
@@ -129,7 +131,7 @@ _KNOWN = {
     "objects_drawn": _Described("1", "higher", bounds=_SHARE),
     "return_got": _Described("1", "higher", bounds=_ANY),
     "asked_and_got": _Described("1", "higher", bounds=_ANY),
-    # of trained models
+    # metrics of trained models
     LEARNING_RATE: _Described("1", "none"),
     "alignment_error": _Described("1", "lower", bounds=_SHARE),
     "diagonal_alignment_error": _Described("1", "none", bounds=_SHARE),
@@ -202,19 +204,19 @@ def metric_spec(name: str) -> MetricSpec:
 
 
 def metric_title(name: str) -> str:
-    """Return what a table calls the metric; empty where its name in words says enough."""
+    """Return the title of the metric in a table; empty if the table shows its name in words."""
     return _KNOWN[name].title if name in _KNOWN else ""
 
 
 def metric_sentence(name: str) -> str:
-    """Return what the metric is, to follow its name and a colon; empty if nothing is said of it."""
+    """Return the definition that follows the metric's name and a colon; empty if there is none."""
     return _KNOWN[name].sentence if name in _KNOWN else ""
 
 
 def metric_bounds(name: str) -> Bounds:
-    """Return the bounds of a metric, or of the one that it is derived from.
+    """Return the bounds of a metric, or of the metric that it is derived from.
 
-    ``validation_accuracy`` has those of ``accuracy``.
+    ``validation_accuracy`` has the bounds of ``accuracy``.
     """
     while name not in _KNOWN and "_" in name:
         name = name.partition("_")[2]

@@ -1,6 +1,6 @@
-"""Reads the labels of variants in results of versions that did not store the values of axes.
+"""Parse the labels of variants in results of versions that did not store the values of axes.
 
-No other file takes a label apart: a label is for display, and a text in it may hold anything.
+No other module parses labels: a label is for display, and a text in it may hold any character.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def values_in(label: str) -> dict[str, Value]:
 
 
 def value_in(text: str) -> Value:
-    """Return the number or the bool that the text is the label of, else the text."""
+    """Return the number or the bool that is displayed as the text, else the text itself."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -42,9 +42,9 @@ def tasks_in(label: str) -> list[str]:
 
 
 def named_values(text: str) -> dict[str, str]:
-    """Return what a label or a coordinate says under each name, as ``length=1024, batch=8``.
+    """Return the values of a label or a coordinate like ``length=1024, batch=8``, by name.
 
-    It is empty where the text is not a list of ``name=value``.
+    The result is empty if the text is not a list of ``name=value``.
     """
     parts = [part.partition("=") for part in text.split(", ")]
     named = {name: value for name, _, value in parts}

@@ -1,4 +1,4 @@
-"""Defines what a trained model leaves of its work on held-out examples, for people to look at."""
+"""Samples of a trained model's output on held-out examples, for display."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ _MAX_SIDE = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A text, a matrix or some small pictures that a trained model made of a held-out example.
+    """A text, a matrix or a few small images that a trained model produced for a held-out example.
 
     Attributes:
-        text: The text that the model wrote, or the example of a matrix; `title` names it.
-        num_rows, num_columns: The sides of the matrix; 0 where there is none.
+        text: The text that the model generated, or the example that a matrix belongs to.
+        title: The title of the sample.
+        num_rows, num_columns: The shape of the matrix; 0 if there is none.
         levels: The values row by row, one byte each, as base64: 0 means `low`, 255 `high`.
-        row_words, column_words: A word for each row and each column; empty where unknown. The first
-            piece of a word begins with a space, where a vocabulary has pieces.
+        row_words, column_words: A word for each row and each column; empty if unknown. If the
+            vocabulary has subword pieces, the first piece of a word begins with a space.
         source: The source of a translation.
         reference: The target of a translation or a caption.
-        score: The sentence chrF of a translation; None for other kinds.
-        picture: Rows, columns and channels of the picture that each row of the matrix holds: row by
-            row, channels last. Empty where rows are not pictures.
+        score: The sentence chrF of a translation, or None for other kinds.
+        picture: The shape `(rows, columns, channels)` of the image that each row of the matrix
+            holds, stored row by row with channels last. Empty if rows are not images.
     """
 
     kind: SampleKind
@@ -67,13 +68,13 @@ class Sample:
 
     @property
     def hashed(self) -> dict[str, Any]:
-        """The content of hashes and files, without fields that came later and are idle."""
+        """The content for hashes and files, without later fields that have their defaults."""
         return without_idle(asdict(self), **LATE_IN_SAMPLES)
 
     def decoded(self) -> NDArray[np.uint8] | None:
-        """Return the levels as `[rows, columns]`, or `[rows, *picture]` if rows are pictures.
+        """Return the levels as `[rows, columns]`, or `[rows, *picture]` if rows are images.
 
-        Return None if the levels do not fit these sides: another program may have written them.
+        Return None if the data do not fit this shape: another program may have written them.
         """
         sides = (self.num_rows, *(self.picture or (self.num_columns,)))
         if not all(1 <= side <= _MAX_SIDE for side in sides):
@@ -84,12 +85,12 @@ class Sample:
             return None
         if len(levels) != math.prod(sides):
             return None
-        import numpy as np  # the command line starts without it
+        import numpy as np  # imported late, so that the command line starts without numpy
 
         return np.frombuffer(levels, dtype=np.uint8).reshape(sides)
 
     def values(self) -> NDArray[np.float64] | None:
-        """Return the values that `decoded` levels stand for, between `low` and `high`."""
+        """Return the values of the levels, from `low` to `high`, in the shape of `decoded`."""
         levels = self.decoded()
         return None if levels is None else self.low + (self.high - self.low) * (levels / 255.0)
 

@@ -1,4 +1,4 @@
-"""The training of a trial: its recipe, with the sizes of its scale filled in."""
+"""The training settings of a trial: its recipe, with the sizes of its scale filled in."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Distillation = Literal["none", "soft", "hard"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The training of a model, as a trial records it; everything here moves the number.
+    """The training settings of a model, as recorded in a trial; each of them affects the result.
 
-    A field with the name of one of `suite.Recipe` means the same; a field that has no effect keeps
-    its default, and one at its default is left out of a trial's id. `learning_rate` is a number:
-    the first that is tried where a search finds it.
+    Fields have the same meaning as in `suite.Recipe`. A field without an effect keeps its default,
+    and a field at its default is left out of a trial's id. `learning_rate` is a number; for a tuned
+    rate it is the first one that the search tries.
     """
 
     steps: int
@@ -50,18 +50,18 @@ class Training:
 
     @property
     def hashed(self) -> dict[str, Any]:
-        """Return the fields that go into the id of a trial."""
+        """The fields that go into the id of a trial."""
         idle = {each.name: each.default for each in fields(self) if each.default is not MISSING}
         return without_idle(asdict(self), **idle)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel:
-    """The way DeepSpeed spreads a training step over workers; all of it moves the number a little.
+    """The way DeepSpeed distributes a training step; every setting changes the numbers slightly.
 
-    `workers` are processes with a share of the batch each, which they cut into `accumulation`
-    parts. ZeRO stage (Rajbhandari et al. 2020): 0 every worker holds everything; 1 optimiser
-    states, 2 gradients too, 3 parameters too are divided among them.
+    `workers` are processes. Each gets a share of the batch, which it splits into `accumulation`
+    parts. ZeRO stage (Rajbhandari et al. 2020): at 0 every worker holds everything; 1 divides the
+    optimizer states among them, 2 also the gradients, 3 also the parameters.
     """
 
     workers: int
@@ -71,5 +71,5 @@ class Parallel:
 
 
 def without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
-    """Return the content without fields that have the value at which they do nothing."""
+    """Return the content without fields at their idle value, at which they do nothing."""
     return {k: v for k, v in content.items() if k not in idle or v != idle[k]}

@@ -1,4 +1,4 @@
-"""The trial, which is the unit that is hashed, scheduled, retried and recorded."""
+"""The trial: the unit that is hashed, scheduled, retried and recorded."""
 
 from __future__ import annotations
 
@@ -9,45 +9,50 @@ from functools import cached_property
 from models.model_spec import ModelSpec, content_hash
 from suite.schema.training import Parallel, Precision, Training, without_idle
 
-TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
-MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # which look at what is free
-GREEDY, USUAL_PENALTY = 1, 0.6  # the beam and the length penalty that a trial does not name
-# What a trial is to one that it runs before.
+# Probes whose results depend on the machine.
+TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})
+MEMORY_PROBES = frozenset({"peak_memory", "mixer_memory"})  # depend on the free memory
+GREEDY, USUAL_PENALTY = 1, 0.6  # the default beam and length penalty, which a trial does not store
+# The roles of a trial's parents.
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"
 SEARCH = "search for the learning rate"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The unit that is hashed, scheduled, retried, recorded.
+    """The unit that is hashed, scheduled, retried and recorded.
 
-    Fields with a default are left out of the id where they have it, so that ids survive new fields.
-    Which of them a probe's trials have is declared by `Probe.depends_on`.
+    Fields that have their default are left out of the id, so that ids survive new fields.
+    `Probe.depends_on` declares which of the fields the trials of a probe have.
 
     Attributes:
-        task: `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of its data.
-        length: Tokens per sequence; `batch`: sequences per step.
-        subjects: One model for a quality trial; all models of a comparison for a timing trial,
-            the baseline's first; none for a trial of the task alone.
-        training: None where the probe trains nothing.
-        seed: Seed of a quality trial; index of the process of a timing trial.
-        versions: Version of each definition that the number depends on.
-        parallel: None in one process, without DeepSpeed.
-        test_lengths: At which the trained model is tested too; mostly none.
-        start: The trial from whose final weights the training starts; None starts as drawn.
-        teacher: The trial whose final model the training learns from, if there is one.
-        decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
-        beam: Open hypotheses of the search by which the trained model writes; `length_penalty` is
-            that of `models.decoding`.
-        threads: That torch computes with, if others than the worker has.
-        trained: The trial whose final model the probe looks at, if it does not train one itself;
-            of a quality trial that of the same model, read otherwise.
-        search: The trial that finds the learning rate of the training; `training` then holds the
-            first rate that it tries.
-        num_training_examples: That are trained on, if not all that the task has.
-        precision: Of what is timed, or whose memory is measured, where nothing is trained; of a
-            training see `Training`.
-        found_rate: What it found, filled in just before the trial runs; no part of its id.
+        task: The name of the task; `MIXER_ALONE` without a task.
+        task_digest: The SHA-256 of the task's data.
+        length: Tokens per sequence.
+        batch: Sequences per step.
+        subjects: One model for a quality trial; all models of a comparison for a timing trial, the
+            baseline first; empty for a trial of the task alone.
+        training: The training settings, or None if the probe trains nothing.
+        seed: The seed of a quality trial; the index of the process of a timing trial.
+        versions: The version of each definition that the number depends on.
+        parallel: The distribution by DeepSpeed, or None for one process without DeepSpeed.
+        test_lengths: Further lengths at which the trained model is tested; usually empty.
+        start: The trial whose final weights initialize the model, or None for random weights.
+        teacher: The trial whose final model is the teacher in distillation, if there is one.
+        decoding: Pairs (sequences at once, beam) at which decoding is measured, in addition to (1,
+            1).
+        beam: The beam width with which the trained model generates text.
+        length_penalty: The length penalty of that search, as in `models.decoding`.
+        threads: The number of torch's threads, if it differs from the worker's.
+        trained: The trial whose final model the probe examines, if the probe does not train one
+            itself; for a quality trial, a trial of the same model that is evaluated differently.
+        search: The trial that finds the learning rate; `training` then holds the first rate that it
+            tries.
+        num_training_examples: The number of training examples, if not all of the task's are used.
+        precision: The precision of a timing or memory probe that trains nothing; a training has its
+            own in `training`.
+        found_rate: The learning rate that `search` found, filled in just before the trial runs; not
+            part of the id.
     """
 
     probe: str
@@ -75,7 +80,7 @@ class Trial:
 
     @cached_property
     def trial_id(self) -> str:
-        """Return the hash of its content: never of time, host, commit or order."""
+        """The hash of the content; it does not depend on time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
         del content["found_rate"]
         content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
@@ -90,18 +95,18 @@ class Trial:
 
     @property
     def parents(self) -> Mapping[str, Trial]:
-        """Return the trials that must have run before it, since it uses their results, by part."""
+        """The trials that must run first because this one uses their results, by role."""
         return self.givers_of_weights | ({SEARCH: self.search} if self.search else {})
 
     @property
     def givers_of_weights(self) -> dict[str, Trial]:
-        """Return those of its parents whose final weights it uses."""
+        """The parents whose final weights it uses, by role."""
         found = {PRETRAINING: self.start, TEACHER: self.teacher, TRAINED: self.trained}
         return {part: trial for part, trial in found.items() if trial is not None}
 
     @property
     def settled_training(self) -> Training:
-        """Return its training at the rate that was found; the trial must have both."""
+        """The training at the rate that was found; the trial must have both."""
         assert self.training is not None, "a trial that trains is planned with training settings"
         if self.search is None:
             return self.training
@@ -110,15 +115,15 @@ class Trial:
 
     @property
     def settled_precision(self) -> Precision:
-        """Return the precision of this process: that of its training, if it has one."""
+        """The precision of the computation: that of the training, if there is one."""
         return self.training.precision if self.training else self.precision
 
     @property
     def num_workers(self) -> int:
-        """Return the number of processes that it takes."""
+        """The number of worker processes."""
         return self.parallel.workers if self.parallel else 1
 
     @property
     def is_timing(self) -> bool:
-        """Return True if it runs alone, and is done only with a result from this environment."""
+        """True if it runs alone, and needs a result from this environment."""
         return self.probe in TIMING_PROBES

@@ -1,7 +1,8 @@
-"""The specification that a person writes: an ablation, its baseline, axes, claim and scales.
+"""The specification that a user writes: an ablation, its baseline, axes, claim and scales.
 
-Frozen, keyword-only, strictly typed: a number in quotes, a NaN, a misspelt field are refused
-where they stand, in one sentence. No torch here; whether a model can be built is for planning.
+All classes are frozen, keyword-only and strictly typed: a number in quotes, a NaN or a misspelt
+field raises an error of one sentence at once. This package does not import torch; planning checks
+whether a model can be built.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from suite.spec.recipe import Recipe as Recipe
 
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("smoke", "quick", "standard", "paper")
-SMOKE: ScaleName = "smoke"  # shows that an ablation works, and answers nothing
+SMOKE: ScaleName = "smoke"  # shows that an ablation runs; too small to answer its question
 SEEDS: Mapping[str, int] = {"smoke": 1, "quick": 3, "standard": 5, "paper": 10}
-MOST_VALUES = 10_000  # of one axis
+MOST_VALUES = 10_000  # values of one axis
 MOST_AXES = 64
-_LETTERS_OF_A_QUESTION = 40  # in a name
-MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
+_LETTERS_OF_A_QUESTION = 40  # in a name made from the question
+MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides the knobs
 WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
-SWEEPS = frozenset(  # of a scale, and no axes
+SWEEPS = frozenset(  # fields of a scale that are lists of coordinates, not axes
     {
         "lengths",
         "dims",
@@ -46,7 +47,7 @@ SWEEPS = frozenset(  # of a scale, and no axes
         "beams",
     }
 )
-_FIRST = (  # of a scale's settings, as a report shows them
+_FIRST = (  # the settings of a scale that a report shows first
     "dim",
     "depth",
     "length",
@@ -60,12 +61,12 @@ _FIRST = (  # of a scale's settings, as a report shows them
 
 
 def default_warmup_steps(steps: int) -> int:
-    """Return a number of steps with which a short training reaches its learning rate too."""
+    """Return the number of warm-up steps that also suits a short training."""
     return max(0, min(50, steps // 6))
 
 
 class RepeatedValue(UserWarning):
-    """A warning that an axis names a value twice, which then counts once."""
+    """A warning that an axis has a repeated value, which counts once."""
 
 
 AxisValue = Knob | Model
@@ -73,11 +74,12 @@ _Values = Annotated[Sequence[AxisValue], Field(min_length=1), AfterValidator(tup
 
 
 class Axis(FrozenSpec):
-    """A field of the baseline, of the scale, ``task`` or ``model``, and the values that it takes.
+    """One thing that varies: a field of the baseline or of the scale, ``task`` or ``model``.
 
     Attributes:
-        quick: Those that it takes at quick scale, where it is no axis if there are none; None
-            takes all.
+        name: The name of the field.
+        values: The values that it takes.
+        quick: The values at quick scale, by default all; an empty list leaves the axis out there.
     """
 
     name: Text
@@ -91,15 +93,15 @@ def vary(
     """Return an axis of an ablation.
 
     Args:
-        name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
-            of the tasks' architectures), of `Scale` (``dim``, ``learning_rate``, ...), or
+        name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or of
+            the tasks' architectures), a field of `Scale` (``dim``, ``learning_rate``, ...), or
             ``task``; or ``model`` or ``teacher``, whose values are whole models: ``vary("model",
             [Model(mixer="attention"), Model(mixer="local_attention", window=8)])``.
-        values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
-        quick: Some of them, to which quick scale keeps; an empty list leaves the axis out there.
+        values: A list of 1 to `MOST_VALUES` values; a repeated value counts once.
+        quick: A subset of the values for quick scale; an empty list leaves the axis out there.
 
     Raises:
-        SpecError: if there is no value, too many, one that is no scalar, or one for quick scale
+        SpecError: If there are no values, too many, one that is not a scalar, or one in `quick`
             that is not among the values.
     """
     every = _distinct(name, values)
@@ -114,13 +116,15 @@ def vary(
 
 def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
     called = f"vary({reprlib.repr(name)})"
-    if not isinstance(values, list | tuple | range):  # a set has no order, a string is no list
+    # A set has no order, and a string would be split into characters.
+    if not isinstance(values, list | tuple | range):
         raise SpecError(f"{called}: {reprlib.repr(values)} must be a list of values.")
     some = [_axis_value(name, value) for value in itertools.islice(values, MOST_VALUES + 1)]
     if not 1 <= len(some) <= MOST_VALUES:
         number = "no value" if not some else "too many values"
         raise SpecError(f"{called} has {number}; give 1 to {MOST_VALUES}.")
-    keyed = [((type(value), repr(value)), value) for value in some]  # True is not 1
+    # The type keeps True apart from 1.
+    keyed = [((type(value), repr(value)), value) for value in some]
     for (_, value), count in Counter(key for key, _ in keyed).items():
         if count > 1:
             said = f"{called} names {value} more than once; it counts once."
@@ -143,16 +147,17 @@ class Claim(FrozenSpec):
     Attributes:
         statement: The claim in words.
         metric: Name of a metric that the ablation measures.
-        a: Label of the variant that is said to be better, as ``heads=8``.
-        b: Label of the other.
+        a: Label of the variant that is claimed to be better, for example ``heads=8``.
+        b: Label of the other variant.
         by: Smallest difference that matters, in the metric's unit.
-        source: Paper and table.
-        published: Its figure in a few words, as ``24.9 against 25.8 BLEU``.
-        task: Where the claim is tested, if the ablation has several tasks with that metric;
-            ``mixer_alone`` for what is measured of the mixers alone.
-        at: The coordinate of the sweep, as ``length=4096``, where the mixers stand alone.
-        is_check: Whether it holds by construction, as bytes and sums do: it is judged alone, and
-            no other claim must be clearer because of it.
+        source: Paper and table that the claim comes from.
+        published: The published figures in a few words, for example ``24.9 against 25.8 BLEU``.
+        task: The task on which the claim is tested, if several tasks of the ablation have that
+            metric; ``mixer_alone`` for metrics of the mixers alone.
+        at: The coordinate of a sweep of the mixers alone, for example ``length=4096``.
+        is_check: Whether the claim holds by construction, as for memory sizes and operation counts.
+            A check is tested on its own, and does not add to the correction for multiple tests of
+            other claims.
     """
 
     statement: Text
@@ -173,41 +178,47 @@ class Claim(FrozenSpec):
 class Scale(Recipe):
     """The sizes of the model and of its training, and the resources of one trial.
 
-    It has all fields of a `Recipe`; what it does not set, the ablation's recipe says.
+    A scale also has all fields of `Recipe`; a field that it does not set is taken from the
+    ablation's recipe.
 
     Attributes:
-        dim: Width of the model; None where no architecture of the ablation takes it.
-        depth: Blocks; None likewise.
-        length: Tokens per sequence, for tasks whose data do not dictate it.
-        num_training_examples: How many of a task's examples are trained on, where they are labelled
-            ones from a file; None takes all. The classes are alike in number, and fewer are among
-            more.
-        steps: Training steps.
-        batch: Sequences per step.
-        warmup_steps: Steps of the warm-up; by default a sixth of all, at most 50.
-        num_evaluations: Validation points of the learning curve, evenly spaced.
-        test_lengths: Tokens at which the trained model is tested too, ascending; positions that
-            have a table then have one for the longest of them.
-        lengths: Tokens at which probes of the mixer alone measure, ascending.
-        dims: Widths at which they measure too, all at `dims_length` tokens, ascending.
-        batches: Sequences at once at which mixers alone are timed too, likewise.
-        thread_counts: Threads at which they are timed too, likewise.
-        dims_length: Tokens of these three; by default the middle one of `lengths`.
-        decode_batches: Sequences at once, ascending, at which `decode` measures besides one.
-        beams: Widths of beam search, ascending, at which it measures besides one; each with each
-            number of sequences.
-        beam: Open hypotheses of the search of the probe `written_scores`; 1 is greedy search. The
-            score of `quality` is that of its task's search, whatever this says.
-        length_penalty: Of that search, see `models.decoding`; it moves nothing at a beam of 1.
-        seeds: Number of seeds; by default 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
-        cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
-        threads: Threads that torch computes with in a worker; by default as many as CPUs.
-        tasks: Names of tasks, in place of the ablation's.
-        gpus: GPUs of one worker; a fraction shares one.
-        gpu_model: The GPU to run on, as Ray names it (``A100``); empty takes any.
-        memory_gib: Memory that a node must have to spare for a worker; 0 asks for none.
-        workers: Processes that share the batch of a step, by DeepSpeed.
-        zero: ZeRO stage, 0 to 3; None where DeepSpeed is not asked for.
+        dim: Model width, or None if no architecture of the ablation takes a width.
+        depth: Number of blocks, or None if no architecture of the ablation takes a depth.
+        length: Tokens per sequence, for tasks whose data do not determine it.
+        num_training_examples: Number of training examples, for tasks with labelled examples from a
+            file; by default all. The subsets are balanced by class and nested: a smaller subset is
+            part of every larger one.
+        steps: Number of training steps.
+        batch: Sequences per training step.
+        warmup_steps: Number of warm-up steps; the default is a sixth of `steps`, at most 50.
+        num_evaluations: Number of validation points of the learning curve, evenly spaced.
+        test_lengths: Further sequence lengths at which the trained model is tested, ascending.
+            Learned position tables are sized for the longest of them.
+        lengths: Sequence lengths at which probes of the mixer alone measure, ascending.
+        dims: Widths at which these probes also measure, at `dims_length` tokens, ascending.
+        batches: Batch sizes at which mixers alone are also timed, at `dims_length` tokens,
+            ascending.
+        thread_counts: Numbers of threads at which mixers alone are also timed, at `dims_length`
+            tokens, ascending.
+        dims_length: Sequence length for `dims`, `batches` and `thread_counts`; the default is the
+            middle one of `lengths`.
+        decode_batches: Batch sizes at which the probe `decode` measures in addition to 1,
+            ascending.
+        beams: Beam widths at which `decode` measures in addition to 1, ascending; each is combined
+            with each batch size.
+        beam: Beam width of the probe `written_scores`; 1 is greedy search. It does not affect the
+            score of the probe `quality`, which uses the task's own search.
+        length_penalty: Length penalty of that beam search, see `models.decoding`; it has no effect
+            at a beam of 1.
+        seeds: Number of seeds; the default is 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
+        cpus: CPUs per worker; a trial has one worker unless `workers` is larger.
+        threads: Threads that torch uses in a worker; the default is the number of CPUs.
+        tasks: Names of tasks that replace those of the ablation at this scale.
+        gpus: GPUs per worker; a fraction shares one GPU among several workers.
+        gpu_model: Required GPU model, as Ray names it (``A100``); empty accepts any.
+        memory_gib: Free memory in GiB that a node must have for a worker; 0 sets no requirement.
+        workers: Number of processes that share the batch of a step, by DeepSpeed.
+        zero: ZeRO stage, 0 to 3, or None to train without DeepSpeed.
     """
 
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
@@ -261,7 +272,7 @@ class Scale(Recipe):
         return self
 
     def settings(self) -> dict[str, Knob]:
-        """Return the settings that a report shows; rare ones only if they are set."""
+        """Return the settings that a report shows; rare ones only if they are not the default."""
         sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
         search = {"beam", "length_penalty", "num_training_examples"}
         rare = sizes | machine | search | Recipe.model_fields.keys() - set(_FIRST)
@@ -276,26 +287,29 @@ class Scale(Recipe):
 
 
 class ScalingLaw(FrozenSpec):
-    """A law that is fitted to the losses of an ablation, and predicts larger trainings.
+    """A scaling law that is fitted to the losses of an ablation and predicts larger trainings.
+
+    The law is fitted along the axes of `held_out`, separately for each combination of the other
+    axes.
 
     Attributes:
-        held_out: Axis -> its value in the trainings that the fit does not see, one for each
-            combination of the other axes; above all values of the axis. Along these axes, of which
-            at least one is of the model (``dim``, ``depth``) and one of the data (``steps``,
-            ``batch``), the law is fitted, for each combination of the others by itself.
-        quick: The same at quick scale; None takes `held_out`.
+        held_out: Axis -> its value in the held-out trainings, which must be above all values of the
+            axis. One training per combination of the other axes is held out of the fit. At least
+            one axis must belong to the model (``dim``, ``depth``) and at least one to the data
+            (``steps``, ``batch``).
+        quick: The same at quick scale; by default `held_out`.
     """
 
     held_out: Annotated[dict[Name, Count], Field(min_length=1)]
     quick: Annotated[dict[Name, Count], Field(min_length=1)] | None = None
 
     def at_scale(self, scale: str, before: Sequence[Axis], after: Sequence[Axis]) -> ScalingLaw:
-        """Return the law at that scale; at smoke its values shrink as those of the axes do.
+        """Return the law at a scale; at smoke its values shrink in proportion to the axes.
 
         Args:
-            scale: Its name.
-            before: The axes as they are written.
-            after: The same at that scale.
+            scale: The name of the scale.
+            before: The axes as specified.
+            after: The axes at that scale.
         """
         held_out = self.held_out
         if scale in (SMOKE, "quick") and self.quick is not None:
@@ -315,11 +329,11 @@ def _top(axis: Axis) -> int:
 
 _AT_SMOKE = {"steps": 20, "batch": 8, "num_evaluations": 1}
 _OF_PARENTS = ("pretraining_steps", "teacher_steps")
-_LENGTHS_AT_SMOKE = 2  # of each list of a scale
+_LENGTHS_AT_SMOKE = 2  # for each list of a scale
 
 
 def _smaller(scale: Scale, recipe: Recipe, axes: Sequence[Axis]) -> Scale:
-    """Return the scale smoke of an ablation that has none: the same models, hardly trained."""
+    """Return the smoke scale of an ablation that has none: the same models, hardly trained."""
     own = scale.model_dump(exclude_unset=True, exclude={"seeds"})
     lists = {name: own[name][:_LENGTHS_AT_SMOKE] for name in SWEEPS & own.keys() - {"dims_length"}}
     small = {name: min(most, getattr(scale, name)) for name, most in _AT_SMOKE.items()}
@@ -339,7 +353,7 @@ def _at_quick(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 def _hardly_trained(axis: Axis) -> Axis:
-    """Scale an axis of steps down to those of smoke; return any other axis unchanged."""
+    """Scale an axis of steps down to the steps of smoke; return any other axis unchanged."""
     if axis.name not in ("steps", *_OF_PARENTS):
         return axis
     most = max((value for value in axis.values if isinstance(value, int)), default=1)
@@ -352,31 +366,33 @@ def _hardly_trained(axis: Axis) -> Axis:
 
 
 class Ablation(FrozenSpec):
-    """A question about an architecture, and how it is to be answered.
+    """A question about an architecture, and the experiment that answers it.
 
     Attributes:
         question: One sentence that ends in a question mark.
-        baseline: What every variant is compared with.
-        axes: What varies.
-        tasks: Names of tasks; each variant meets each.
-        probes: Kinds of measurement.
-        claim: The one primary claim that it tests.
-        scales: Settings by scale: smoke, quick, standard, paper. Smoke is a small quick unless it
-            says otherwise.
-        recipe: How models are trained, at each scale that does not say otherwise.
-        teacher: The model that others learn from, where `distillation` of the recipe or an axis
-            says so; it is trained first, on the same task and seed, as the baseline is.
-        combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination;
-            ``first_with_each`` sets the first axis and one other: each of its values meets what
-            the baseline has, and what each other axis sets.
-        opens_with: What a vision model's page shows above its figure of scores, where the question
-            is about it: ``attention`` over the image, similarities of ``positions``, first
-            ``filters``, or where the ``words`` of a caption look. Where no model has it, nothing.
-        scaling_law: Adds larger variants, and asks the page for the law that predicts them. A side
-            of the claim may name them as ``mixer=lstm, held out``.
-        name: What journal, MLflow and reports call it where it is no file's: lower-case letters,
-            digits and underscores, at most 64, a letter first. By default a name made from the
-            question. An ablation in a file is named like its file.
+        baseline: The model that every variant is compared with.
+        axes: The axes that vary, each made by `vary(...)`.
+        tasks: Names of tasks; each variant is run on each task.
+        probes: Names of probes, the kinds of measurement.
+        scales: Settings by scale: smoke, quick, standard, paper. Without an entry of its own, smoke
+            is a reduced version of quick.
+        recipe: How models are trained; a scale may override any of its fields.
+        teacher: The teacher for distillation, if the recipe or an axis sets `distillation`. It is
+            trained first, on the same task and seed, with the same recipe as the baseline.
+        claim: The one primary claim that the ablation tests.
+        combine: How the axes are combined. ``one_at_a_time`` changes one axis at a time; ``cross``
+            takes every combination; ``first_with_each`` combines the first axis with each other
+            axis in turn, the remaining axes staying at the baseline.
+        opens_with: For vision models: the kind of sample that a page shows above its figure of
+            scores, if the question is about it. ``attention`` shows attention over the image,
+            ``positions`` similarities of positions, ``filters`` the first filters, ``words`` what
+            the words of a caption attend to, ``drawings`` generated images. The page shows none if
+            no model has them.
+        scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
+            them. A side of the claim may name them as ``mixer=lstm, held out``.
+        name: The name in the journal, MLflow and reports, for an ablation that is not in a file:
+            lower-case letters, digits and underscores, at most 64, a letter first. By default it is
+            made from the question. An ablation in a file is named after its file.
     """
 
     question: Text
@@ -397,7 +413,7 @@ class Ablation(FrozenSpec):
 
     @property
     def own_name(self) -> str:
-        """Return its name; without one some words of the question and a hash of it."""
+        """The name; by default some words of the question, and a hash of it."""
         if self.name is not None:
             return self.name
         words = re.sub(r"[^a-z0-9]+", "_", self.question.lower()).strip("_")
@@ -409,7 +425,7 @@ class Ablation(FrozenSpec):
         """Return the ablation with the values of its axes at that scale; at smoke without a claim.
 
         Raises:
-            SpecError: no axis has values there.
+            SpecError: If no axis has values at that scale.
         """
         update: dict[str, Any] = {}
         if scale in (SMOKE, "quick") and any(axis.quick is not None for axis in self.axes):

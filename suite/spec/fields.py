@@ -1,4 +1,4 @@
-"""The base class of specifications, the types of their fields, and how a mistake is explained."""
+"""The base class of specifications, the types of their fields, and their error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from suite.errors import UsageError, message, unknown_name
 
-_PATTERNS = {  # what the patterns of these fields allow
+_PATTERNS = {  # the requirement in words, for fields with a pattern
     ("Ablation", "name"): "it must have 1 to 64 lower-case letters, digits and underscores, and "
     "begin with a letter",
     ("Model", "label"): "it must have 1 to 40 characters, not begin with a space, and be without "
@@ -29,28 +29,28 @@ _KINDS = {
     "bool_type": "True or False",
     "string_type": "a text in quotes",
 }
-TUNED = "tuned"  # a learning rate that a search in the plan finds
+TUNED = "tuned"  # stands for a learning rate that a search in the plan finds
 
 
 class SpecError(UsageError):
-    """An invalid specification: one sentence that names key, value, and what is allowed."""
+    """Raised for an invalid specification; one sentence names key, value, and what is allowed."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(message(sentence))
 
 
 class FrozenSpec(BaseModel):
-    """The base class of specifications: frozen, strictly typed, refused in one sentence.
+    """The base class of specifications: frozen, strictly typed, with errors of one sentence.
 
     Raises:
-        SpecError: for an unknown field, a missing one, or a value that is not allowed.
+        SpecError: For an unknown field, a missing field, or a value that is not allowed.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=False
     )
 
-    if not TYPE_CHECKING:  # type checkers read the fields themselves
+    if not TYPE_CHECKING:  # type checkers derive the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
             try:
@@ -60,21 +60,22 @@ class FrozenSpec(BaseModel):
 
 
 def _explain(spec: type[BaseModel], error: ValidationError) -> str:
-    """Explain the first error in one sentence; a misspelt field precedes a missing one."""
+    """Explain the first error in one sentence; an unknown field precedes a missing one."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"
     if first["type"] == "missing":
-        near = get_close_matches(key, first["input"], n=1, cutoff=0.8)  # dims=16 for dim
+        # An example is dims=16 for dim.
+        near = get_close_matches(key, first["input"], n=1, cutoff=0.8)
         other = "".join(f"; {name} is another field" for name in near)
         return f"{spec.__name__} needs a value for {key!r}{other}."
     if isinstance(given := first["input"], type):
         wanted = first.get("ctx", {}).get("class_name", given.__name__)
         return f"{spec.__name__}: {key} is a class; give an object, {wanted}(...)."
     message = _in_our_words(first, spec)
-    if not key:  # said of several fields together
+    if not key:  # the error is about several fields together
         return f"{spec.__name__}: {message}."
     return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
 
@@ -98,7 +99,7 @@ def _in_our_words(error: Mapping[str, Any], spec: type[BaseModel]) -> str:
 
 
 def printed(text: str) -> str:
-    """Return the text in one spelling (NFC); refuse what is not printable on one line."""
+    """Return the text normalized to NFC; raise ValueError if it is not printable on one line."""
     if not text.isprintable():
         raise ValueError("it must be printable, on one line")
     return unicodedata.normalize("NFC", text)

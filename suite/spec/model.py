@@ -13,28 +13,28 @@ from models.model_spec import Knob
 from models.presets import preset as preset_named
 from suite.spec.fields import FrozenSpec, Name, SpecError, printed
 
-SIZES = ("dim", "depth")  # of a model that has its own, else its scale's
-_LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
+SIZES = ("dim", "depth")  # set on the model itself, else taken from the scale
+_LARGEST = 2**53  # integers up to here survive JSON and a column of floats
 
 
 class Model(FrozenSpec):
-    """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
+    """A model to build, for example ``Model("language_model", mixer="attention", heads=8)``.
 
     Attributes:
-        architecture: A shipped one, or the user's own as ``package.module:Class``; None takes each
-            task's own.
-        mixer: A shipped mixer, or the user's own, likewise; None where the architecture has no
-            hole for one.
-        preset: A size that a paper names, as ``vit_tiny`` (`models.presets.PRESETS`): it fills in
-            what is not given beside it, the architecture too.
-        position: How positions are encoded, in an architecture with a place for that.
-        dim: Its width, where it is not the scale's; so is `depth`.
-        depth: Its blocks.
-        runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
-        label: What an axis of models calls it, as ``ViT`` for ``model=ViT``; by default its mixer
-            or architecture with all that it sets. It changes no result.
-        knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
-            ``heads=8, norm_placement="post"``.
+        architecture: A shipped architecture, or the user's own as ``package.module:Class``; by
+            default that of each task.
+        mixer: A shipped mixer, or the user's own as ``package.module:Class``, or None if the
+            architecture does not take a mixer.
+        preset: A named size from a paper, for example ``vit_tiny`` (`models.presets.PRESETS`). It
+            fills in all fields that are not given, including the architecture.
+        position: The position encoding, for an architecture that has a choice of it.
+        dim: Model width; by default the scale's.
+        depth: Number of blocks; by default the scale's.
+        runtime: How forward and backward are executed: ``eager``, ``compiled`` or ``cuda_graph``.
+        label: The name in an axis of models, for example ``ViT`` for ``model=ViT``; the default is
+            the mixer or architecture with all fields that are set. It does not affect results.
+        knobs: Fields of the `Config` of the mixer and of the architecture, given as further
+            keywords: ``heads=8, norm_placement="post"``.
     """
 
     architecture: Name | None = None
@@ -59,7 +59,7 @@ class Model(FrozenSpec):
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
-        label = knobs.pop("label", None)  # no knob
+        label = knobs.pop("label", None)  # not a knob
         parts: dict[str, object] = {
             "architecture": architecture,
             "mixer": mixer,
@@ -85,7 +85,7 @@ class Model(FrozenSpec):
 
     @property
     def sizes(self) -> dict[str, Knob]:
-        """Return the sizes that are set on the model itself."""
+        """The sizes that are set on the model itself."""
         every = {name: getattr(self, name) for name in SIZES}
         return {name: size for name, size in every.items() if size is not None}
 
@@ -105,10 +105,10 @@ def is_alike(value: object, other: object) -> bool:
 
 
 def _of_preset(name: object, architecture: object) -> tuple[dict[str, object], dict[str, Knob]]:
-    """Return the parts of a model that a preset fills in, and the knobs.
+    """Return the fields of a model that a preset fills in, and its knobs.
 
     Raises:
-        SpecError: there is none of that name, or it is of another architecture.
+        SpecError: If no preset has that name, or if it belongs to another architecture.
     """
     if not isinstance(name, str):
         return {}, {}
@@ -133,14 +133,19 @@ _SCALAR = (
 
 
 def scalar(said: str, value: object) -> Knob:
-    """Return the value in a plain type: a NumPy float64 becomes a float, a StrEnum a string.
+    """Return the value as a plain type: a NumPy float64 becomes a float, a StrEnum a string.
 
-    Raises SpecError for what is none; `said` begins the sentence, as ``Model: heads=``.
+    Args:
+        said: The beginning of the error message, for example ``Model: heads=``.
+        value: The value of a knob.
+
+    Raises:
+        SpecError: If the value is not a scalar.
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float) and math.isfinite(value):
-        return float(value) + 0.0  # no -0.0
+        return float(value) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, int) and abs(value) <= _LARGEST:
         return int(value)
     if isinstance(value, str) and len(value) <= 200 and value.isprintable():

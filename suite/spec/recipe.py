@@ -1,4 +1,4 @@
-"""The part of a specification that says how models are trained."""
+"""The part of a specification that describes the training of models."""
 
 from __future__ import annotations
 
@@ -21,71 +21,82 @@ def _not_one(steps: int) -> int:
 
 
 class Recipe(FrozenSpec):
-    """The training of models, at every scale that sets nothing else.
+    """The training recipe; a scale may override any of its fields.
 
-    Each field is a field of `Scale` too, and may be an axis.
+    Each field is also a field of `Scale`, and may be an axis.
 
     Attributes:
         optimizer: ``adamw`` (Loshchilov and Hutter 2019, arXiv:1711.05101; betas 0.9 and 0.98),
-            ``sgd`` (with momentum; its decay is added to the gradient), ``adafactor`` (Shazeer and
-            Stern 2018, arXiv:1804.04235; steps are relative to the size of a parameter).
-        learning_rate: Peak of the schedule; ``tuned`` searches for the best one of each variant
-            on validation data first, with two seeds; see `suite.probes.learning_rate`.
-        width_power: The power of the width with which the rate falls: a variant of another width
-            than the scale's `dim` has `learning_rate` times (that / its own) to this power. 1 is
-            that of hidden matrices in Yang et al. 2022 (arXiv:2203.03466); 0 keeps the rate.
-        search_steps: Steps of each training of that search; None takes a third of `steps`. A
-            variant of other steps than the scale's takes the same share of its own. The rate is
-            taken over unchanged.
-        momentum: Of ``sgd``.
-        sgd_weight_decay: Of ``sgd``, in place of `weight_decay`; None takes that one. Added to a
-            gradient, and at SGD's larger rates, what suits AdamW is far too strong.
-        weight_decay: On matrices only, less what a module lists in `no_weight_decay`.
-        clip_norm: The gradient's largest norm, over all parameters; None does not clip.
-        schedule: After a linear warm-up: ``constant_with_cooldown`` (linear to zero over the last
-            fifth of all steps; Hägele et al. 2024, arXiv:2405.18392), ``cosine`` to zero,
-            ``linear`` to zero, ``inverse_square_root`` (Vaswani et al. 2017, equation 3).
+            ``sgd`` (with momentum; weight decay is added to the gradient) or ``adafactor`` (Shazeer
+            and Stern 2018, arXiv:1804.04235; the step is relative to the scale of the parameter).
+        learning_rate: Peak learning rate of the schedule. ``tuned`` first searches for the best
+            rate of each variant on validation data, with two seeds; see
+            `suite.probes.learning_rate`.
+        width_power: Exponent by which the learning rate decreases with the width: a variant whose
+            width differs from the scale's `dim` trains with `learning_rate` times (`dim` / its
+            width) to this power. 1 is the rule for hidden matrices of Yang et al. 2022
+            (arXiv:2203.03466); 0 keeps the rate.
+        search_steps: Steps of each training of the learning-rate search; by default a third of
+            `steps`. For a variant whose number of steps differs from the scale's, it is scaled in
+            proportion. The rate that is found is used unchanged.
+        momentum: Momentum of ``sgd``.
+        sgd_weight_decay: Weight decay of ``sgd``, in place of `weight_decay`; by default
+            `weight_decay`. SGD adds the decay to the gradient and has larger learning rates, so
+            that a decay that suits AdamW is far too strong.
+        weight_decay: Weight decay, applied to matrices only, except those that a module lists in
+            `no_weight_decay`.
+        clip_norm: Maximum norm of the gradient over all parameters, or None for no clipping.
+        schedule: Learning-rate schedule after a linear warm-up: ``constant_with_cooldown`` (linear
+            to zero over the last fifth of all steps; Hägele et al. 2024, arXiv:2405.18392),
+            ``cosine`` to zero, ``linear`` to zero, or ``inverse_square_root`` (Vaswani et al. 2017,
+            equation 3).
         label_smoothing: Share of a target's probability that the loss spreads over all classes.
-        precision: Of the numbers in a step: ``float32``; ``bf16``, by autocast; ``tf32`` for the
-            products of a GPU.
-        accumulation: Parts that each worker cuts its share of the batch into, to save memory.
-        ema: Decay of an average of the weights, which is then what is scored; 0 keeps none.
-        start: A task on which the same model is trained first, or ``none``; where its architecture
-            cannot serve that task, one with parts of the same names, or the task's own. Weights
-            whose name and shape agree are taken over, and learned positions of another resolution
-            of images.
-        is_start_frozen: Whether what is taken over stays as it is, so that only other weights are
-            trained: BERT's "feature-based approach" (Devlin et al. 2019, section 5.3). FLOPs are
-            counted as if all were.
-        pretraining_steps: Steps of that training; None takes as many as `steps` of the scale.
-        pretraining_learning_rate: Its peak; None takes `learning_rate` of the scale.
-        distillation: What models learn of the ablation's teacher, beside the targets: ``none``;
-            ``soft``, its probabilities (Hinton et al. 2015, arXiv:1503.02531); ``hard``, its
-            likeliest class (Touvron et al. 2021, arXiv:2012.12877, equation 3).
-        distillation_weight: The teacher's share of the loss; the targets have the rest.
-        distillation_temperature: What both models' logits are divided by in ``soft``; the loss is
-            multiplied by its square.
-        teacher_dim: Width of the teacher; None takes the scale's.
-        teacher_depth: Its blocks, likewise.
-        teacher_steps: Steps of its training, likewise.
-        teacher_learning_rate: The peak of its training, likewise.
-        scheduled_sampling: Share of a decoder's input tokens that its own answers replace at the
-            last step; it grows from 0 in a line (Bengio et al. 2015, arXiv:1506.03099).
-        flip: Whether an image is mirrored, left to right, with a chance of 1/2.
-        crop: Black pixels that are laid around an image; a part of its own size is cut out. 4 is
-            usual at 32 x 32; 0 cuts nothing.
+        precision: Precision of a training step: ``float32``; ``bf16``, by autocast; ``tf32``, for
+            matrix products on a GPU.
+        accumulation: Number of parts into which each worker splits its share of the batch, to save
+            memory.
+        ema: Decay of the exponential moving average of the weights, which is then evaluated; 0
+            keeps no average.
+        start: A task on which the same model is pre-trained, or ``none``. If its architecture does
+            not support that task, an architecture with parts of the same names is pre-trained, or
+            the default of that task. Weights with the same name and shape are transferred, and
+            learned positions are resized to another image resolution.
+        is_start_frozen: Whether the transferred weights are frozen, so that only the other weights
+            are trained: BERT's "feature-based approach" (Devlin et al. 2019, section 5.3). FLOPs
+            are counted as if all weights were trained.
+        pretraining_steps: Steps of the pre-training; by default `steps` of the scale.
+        pretraining_learning_rate: Peak learning rate of the pre-training; by default
+            `learning_rate` of the scale.
+        distillation: Part of the teacher's output that is learned in addition to the targets:
+            ``none``; ``soft``, its probabilities (Hinton et al. 2015, arXiv:1503.02531); ``hard``,
+            its most likely class (Touvron et al. 2021, arXiv:2012.12877, equation 3).
+        distillation_weight: Weight of the teacher's part in the loss; the targets have the rest.
+        distillation_temperature: Temperature that divides the logits of both models in ``soft``;
+            the loss is multiplied by its square.
+        teacher_dim: Width of the teacher; by default the scale's.
+        teacher_depth: Number of blocks of the teacher; by default the scale's.
+        teacher_steps: Training steps of the teacher; by default the scale's.
+        teacher_learning_rate: Peak learning rate of the teacher; by default the scale's.
+        scheduled_sampling: Share of a decoder's input tokens that are replaced with its own
+            predictions at the last step; it grows linearly from 0 (Bengio et al. 2015,
+            arXiv:1506.03099).
+        flip: Whether images are flipped horizontally with probability 1/2.
+        crop: Pixels of black padding around an image, from which a crop of the original size is
+            taken at random. 4 is usual at 32 x 32; 0 does not crop.
         randaugment: Magnitude, 0 to 10, of two random operations on an image (Cubuk et al. 2020,
-            arXiv:1909.13719); DeiT takes 9, 0 does none. See `suite.training.randaugment`.
-        erasing: Chance that a rectangle of an image becomes noise (Zhong et al. 2020,
-            arXiv:1708.04896); DeiT takes 0.25.
-        mixup: Alpha, where an image and its target are averaged with another one's in shares drawn
-            from Beta(alpha, alpha) (Zhang et al. 2018, arXiv:1710.09412); DeiT takes 0.8.
-        cutmix: Alpha, where an image has a rectangle of another one (Yun et al. 2019,
-            arXiv:1905.04899); DeiT takes 1. With `mixup` a coin decides for each batch.
-        repeated_augmentation: How often each image stands in a batch, each time augmented anew
-            (Hoffer et al. 2020, arXiv:1901.09335); DeiT takes 3, 1 repeats none.
-        adversarial_steps: Passes of a step, each on images that the one before has moved to where
-            their loss is larger (Bai et al. 2022, arXiv:2204.00993); HAT takes 3, 0 moves none.
+            arXiv:1909.13719); DeiT uses 9, 0 applies none. See `suite.training.randaugment`.
+        erasing: Probability that a rectangle of an image is replaced with noise (Zhong et al. 2020,
+            arXiv:1708.04896); DeiT uses 0.25.
+        mixup: Alpha of mixup: images and targets are averaged in pairs, with weights drawn from
+            Beta(alpha, alpha) (Zhang et al. 2018, arXiv:1710.09412); DeiT uses 0.8, 0 applies none.
+        cutmix: Alpha of CutMix: a rectangle of an image is replaced with that of another image (Yun
+            et al. 2019, arXiv:1905.04899); DeiT uses 1, 0 applies none. If `mixup` is set too, each
+            batch uses one of the two at random.
+        repeated_augmentation: Number of copies of each image in a batch, each augmented anew
+            (Hoffer et al. 2020, arXiv:1901.09335); DeiT uses 3, 1 does not repeat.
+        adversarial_steps: Number of passes per step, each on images that the previous pass has
+            perturbed so as to increase their loss (Bai et al. 2022, arXiv:2204.00993); HAT uses 3,
+            0 does not perturb.
     """
 
     optimizer: Optimizer = "adamw"
@@ -123,7 +134,7 @@ class Recipe(FrozenSpec):
     adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
 
     def in_training(self) -> dict[str, Any]:
-        """Return its fields of `suite.schema.Training`; one without effect keeps its default."""
+        """Return the fields of `suite.schema.Training`; one without effect keeps its default."""
         recorded = {f.name: f for f in fields(Training) if f.name in Recipe.model_fields}
         found = {name: getattr(self, name) for name in recorded if name != "learning_rate"}
         if self.optimizer != "sgd":

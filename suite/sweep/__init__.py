@@ -1,6 +1,6 @@
-"""The driver of a sweep: decides which trials run, in which order, and what follows at its end.
+"""The driver of a sweep: determines which trials run, their order, and the steps at the end.
 
-The driver gives trials to an executor: `suite.execution.inline` runs them on this machine without
-Ray, `suite.cluster.execute` as Ray tasks, on this machine or a cluster. Each trial ends up in
+The driver passes trials to an executor: `suite.execution.inline` runs them on this machine without
+Ray, `suite.cluster.execute` as Ray tasks, on this machine or a cluster. Each trial is run by
 `suite.execution.trial`, in one process.
 """

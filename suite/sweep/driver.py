@@ -1,4 +1,4 @@
-"""Runs sweeps: takes plans, runs what is missing of them, records it and makes the reports.
+"""Run sweeps: run the missing trials of plans, record their results and make the reports.
 
 Trials run in this process, on an embedded Ray, or on a running cluster.
 """
@@ -76,7 +76,7 @@ Executor = Literal["ray", "inline"]
 
 
 class Display:
-    """Shows events, within a `with` block; this one shows nothing."""
+    """A display of events, used in a `with` block; this base class shows nothing."""
 
     def __init__(self, *arguments: object) -> None: ...
 
@@ -86,7 +86,7 @@ class Display:
     def __exit__(self, *exception: object) -> None: ...
 
     def show(self, event: Event) -> None:
-        """Take an event and show what it changes."""
+        """Update the display for an event."""
 
 
 DisplayFor = Callable[[Sequence[Plan], Pending, Console], Display]
@@ -98,8 +98,8 @@ def executing(
     """Open an executor for the length of the block.
 
     Raises:
-        BadAddress, RefusedAddress: see `suite.cluster.address.check_address`.
-        Unavailable: where there is no such executor, or no cluster at the address.
+        BadAddress, RefusedAddress: In the cases of `suite.cluster.address.check_address`.
+        Unavailable: If there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
         return _inline(settings)
@@ -123,7 +123,7 @@ def _inline(settings: ExecutorSettings) -> Iterator[InlineExecutor]:
         yield InlineExecutor(settings)
 
 
-_SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
+_SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; the journal has what the store then lacks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,15 +132,17 @@ class Options:
 
     Attributes:
         out: The output folder.
-        tracking_uri: The MLflow store; None is an SQLite file in the output folder.
-        executor: ``ray``, or ``inline``: this process, with neither Ray nor MLflow needed.
-        address: A running Ray cluster to join; None starts one here.
-        fail_fast: Stop at the first trial that times out, crashes or errs.
-        checkpoint_seconds: Time between two checkpoints of a trial, at least; what takes less
-            time leaves none.
-        trial_seconds: How long a trial may run; None takes `timeouts.SECONDS_AT` of its scale.
+        tracking_uri: The MLflow store; by default an SQLite file in the output folder.
+        executor: ``ray``; or ``inline``, which runs in this process and needs neither Ray nor
+            MLflow.
+        address: A running Ray cluster to join; by default one is started here.
+        fail_fast: Stop at the first trial that times out, crashes or raises an error.
+        checkpoint_seconds: Minimum time between two checkpoints of a trial; shorter trials write
+            none.
+        trial_seconds: Time limit of a trial; by default `timeouts.SECONDS_AT` of its scale.
         is_patient: Wait for another sweep that holds the output folder, instead of giving up.
-        deadline: When to stop with what there is; None runs to the end.
+        deadline: The time at which to stop with the results so far; without one, the sweep runs to
+            the end.
     """
 
     out: Path = Path("out")
@@ -177,19 +179,23 @@ def run(
     settings: Mapping[str, Setting] | None = None,
     display_for: DisplayFor = Display,
 ) -> SweepOutcome:
-    """Run what is missing of these ablations, record it, and make their reports.
+    """Run the missing trials of these ablations, record them, and make their reports.
 
     Args:
-        ablations: As values, by name, or by the path of a file.
-        scale: See `suite.spec.Ablation`.
-        seeds: Instead of the scale's own number.
-        options: How to run them.
-        settings: What to change of each first, by field; see `suite.planning.overrides`.
-        display_for: Makes the display of the progress; `suite.run` shows it on stderr.
+        ablations: `Ablation` objects, names, or paths of files.
+        scale: The name of the scale, see `suite.spec.Ablation`.
+        seeds: Number of seeds, instead of the scale's.
+        options: The options of the sweep.
+        settings: Changes to apply to each ablation first, by field; see `suite.planning.overrides`.
+        display_for: Creates the display of the progress; `suite.run` shows it on stderr.
+
+    Returns:
+        The outcome, with the counts of trials and the pages of the reports.
 
     Raises:
-        SpecError: for a specification that cannot be meant; nothing has run then.
-        NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
+        SpecError: For an invalid specification; nothing has run then.
+        NotAFolder, FolderUnavailable, ClusterUnavailable: If the output folder or the cluster is
+            not available.
     """
     plans = distinct_plans(ablations, scale=scale, seeds=seeds, settings=settings)
     return run_plans(plans, options or Options(), Console(stderr=True), display_for)
@@ -198,9 +204,10 @@ def run(
 def run_plans(
     plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = Display
 ) -> SweepOutcome:
-    """Run what is missing; every result is in the journal before anything else gets it."""
+    """Run the missing trials; every result is in the journal before it goes anywhere else."""
     refuse_what_cannot_run(plans, options)
-    code, sources = planned_code(plans), [source_of(plan) for plan in plans]  # before it waits
+    # The code is read before this process waits for the lock.
+    code, sources = planned_code(plans), [source_of(plan) for plan in plans]
     with (
         lock_folder(options.out, is_patient=options.is_patient),
         Journal(options.journal) as journal,
@@ -209,7 +216,7 @@ def run_plans(
         _meet_store(plans, options, journal, console, map(source_sha256, sources))
         for sentence in remarks_on(plans):
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        # States each claim before its trials.
+        # State each claim before its trials.
         plans = list(map(journal.keep_plan, plans, sources))
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync), code)
@@ -217,7 +224,7 @@ def run_plans(
             ran = sweep.run(console, display_for)
         except BaseException as error:
             writer, _ = sync.close(max_seconds=_SECONDS_TO_CLOSE) if sync else (None, "")
-            if writer is not None:  # let the store show nothing of this as running
+            if writer is not None:  # so that the store shows nothing of this sweep as running
                 with suppress(StoreUnavailable):
                     close_parents(plans, journal, writer)
             if isinstance(error, KeyboardInterrupt):
@@ -230,9 +237,9 @@ def run_plans(
 
 
 def record_journal(file: Path, options: Options) -> SweepOutcome:
-    """Take over what another folder's journal holds, tell the store, and make the reports.
+    """Merge the results of another folder's journal, update the store, and make the reports.
 
-    A result that this folder has already stays as it is.
+    A result that this folder already has is kept.
     """
     refuse_unusable(options.store)
     with Journal(file.resolve(), read_only=True) as other:
@@ -255,7 +262,7 @@ def _meet_store(
     console: Console,
     hashes: Iterable[str],
 ) -> None:
-    """Rebase the store of a copied folder, take over what only the store has, and say so.
+    """Rebase the store of a copied folder, merge results that only the store has, and report both.
 
     `hashes` are those of the user's files that each plan is made from.
     """
@@ -280,7 +287,7 @@ def _concluded(
 
 
 def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
-    """None where MLflow is not installed: then only the journal records."""
+    """Return the running copy to MLflow, or None without MLflow: only the journal records then."""
     if not mlflow_is_installed():
         return None
     sync = MlflowSync(lambda: RunWriter(options.store), plans, options.journal)
@@ -289,14 +296,14 @@ def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
 
 
 def refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
-    """Refuse missing or altered data, what this machine can never run, and a store of no use.
+    """Raise for missing or altered data, impossible resources, and an unusable store.
 
-    What a cluster can run is checked once it has been joined.
+    The resources of a cluster are checked once it has been joined.
 
     Raises:
-        TaskError: for the data.
-        Unavailable: for the machine.
-        UnusableFile: for a store that is a file.
+        TaskError: If data are missing or altered.
+        Unavailable: If this machine can never run a trial.
+        UnusableFile: If the store is a file that cannot be used.
     """
     refuse_unusable(options.store)
     for task in {task for plan in plans for task in plan.about.data_sets}:
@@ -318,7 +325,7 @@ class _Ran:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """A run of what is missing of some plans, which records every event."""
+    """A run of the missing trials of some plans, which records every event."""
 
     plans: Sequence[Plan]
     options: Options
@@ -328,7 +335,7 @@ class _Sweep:
     running: dict[str, None] = field(default_factory=dict)  # ids of the trials without a result
 
     def run(self, console: Console, display_for: DisplayFor) -> _Ran:
-        """Run it all, or until the deadline."""
+        """Run all missing trials, or stop at the deadline."""
         past = seconds_of_past(self.plans, self.journal.ends())
         missing = replace(self._pending(), past=past, num_places=self._num_places())
         deadline = self.options.deadline
@@ -338,7 +345,8 @@ class _Sweep:
             address = self.options.address
             console.print(f"joins {address}" if address else "starts Ray: this takes some seconds")
         with (
-            display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
+            # The display is opened first, because Ray takes seconds to start.
+            display_for(self.plans, missing, console) as display,
             checkpoint_folder(
                 self._executor_settings.checkpoints,
                 self.journal.done().keys() - self._starts.needed,
@@ -351,7 +359,7 @@ class _Sweep:
             return self._taken(events, display)
 
     def _num_places(self) -> float | None:
-        """Return how many trials run at a time on this machine; None on a cluster."""
+        """Return how many trials run at a time on this machine, or None on a cluster."""
         if self.options.address is not None:
             return None
         asked = [plan.resources for plan in self.plans]
@@ -366,7 +374,7 @@ class _Sweep:
         return where_it_continues(self.plans, self.running, self._executor_settings.checkpoints)
 
     def num_left(self) -> int:
-        """Return how many trials the next run would do."""
+        """Return the number of trials that are left for the next run."""
         return self._pending().num_trials
 
     def _pending(self, where: Where | None = None) -> Pending:
@@ -426,8 +434,8 @@ class _Sweep:
     ) -> Generator[Event, None, None]:
         """Time in one environment; if that of earlier timings is gone, repeat all in another.
 
-        What earlier parts have `timed` waits for the next run if it failed; see `split_by_seed` for
-        `last_seed`.
+        Failed timings in `timed`, from earlier parts, are left to the next run; see `split_by_seed`
+        for `last_seed`.
         """
         so_far = self._where()
         for resources in dict.fromkeys(resources for _, resources in missing.alone):

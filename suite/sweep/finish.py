@@ -1,4 +1,4 @@
-"""Finishes a sweep: counts, reports from the journal's rows, the store's copies, parents closed."""
+"""Finish a sweep: count its trials, make the reports, copy them to the store, close parents."""
 
 from __future__ import annotations
 
@@ -36,20 +36,21 @@ class SweepOutcome:
     """The end of a sweep.
 
     Attributes:
-        counts: Trials of the plans by the status of their newest result; skipped cells too.
-        num_run: Trials that left a result now; the others were done already.
+        counts: Number of trials of the plans by the status of their newest result, with skipped
+            cells.
+        num_run: Trials that got a result in this run; the others were done already.
         num_missing: Trials that still have no result.
-        num_failed_beside: Trials of this run that timed out, crashed or erred, and count by the
-            finding that they have of another environment.
-        num_left: Trials that the time limit has left for the next run; 0 where it did not come.
-        continues: A clause that says from where the same command continues after a time limit.
+        num_failed_beside: Trials of this run that timed out, crashed or raised an error, but are
+            counted by their finding from another environment.
+        num_left: Trials that the time limit has left for the next run; 0 if it did not pass.
+        continues: A clause that says from where the same command continues after the limit.
         error: One sentence if the results could not be recorded or reported; the journal keeps
             them. `suite.run` raises it as `suite.NotRecorded`.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
         summary: Lines for people: the scores and the verdict of each sweep.
-        comparisons: Of each sweep, the page of MLflow that sets its trials side by side, where the
-            store serves pages.
+        comparisons: For each sweep, the MLflow page that compares its trials, if the store serves
+            pages.
     """
 
     counts: Mapping[Status, int]
@@ -66,11 +67,11 @@ class SweepOutcome:
 
     @property
     def num_failed(self) -> int:
-        """Trials that timed out, crashed or erred."""
+        """The number of trials that timed out, crashed or raised an error."""
         return sum(number for status, number in self.counts.items() if status in FAILURES)
 
     def in_words(self) -> str:
-        """Format the counts, as ``45 ok, 3 skipped, 2 error; 1 has no result yet``."""
+        """Format the counts, for example ``45 ok, 3 skipped, 2 error; 1 without a result yet``."""
         counts = [f"{number} {status.value}" for status, number in self.counts.items()]
         missing = f"; {self.num_missing} without a result yet" if self.num_missing else ""
         return (", ".join(counts) or "nothing to do") + missing
@@ -103,7 +104,7 @@ def conclude(
     out: Path,
     store: Store,
 ) -> SweepOutcome:
-    """Make the reports, record them, and close the parents; what prevents it becomes a sentence.
+    """Make the reports, record them, and close the parents; an error becomes a sentence.
 
     `outcome.error` says why there is no writer to the store, unless MLflow is missing.
     """
@@ -156,10 +157,10 @@ def _record(
 
 
 def close_parents(plans: Sequence[Plan], journal: Journal, writer: RunWriter) -> None:
-    """Record in the store how far each sweep has come; it shows nothing as running then.
+    """Record the progress of each sweep in the store, which then shows nothing as running.
 
     Raises:
-        StoreUnavailable: if the store cannot be reached.
+        StoreUnavailable: If the store cannot be reached.
     """
     for plan in plans:
         of_plan = counted([plan], journal, 0)

@@ -1,4 +1,4 @@
-"""Allows one driver per output folder, by a file lock that the kernel releases when it ends."""
+"""Allow one driver per output folder, with a file lock that the kernel releases at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS_TO_TRY = 0.25  # `is_held` holds the lock too, for a moment
 
 
 class FolderUnavailable(UnavailableError):
-    """Raised if another driver has locked the output folder, or it cannot be written."""
+    """Raised if another driver has locked the output folder, or if it is not writable."""
 
 
 class NotAFolder(UsageError):
@@ -26,17 +26,17 @@ class NotAFolder(UsageError):
 
 @contextmanager
 def lock_folder(out: Path, *, is_patient: bool = False) -> Iterator[None]:
-    """Make the folder, and lock it for the length of the block.
+    """Create the folder, and lock it for the length of the block.
 
-    A process that is forked in the block does not hold it.
+    A process that is forked in the block does not hold the lock.
 
     Args:
         out: The output folder.
         is_patient: Wait until another driver releases it, however long that takes.
 
     Raises:
-        NotAFolder: if the path is a file.
-        FolderUnavailable: if it cannot be written, or another driver holds it.
+        NotAFolder: If the path is a file.
+        FolderUnavailable: If it is not writable, or if another driver holds it.
     """
     _make(out)
     path = out / _LOCK_FILE
@@ -51,12 +51,12 @@ def lock_folder(out: Path, *, is_patient: bool = False) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
-    with suppress(OSError):  # a full disk: the folder is locked, without a process id
+    with suppress(OSError):  # on a full disk the folder is locked, but without a process id
         path.write_text(str(os.getpid()))
     try:
         yield
     finally:
-        if lock.is_locked:  # else this is a forked child, and the lock is its parent's
+        if lock.is_locked:  # otherwise this is a forked child, and its parent holds the lock
             with suppress(OSError):
                 path.write_text("")
             lock.release()

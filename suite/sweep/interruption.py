@@ -1,6 +1,6 @@
-"""Turns the signals that end a program into one interruption, which says where a sweep goes on.
+"""Turn the signals that end a program into one interruption that tells where a sweep continues.
 
-The folder of its checkpoints is made and removed here too.
+This module also creates and removes the folder of its checkpoints.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from suite.text import some_of
 from suite.timeouts import alarm
 from suite.training.checkpoint import remove, saved_step
 
-# A person or a batch system ends it; a terminal is closed; a batch system warns of its limit.
+# Sent by a person or a batch system; by a closed terminal; by a batch system before its limit.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-_REPEATED = (signal.SIGINT, signal.SIGTERM)  # the others may come twice by themselves
+_REPEATED = (signal.SIGINT, signal.SIGTERM)  # the others may be sent twice automatically
 _SECONDS_BETWEEN_LOOKS = 0.1
 _MOST_NAMED = 3
 
 
 class Interrupted(KeyboardInterrupt):
-    """A sweep was interrupted and has closed what it had open: one sentence."""
+    """Raised after a sweep was interrupted and has closed its resources; one sentence."""
 
 
 @contextmanager
@@ -43,15 +43,15 @@ def signals_interrupt(
 ) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 raise one KeyboardInterrupt in the block.
 
-    A training of this process first comes to the end of its step and saves its state, for some
-    seconds. A second Ctrl-C or SIGTERM does not wait for that. A signal that is ignored when the
-    block begins, as under nohup, or that has a handler of the user's, is left alone. Outside the
-    main thread no signal arrives.
+    A training of this process first finishes its step and saves its state, within some seconds. A
+    second Ctrl-C or SIGTERM does not wait for that. A signal that is ignored when the block begins,
+    as under nohup, or that has a user's handler, is not changed. Outside the main thread no signal
+    arrives.
 
     Args:
-        on_first: Is called at the first signal; may write to the terminal.
-        on_second: Is called at the second one, and then the program ends; what it had started ends
-            by itself. None raises KeyboardInterrupt, for a caller that goes on.
+        on_first: Called at the first signal; may write to the terminal.
+        on_second: Called at the second one, after which the program ends; its child processes end
+            by themselves. Without it KeyboardInterrupt is raised, for a caller that continues.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -65,7 +65,8 @@ def signals_interrupt(
             signal.signal(number, handler.interrupt)
         try:
             yield
-        except SystemExit as end:  # by Ray's handler of SIGTERM (ray/_private/worker.py, 2.60)
+        # This is raised by Ray's handler of SIGTERM (ray/_private/worker.py, 2.60).
+        except SystemExit as end:
             if end.code != signal.SIGTERM:
                 raise
             raise KeyboardInterrupt from None
@@ -97,14 +98,14 @@ class _Handler:
         if self.until:
             return
         self.until = time.monotonic() + SECONDS_TO_SAVE
-        with suppress(OSError):  # the terminal may be gone
+        with suppress(OSError):  # the terminal may be closed
             self.on_first()
         seconds = _SECONDS_BETWEEN_LOOKS
         self.ending.enter_context(alarm(seconds, self._look, seconds))
         self._look(frame)
 
     def _look(self, frame: FrameType | None) -> None:
-        """Raise, unless a training can still answer: it may have ended since the last look."""
+        """Stop the program, unless a training can still respond, which may have ended by now."""
         is_late = time.monotonic() > self.until
         if not self.has_raised and (is_late or not at_next_step(self._stop)):
             self._stop()
@@ -117,7 +118,7 @@ class _Handler:
 def where_it_continues(
     plans: Sequence[Plan], running: Iterable[str], checkpoints: Checkpoints
 ) -> str:
-    """Return a clause: from which step the trials continue that ran at the end."""
+    """Return a clause: from which step the trials continue that were running at the end."""
     labels = {key: label for plan in plans for key, label in labels_of(plan).items()}
     named = []
     for trial_id in running:
@@ -130,12 +131,12 @@ def where_it_continues(
 
 @contextmanager
 def checkpoint_folder(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[None]:
-    """Make the folder of checkpoints for the block; remove it after the block if empty.
+    """Create the folder of checkpoints for the block; remove it after the block if empty.
 
-    A driver that was killed has left checkpoints of trials that are done.
+    A driver that was killed may have left checkpoints of trials that are done; they are removed.
 
     Raises:
-        FolderUnavailable: if it can be neither made nor read.
+        FolderUnavailable: If it can be neither created nor read.
     """
     folder = checkpoints.folder
     try:

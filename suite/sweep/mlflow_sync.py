@@ -1,8 +1,8 @@
-"""Copies the journal to MLflow, in a thread beside the driver that never delays it.
+"""Copy the journal to MLflow, in a thread beside the driver that never delays it.
 
-While the store cannot be reached live points are dropped, results stay in the journal, and the
-thread catches up from there as soon as the store answers again. So the queue is short, however
-long an outage is: an event that finds it full is in the journal.
+While the store cannot be reached, live points are dropped, results stay in the journal, and the
+thread catches up from there as soon as the store answers again. So the queue stays short even in a
+long outage: an event that does not fit is in the journal.
 
 The thread stops at a gate before each request: a timing waits for one request at most, and a store
 that hangs does not delay the end of a sweep.
@@ -45,13 +45,14 @@ from suite.tracking.write import RunWriter
 
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
-_PUBLISHING_SHARE = 0.05  # of the time, at most
+_PUBLISHING_SHARE = 0.05  # maximum share of the time
 _MAX_QUEUED = 256  # events; each may hold a result
-_MAX_TOGETHER = 25  # events, or results, of one transaction: it takes no longer than a request may
+# Events or results per transaction, so that it takes no longer than a request may.
+_MAX_TOGETHER = 25
 # How long `close` waits for the next request of the thread. Opening the store sends none, and
 # creates the tables of a new file.
 _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
-_SECONDS_OF_A_REQUEST = 3.0  # those that work here take less
+_SECONDS_OF_A_REQUEST = 3.0  # requests take less in a working store
 _NO_ANSWER = (
     "The MLflow store does not answer; what it lacks is in the journal, and the same command "
     "again, or `{repair}`, brings it there."
@@ -61,16 +62,16 @@ _Item = TypeVar("_Item")
 
 
 class _Abandoned(Exception):
-    """Nobody waits for the thread any more: it sends nothing further."""
+    """Raised in the thread once the driver has stopped waiting for it."""
 
 
 class _Gate:
-    """Where the thread waits before each request while the driver pauses it.
+    """The gate where the thread waits before each request while the driver pauses it.
 
     Attributes:
-        last_pass: When the thread came here last.
-        patience: Seconds that it may take until it comes again.
-        seconds_paused: How long it has waited here, in all.
+        last_pass: The last time when the thread came here.
+        patience: Seconds that the thread may take until it comes again.
+        seconds_paused: Total time that it has waited here.
         is_abandoned: Whether to end the thread here.
     """
 
@@ -93,7 +94,7 @@ class _Gate:
             raise _Abandoned
 
     def leave(self) -> None:
-        """Note that the thread does nothing that a pause has to wait for."""
+        """Mark the thread as idle, so that a pause need not wait for it."""
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
@@ -105,7 +106,7 @@ class _Gate:
             yield item
 
     def pause(self) -> None:
-        """Wait until the thread has come here, but not for a server that hangs."""
+        """Pause the thread, and wait until it is idle, but not for a server that hangs."""
         with self._changed:
             self._is_paused = True
             self._changed.wait_for(lambda: not self._is_busy, _SECONDS_OF_A_REQUEST)
@@ -118,12 +119,12 @@ class _Gate:
 
 
 class MlflowSync(threading.Thread):
-    """Takes events from the driver; the thread, once started, writes them to the store.
+    """A thread that writes the driver's events to the store, once it is started.
 
     Args:
-        connect: Opens the store for writing; raises StoreUnavailable where there is none.
+        connect: Opens the store for writing; raises StoreUnavailable if there is none.
         plans: The sweeps that the events belong to.
-        journal: File of what has finished; read at the start, and again after an outage.
+        journal: The file of the journal; read at the start, and again after an outage.
     """
 
     def __init__(
@@ -131,12 +132,12 @@ class MlflowSync(threading.Thread):
     ) -> None:
         super().__init__(name="mlflow-sync", daemon=True)
         self._gate = _Gate()
-        # With their attempts; None ends the thread.
+        # Items are (event, attempt), or None to end the thread.
         self._events: queue.SimpleQueue[tuple[TrialEvent, int] | None] = queue.SimpleQueue()
         self._sent: dict[str, int] = {}  # trial_id -> newest attempt whose result was sent
         self._has_dropped_result = threading.Event()
-        self._writer: RunWriter | None = None  # None while the store cannot be written to
-        self._error = ""  # why not, in one sentence
+        self._writer: RunWriter | None = None  # is None while the store cannot be written to
+        self._error = ""  # the reason, in one sentence
         self._connect = connect
         self._plans = plans
         self._trials = {plan.key: trials_with_cells(plan) for plan in plans}
@@ -147,7 +148,7 @@ class MlflowSync(threading.Thread):
         self._next_publication = time.monotonic() + _SECONDS_BETWEEN_PUBLICATIONS
 
     def send(self, event: TrialEvent, attempt: int) -> None:
-        """Take an event, which the journal has already; returns at once."""
+        """Queue an event, which the journal has already; return at once."""
         if isinstance(event, Finished):
             self._sent[event.trial_id] = attempt
         if self._events.qsize() < _MAX_QUEUED:
@@ -157,9 +158,9 @@ class MlflowSync(threading.Thread):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Write nothing for the length of the block: a timing runs.
+        """Write nothing for the length of the block, for a timing.
 
-        It begins when the request in flight has ended, or after seconds if the server hangs.
+        The block begins when the request in flight has ended, or after seconds if the server hangs.
         """
         self._gate.pause()
         try:
@@ -171,11 +172,11 @@ class MlflowSync(threading.Thread):
         """Write everything that is left, as long as the store answers.
 
         Args:
-            max_seconds: How long this may take in all.
+            max_seconds: Maximum total time.
 
         Returns:
-            The writer, None where the store is away; and one sentence about what failed: then the
-            store lacks results.
+            The writer, or None if the store is not available; and one sentence about an error,
+            after which the store lacks results, or an empty text.
         """
         self._events.put(None)
         self._gate.last_pass = time.monotonic()
@@ -199,14 +200,14 @@ class MlflowSync(threading.Thread):
             self._attempt(self._publish)
         except _Abandoned:
             self._writer = None
-        except BaseException as error:  # the store must not pass for complete, whatever it is
+        except BaseException as error:  # mark the store as incomplete on any error
             self._error = f"the writer failed: {type(error).__name__}: {error}"
             self._writer = None
         finally:
             self._gate.leave()
 
     def _refusal(self) -> str:
-        """Say in one sentence which results the store, which answers, has refused."""
+        """Return one sentence about the results that the store has refused; empty if none."""
         if not self._refused:
             return ""
         trial_id, reason = next(iter(self._refused.items()))
@@ -216,7 +217,7 @@ class MlflowSync(threading.Thread):
         )
 
     def _write_next_events(self) -> bool:
-        """Wait up to a second for events, and write those that are there; False at the end."""
+        """Wait up to a second for events, and write all that arrived; return False at the end."""
         self._gate.leave()
         items = []
         with suppress(queue.Empty):
@@ -232,7 +233,7 @@ class MlflowSync(threading.Thread):
         return self._has_dropped_result.is_set() and self._events.empty()
 
     def _attempt(self, write: Callable[[RunWriter], None] | None = None) -> None:
-        """Catch up where results are missing, then write; do nothing while the store is away."""
+        """Catch up if results are missing, then write; do nothing without a working store."""
         self._gate.enter()
         try:
             if self._writer is None or self._has_to_catch_up():
@@ -248,7 +249,7 @@ class MlflowSync(threading.Thread):
             self._next_try = time.monotonic() + _SECONDS_BETWEEN_TRIES
 
     def _caught_up(self) -> RunWriter:
-        """Open the store, and bring it to what the journal holds."""
+        """Open the store, and update it to the journal."""
         self._has_dropped_result.clear()
         writer = self._open()
         with Journal(self._journal, read_only=True) as journal:
@@ -283,17 +284,17 @@ class MlflowSync(threading.Thread):
 
     def _write_event(self, event: TrialEvent, attempt: int, writer: RunWriter) -> None:
         if attempt <= self._shown.get(event.trial_id, -1):
-            return  # catching up has written the attempt's end while the event waited
+            return  # catching up has written the end of the attempt while the event was queued
         if not isinstance(event, Finished) and attempt <= self._sent.get(event.trial_id, -1):
-            return  # its result waits already, and brings everything
+            return  # its result is queued already, and includes everything
         for plan in self._plans:
             if event.trial_id in self._trials[plan.key]:
                 self._write_to(writer, plan.key, event, attempt)
 
     def _write_to(self, writer: RunWriter, key: Key, event: TrialEvent, attempt: int) -> None:
-        """Write twice where the store refuses; what it refuses then is kept for `_refusal`."""
+        """Write the event, twice if the store refuses it; record a result that it refuses again."""
         trial, cells = self._trials[key][event.trial_id]
-        for _ in range(2):  # the second time it shares nothing with what was sent before
+        for _ in range(2):  # the second request shares nothing with what was sent before
             try:
                 match event:
                     case Started():
@@ -310,7 +311,7 @@ class MlflowSync(threading.Thread):
                 return
 
     def _publish(self, writer: RunWriter) -> None:
-        """Send the files of every sweep's parent, as far as it has grown."""
+        """Send the current files of every sweep's parent."""
         start, paused = time.monotonic(), self._gate.seconds_paused
         with Journal(self._journal, read_only=True) as journal:
             for plan in self._plans:
@@ -320,7 +321,7 @@ class MlflowSync(threading.Thread):
         self._next_publication = time.monotonic() + pause
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
-        """The two frames, and the journal's own lines."""
+        """Return the two frames, and the journal's own lines."""
         from suite.reporting.frames import sweep_files
 
         gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]
@@ -332,7 +333,7 @@ class MlflowSync(threading.Thread):
 
 
 def trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
-    """trial_id -> the trial, and the cells that it fills, or what it is to others."""
+    """Return trial_id -> the trial, and the cells that it fills, or its substitute cells."""
     found: dict[str, tuple[Trial, list[Cell]]] = {t.trial_id: (t, []) for t in plan.trials}
     for cell in (*plan.cells, *parent_cells(plan)):
         if not cell.reason:
@@ -341,7 +342,7 @@ def trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
 
 
 class EventLog:
-    """The journal, and the copy to MLflow where it is installed."""
+    """The journal, and the copy to MLflow if it is installed."""
 
     def __init__(self, journal: Journal, sync: MlflowSync | None) -> None:
         self._journal = journal
@@ -354,11 +355,11 @@ class EventLog:
             case Started(trial_id=trial_id, place=place):
                 self._attempts[trial_id] = self._journal.begin(trial_id, place)
             case Finished(result=result):
-                if result.trial_id not in self._attempts:  # its process died before it began
+                if result.trial_id not in self._attempts:  # its process died before it started
                     self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
                 self._journal.commit(result, self._attempts[result.trial_id])
             case Remarked() | RunAgainEagerly():
-                return  # only shown
+                return  # only displayed
             case Waiting(num_trials=num_trials, reason=reason):
                 self._journal.note_waiting(num_trials, reason)
                 return
@@ -366,5 +367,5 @@ class EventLog:
             self._sync.send(event, self._attempts[event.trial_id])
 
     def store_paused(self) -> AbstractContextManager[None]:
-        """Send nothing to MLflow for the length of the block: a timing runs."""
+        """Send nothing to MLflow for the length of the block, for a timing."""
         return nullcontext() if self._sync is None else self._sync.paused()

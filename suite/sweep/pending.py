@@ -1,4 +1,4 @@
-"""Finds the trials that are left to run, and puts them in order."""
+"""Find the trials that are left to run, and order them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from suite.schema import FAILURES, Plan, Resources, Trial
 
 Work = tuple[Trial, Resources]
 Done = Mapping[str, set[str]]  # trial_id -> environments in which it has a result
-Where = Callable[[Resources], str]  # the environment in which timings with these are made
-HasWeights = Callable[[str], bool]  # whether a trial can be started from, by its id
+Where = Callable[[Resources], str]  # the environment of timings with these resources
+HasWeights = Callable[[str], bool]  # whether the weights of a trial are available, by its id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,11 @@ class Pending:
     """The work to run, in order, in two phases: timing never shares a machine.
 
     Attributes:
-        past: Seconds that trials took which are done, by id, as far as they are known.
-        num_places: How many workers run at a time in the first phase; None is not known yet.
+        packed: The work of the first phase, which shares the machine.
+        alone: The timings, each of which runs alone.
+        num_done: The number of trials that are done.
+        past: trial_id -> the seconds that a finished trial took, if known.
+        num_places: How many workers run at a time in the first phase, or None if not known yet.
     """
 
     packed: tuple[Work, ...]
@@ -34,7 +37,7 @@ class Pending:
 
     @property
     def num_trials(self) -> int:
-        """Trials to run, of both phases."""
+        """The number of trials to run, of both phases."""
         return len(self.packed) + len(self.alone)
 
 
@@ -44,7 +47,7 @@ def local_environment(resources: Resources) -> str:
 
 
 def fixed_environment(environment_id: str) -> Where:
-    """Return a function that gives this environment for any resources."""
+    """Return a function that returns this environment for any resources."""
     return lambda resources: environment_id
 
 
@@ -65,14 +68,13 @@ def pending_work(
     where: Where = local_environment,
     has_weights: HasWeights = lambda trial_id: True,
 ) -> Pending:
-    """Return the work that is left, in order; a trial that two plans share is in it once.
+    """Return the work that is left, in the order of `sort_by_priority`.
 
-    The order is that of `sort_by_priority`.
+    A trial that two plans share appears once. A timing that two plans share appears once for each
+    of their resources: with another number of threads its environment is another one, and a
+    comparison must not mix environments.
 
-    A timing that two plans share is in it once for each of their resources: on other threads it is
-    made in another environment, and neither comparison may be filled from both.
-
-    A trial that is done runs again if one that is left needs its weights, and they are lost.
+    A trial that is done runs again if a trial that is left needs its weights, and they are lost.
     """
     every = _work_by_environment(plans)
     left = [work for work in every if not is_done(*work, done, where)]
@@ -87,7 +89,7 @@ def pending_work(
 
 
 def _lost(trial: Trial, done: Done, has_weights: HasWeights) -> Iterator[str]:
-    """Yield the parents of a trial that are done and have lost their weights."""
+    """Yield the parents of a trial that are done but have lost their weights."""
     for parent in trial.givers_of_weights.values():
         if done.get(parent.trial_id) and not has_weights(parent.trial_id):
             yield parent.trial_id
@@ -110,13 +112,13 @@ def _depth(trial: Trial, pending: Container[str]) -> int:
 
 
 def sort_by_priority(works: Iterable[Work]) -> list[Work]:
-    """Sort: the shortest trial of each probe, task and mixer; then seed 0; then other seeds.
+    """Sort trials: the shortest of each probe, task and mixer; then seed 0; then other seeds.
 
-    So there is soon something to see of each kind, and it is known how fast each runs. But for
-    these few the longest come first: one that began last would leave all other places idle, while
-    in this order a phase takes at most a third longer than in the best one (Graham 1969, "Bounds on
-    multiprocessing timing anomalies"), and the few delay it by no more than they take. The longest
-    are also what the time left depends on most.
+    So there are soon results of each kind, and its speed is known. After these few, the longest
+    come first: one that started last would leave all other places idle, while in this order a phase
+    takes at most a third longer than the optimum (Graham 1969, "Bounds on multiprocessing timing
+    anomalies"), and the few delay it by at most their own time. The estimated time left also
+    depends on the longest most.
     """
     timed = sorted(((w[0].seed > 0, seconds_of(*w), w) for w in works), key=lambda each: each[:2])
     first: dict[Hashable, Work] = {}
@@ -130,7 +132,7 @@ def sort_by_priority(works: Iterable[Work]) -> list[Work]:
 
 
 def seconds_of_past(plans: Iterable[Plan], ends: Iterable[End]) -> Mapping[str, float]:
-    """Return how long the finished trials of these plans took, by id."""
+    """Return how long the finished trials of these plans took, in seconds, by id."""
     known = {trial.trial_id for plan in plans for trial in plan.trials}
     kept = (end for end in ends if end.is_kept and end.status not in FAILURES)
     return {end.trial_id: end.seconds for end in kept if end.trial_id in known}
@@ -160,14 +162,14 @@ def is_done(
 def split_by_seed(pending: Pending, *, may_be_cut: bool) -> Iterator[tuple[Pending, int | None]]:
     """Yield the work in parts to be run one after the other, each with two phases.
 
-    Without a limit there is one part, which packs best. Where the sweep may be cut, all variants
-    with two seeds say something, and half of the variants with three say nothing: so seed 0 of
-    everything, training and timing, comes before seed 1. It costs a cluster some idle places at
-    the end of each part.
+    Without a deadline there is one part, which packs best. With a deadline, all variants with two
+    seeds are more informative than half of the variants with three: so seed 0 of everything,
+    training and timing, comes before seed 1. On a cluster this leaves some places idle at the end
+    of each part.
 
     Yields:
-        The part's work, and the last seed whose timings belong to it; None where all do that are
-        left then, which may be more than were pending at first.
+        The part's work, and the last seed whose timings belong to it, or None if all remaining
+        timings belong to it, which may be more than were pending at first.
     """
     if not may_be_cut:
         yield pending, None

@@ -1,4 +1,4 @@
-"""Tracks the weights that trials start or learn from: which exist, are needed, or may go."""
+"""Track the weights that other trials start or learn from: available, needed, or removable."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _SAID = {
 
 
 class StartWeights:
-    """The trials of some plans whose weights others need, and which of those are still to come.
+    """The trials of some plans whose weights pending trials need.
 
-    The plans are those of all sweeps in the output folder: one that was interrupted may share a
-    parent with another that ends first.
+    The plans are those of all sweeps in the output folder: an interrupted sweep may share a parent
+    with another one that ends first.
     """
 
     def __init__(self, plans: Iterable[Plan], done: Done, folder: Path) -> None:
-        """Read nothing yet from `folder`, that of all checkpoints."""
+        """Store the folder of all checkpoints, without reading it."""
         self._folder = folder
         self._waiting: dict[str, set[str]] = {}
         for trial in (trial for plan in plans for trial in plan.trials):
@@ -58,7 +58,7 @@ class StartWeights:
         return not why_no_weights(self._folder, trial_id)
 
     def after(self, trial_id: str) -> list[str]:
-        """Mark a trial as done; return the ids of all whose checkpoints may go now."""
+        """Mark a trial as done; return the ids of all trials whose checkpoints may be removed."""
         for waiting in self._waiting.values():
             waiting.discard(trial_id)
         free = [parent for parent, waiting in self._waiting.items() if not waiting]
@@ -90,7 +90,7 @@ class _Reasons:
         self._known: dict[str, tuple[Status, str] | None] = {}
 
     def of(self, trial: Trial) -> Iterator[tuple[Status, str]]:
-        """Yield status and reason, by the first parent without weights or result."""
+        """Yield status and reason for each parent without weights or result."""
         for part, parent in trial.parents.items():
             if parent.trial_id not in self._known:
                 self._known[parent.trial_id] = self._why(parent.trial_id, part)
@@ -113,7 +113,7 @@ class _Reasons:
                 "has left no weights in the output folder; its host must see that folder, so give "
                 "an --out that all nodes share"
             )
-        # It runs again with what it needs, unless that is a finding.
+        # The trial is retried with its parent, unless the parent's failure is a finding.
         status = Status.ERROR if failed.status in FAILURES else Status.SKIPPED
         return status, f"ended as {failed.status.value}: {failed.reason}"
 
@@ -121,7 +121,7 @@ class _Reasons:
 def _with_rate(trial: Trial, journal: Journal) -> Trial:
     """Return the trial with the learning rate that its search has found, if it has one.
 
-    Of searches in several environments the first to be written counts, for all seeds alike.
+    With searches in several environments, the first one counts, for all seeds alike.
     """
     if trial.search is None:
         return trial

@@ -1,9 +1,9 @@
-"""Compares journal, MLflow store and reports, and repairs what differs.
+"""Compare journal, MLflow store and reports, and repair differences.
 
-The journal is compared with its own hashes, each run of the store with what the journal gives, and
-each file of a report with one made now. A repair first restores what the journal has lost, where
-the store has it; results that only the store has are never deleted. Then it marks what is wrong in
-the store, and the writer writes it anew.
+The journal is compared with its own hashes, each run of the store with the content from the
+journal, and each file of a report with one made now. A repair first restores rows that the journal
+has lost from the store; results that only the store has are never deleted. Then it marks wrong
+content in the store, and the writer writes it again.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ IsWanted = Callable[[Edition, Source], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One point in which journal, store and reports do not agree.
+    """One difference between journal, store and reports.
 
     Attributes:
-        sentence: What differs.
-        key: The sweep; None where it concerns no single one.
-        run_ids: Runs that are wrong: the journal can give them again.
-        files: Artifacts of the parent that are to be sent again.
+        sentence: A description of the difference.
+        key: The sweep, or None if it does not belong to a single sweep.
+        run_ids: Runs that are wrong, and can be written again from the journal.
+        files: Artifacts of the parent that have to be sent again.
         is_lost: Whether the journal lacks something that the store may have.
     """
 
@@ -66,9 +66,9 @@ class Verification:
     """The result of a comparison.
 
     Attributes:
-        differences: What differs, a sentence each.
-        summary: A sentence about all.
-        mended: What differed before it was repaired.
+        differences: The differences, one sentence each.
+        summary: A sentence about all of them.
+        mended: The differences that were repaired.
     """
 
     differences: tuple[str, ...]
@@ -81,15 +81,15 @@ def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) 
 
     Args:
         out: The output folder.
-        tracking_uri: The store; None is the folder's own.
+        tracking_uri: The store; by default the folder's own.
         names: Names or files of ablations; by default all. The report of a file is compared with
-            the edition that was made from it as it is now.
+            the edition that was made from its present content.
 
     Raises:
-        SpecError: if nothing was run in the folder yet, or nothing of one of the names.
-        FolderUnavailable: if a driver works on it.
-        JournalError: if the journal cannot be read.
-        StoreUnavailable: if the store cannot be reached.
+        SpecError: If nothing was run in the folder yet, or nothing of one of the names.
+        FolderUnavailable: If a driver is running in it.
+        JournalError: If the journal cannot be read.
+        StoreUnavailable: If the store cannot be reached.
     """
     store = store_of(out, tracking_uri)
     _refuse_empty(out, store)
@@ -99,18 +99,19 @@ def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) 
 
 
 def repaired(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> Verification:
-    """Repair every difference that can be repaired; write nothing where there is none.
+    """Repair every difference that can be repaired; write nothing if there is none.
 
-    If it is killed at any moment, the next call completes it. `names` are as in `differences`.
+    If the repair is killed at any point, the next call completes it. `names` are as in
+    `differences`.
 
     Returns:
-        What differs still, and what did before.
+        The remaining differences, and those that were repaired.
 
     Raises:
-        SpecError: if nothing was run in the folder yet, or nothing of one of the names.
-        FolderUnavailable: if a driver works on it.
-        JournalError: if the journal cannot be read or written.
-        StoreUnavailable: if the store cannot be reached.
+        SpecError: If nothing was run in the folder yet, or nothing of one of the names.
+        FolderUnavailable: If a driver is running in it.
+        JournalError: If the journal cannot be read or written.
+        StoreUnavailable: If the store cannot be reached.
     """
     store = store_of(out, tracking_uri)
     _refuse_empty(out, store)
@@ -145,7 +146,7 @@ def _verification(
 
 
 def _refuse_empty(out: Path, store: Store) -> None:
-    """Raise SpecError where there is neither a journal nor a place that could hold more."""
+    """Raise SpecError if there is neither a journal nor a store."""
     file = sqlite_path(store.uri)
     is_there = out.is_dir() if file is None else file.is_file()
     if not journal_in(out).is_file() and not is_there:
@@ -165,8 +166,8 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
     """Return every difference.
 
     Raises:
-        SpecError: if there is no journal, and nothing in the store; or nothing of one of the names.
-        JournalError, StoreUnavailable: as `differences`.
+        SpecError: If neither the journal nor the store exists, or if they lack one of the names.
+        JournalError, StoreUnavailable: In the same cases as `differences`.
     """
     file, path = sqlite_path(store.uri), journal_in(out)
     if file is not None and not file.is_file():
@@ -187,7 +188,8 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
         plans = [plan for plan in every if _is_asked(plan.about.ablation, names)]
         editions = {edition_sha256(plan)[:SHOWN_DIGITS] for plan in plans}
         found = [each for plan in plans for each in _of_journal(plan, journal, damaged)]
-        for plan in plans if not damaged else ():  # a damaged row gives nothing to compare with
+        # Rows cannot be compared with the store if some are damaged.
+        for plan in plans if not damaged else ():
             check = _StoreCheck(plan, journal, reader.sweep(plan.key), is_shared=is_shared)
             found += check.differences(out / "reports")
     known = {plan.key for plan in plans}
@@ -196,7 +198,7 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
             if key not in known and _is_asked(key[0], names):
                 sentence = f"{key[0]}, {key[1]}: the sweep is in the store, not in the journal."
                 found.append(Difference(sentence=sentence, key=key, is_lost=True))
-    if not any(each.files for each in found):  # else there is nothing to make a report from
+    if not any(each.files for each in found):  # otherwise there is nothing to make a report from
         files = {name_of(name): Path(name) for name in names if Path(name).is_file()}
         for name in sorted({name for name, _ in known}):
             is_wanted = made_from(files[name]) if name in files else _is_among(editions)
@@ -209,7 +211,7 @@ def _is_among(editions: set[str]) -> IsWanted:
 
 
 def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Difference]:
-    """Yield rows of the journal that are not what was written, or that contradict each other."""
+    """Yield rows of the journal that do not match their hash, or that contradict each other."""
     ablation, scale = plan.key
     head = f"{ablation}, {scale}: trial"
     trial_ids = {trial.trial_id for trial in plan.trials}
@@ -253,10 +255,10 @@ def _of_report(
 
 
 class _StoreCheck:
-    """Compares one sweep of the journal, which has no damaged rows, with what the store shows.
+    """A comparison of one sweep of the journal, without damaged rows, with the store.
 
-    A shared store may show another edition, which somebody has recorded later: then only the runs
-    of the journal's own trials are compared.
+    A shared store may show another edition that was recorded later by others: then only the runs of
+    the journal's own trials are compared.
     """
 
     def __init__(
@@ -297,7 +299,7 @@ class _StoreCheck:
             content = replace(content, tags={**content.tags, **edition})
             wanted[content.place] = (f"trial {result.trial_id}", content)
         others = yield from self._of_runs(wanted, self._stored.trials)
-        # A trial that the plan no longer has may be in the journal.
+        # The journal may hold trials that the plan no longer has.
         known = {("trial", each.trial_id, each.environment_id) for each in self._journal.entries()}
         for place, trial_id in {run.place: run.trial_id for run in others}.items():
             if place not in known and not self._is_foreign:
@@ -318,7 +320,7 @@ class _StoreCheck:
     def _of_runs(
         self, wanted: Mapping[tuple[str, ...], tuple[str, RunContent]], runs: Sequence[ChildRun]
     ) -> Generator[Difference, None, list[ChildRun]]:
-        """Compare runs with what each place should hold; return the runs of no such place."""
+        """Compare runs with the expected content of each place; return the runs of other places."""
         shown: dict[tuple[str, ...], list[ChildRun]] = {}
         for run in runs:
             if run.is_complete:
@@ -346,7 +348,7 @@ class _StoreCheck:
                 yield self._difference(fault, files=(name,))
 
     def _of_sent_report(self, home: Path) -> Iterator[Difference]:
-        """Compare only a copy of the report here, which may have grown since it was sent."""
+        """Compare only a copy of the present report, which may have grown since it was sent."""
         if not home.is_dir() or self._stored.digest(REPORT) != digest_of(home):
             return
         sent = self._stored.report_files()
@@ -357,7 +359,7 @@ class _StoreCheck:
 
 
 def _fault_of_file(name: str, stored: StoredFile, wanted: bytes) -> str:
-    """Return what is wrong with an artifact of the parent; empty if it is right."""
+    """Return what is wrong with an artifact of the parent; empty if it is correct."""
     if stored.body is None:
         return f"the parent in the store has no {name}."
     if not stored.is_sound or len(stored.published) > 1:
@@ -375,7 +377,7 @@ def _content(name: str, body: bytes) -> bytes:
 
 
 def _restore(found: Sequence[Difference], store: Store, out: Path) -> None:
-    """Restore what the journal lost, sweep by sweep, where the store is not damaged too."""
+    """Restore what the journal lost, sweep by sweep, unless the store is damaged too."""
     lost = dict.fromkeys(each.key for each in found if each.is_lost and each.key is not None)
     with Journal(journal_in(out)) as journal:
         for key in list(lost) or StoreReader(store.uri, folder_of(store)).sweeps():
@@ -384,10 +386,10 @@ def _restore(found: Sequence[Difference], store: Store, out: Path) -> None:
 
 
 def _write_anew(found: Sequence[Difference], store: Store, out: Path) -> None:
-    """Mark what is wrong in the store, and write it and whatever is missing from the journal."""
+    """Mark wrong content in the store, and write it and missing content from the journal."""
     with Journal(journal_in(out)) as journal:
         plans = journal.plans()
-        if not plans or journal.damaged():  # nothing may be made from a damaged row
+        if not plans or journal.damaged():  # never write content from a damaged row
             return
         writer = RunWriter(store)
         for plan in plans:

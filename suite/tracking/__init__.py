@@ -1,1 +1,1 @@
-"""The only folder that imports mlflow: client, writer, reader and dashboard."""
+"""The only package that imports mlflow: client, writer, reader and dashboard."""

@@ -1,4 +1,4 @@
-"""Turns the samples of a trained model into files (PNG, plain text), and hashes folders."""
+"""Convert the samples of a trained model to files (PNG, plain text), and hash folders."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ _FOLDERS = {
     "asked_images": "images",
     "drawn_images": "drawings",
 }
-_CELL = 10  # pixels to a side
-# Of a matrix, from the smallest to the largest value: red, green, blue.
+_CELL = 10  # pixels per side of a matrix entry
+# Colours (red, green, blue) of a matrix, from the smallest to the largest value.
 _COLOURS = ((255, 255, 255), (0, 114, 178), (6, 32, 58))
 
 
 def sample_files(result: Result) -> dict[str, bytes]:
-    """Return path -> content, as ``attention/layer1_head2.png`` and ``samples/continuation.txt``.
+    """Return path -> content, for example of ``attention/layer1_head2.png``.
 
-    A matrix that is not valid (another program may have written the result) is left out. Shades
-    grow with the square root of the value, as in reports; the darkest is the largest of its matrix.
+    A matrix that is not valid (another program may have written the result) is left out. The shade
+    increases with the square root of the value, as in reports; the darkest is the largest of its
+    matrix.
     """
     files: dict[str, bytes] = {}
     for sample in result.samples:
@@ -72,7 +73,7 @@ def _files_of(sample: Sample, name: str) -> Iterator[tuple[str, bytes | str]]:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Return every file below a folder, by its path in it; empty if there is no folder."""
+    """Return every file below a folder, by its relative path; empty if there is no folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -94,7 +95,7 @@ def _file_name(title: str) -> str:
 
 
 def _matrix_png(levels: NDArray[np.uint8]) -> bytes:
-    """Draw `[rows, columns]`, a square a value."""
+    """Draw a matrix `[rows, columns]`, one square per value."""
     from PIL import Image
 
     image = Image.fromarray(levels, mode="P")

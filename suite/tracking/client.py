@@ -1,7 +1,7 @@
-"""Sends requests to one MLflow store within its limits, and turns its failures into one sentence.
+"""Send requests to one MLflow store within its limits, and explain its errors in one sentence.
 
-The client is passed in: only `connect` imports mlflow. MLflow would cut long values silently; here
-they become a hash, and a file that holds them whole.
+The client is passed in: only `connect` imports mlflow. MLflow would truncate long values silently;
+this module replaces them by a hash, and stores them whole in a file.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ PARAM_LIMIT = 6_000  # characters; these limits are in mlflow/utils/validation.p
 TAG_LIMIT = 8_000
 KEY_LIMIT = 220  # MLflow: 250; the difference is for our prefixes
 REQUEST_LIMIT = 500_000  # half of what a server accepts
-MAX_ENTITIES = 1_000  # of one request
+MAX_ENTITIES = 1_000  # per request
 MAX_PARAMS = MAX_TAGS = 100
 _MOST = {"params": MAX_PARAMS, "tags": MAX_TAGS}
 
 _PLAIN = re.compile(r"(?:[/\w.=-]|, )*")
 
 
-CONTENT_TAG = "bakeoff.content_sha256"  # of a run: the hash of what it holds; set last
+CONTENT_TAG = "bakeoff.content_sha256"  # tag of a run: the hash of its content; set last
 _OUR_TAGS = "bakeoff."
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One number as MLflow keeps it; sent twice with the same content it is kept once."""
+    """One number as MLflow stores it; sent twice with the same content it is stored once."""
 
     key: str
     value: float
@@ -50,25 +50,26 @@ class MetricRow:
     step: int
 
     def from_start(self, start_ms: int) -> MetricRow:
-        """Return the row of a run that began then, from one whose time counts from its start."""
+        """Return the row with absolute time, for a run that began at `start_ms`."""
         return MetricRow(self.key, self.value, start_ms + self.timestamp_ms, self.step)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContent:
-    """What the run of a trial or a variant holds; it follows from the journal alone.
+    """The content of the run of a trial or a variant; it follows from the journal alone.
 
-    Values that MLflow does not take are replaced by their hashes already.
+    Values that MLflow does not accept are already replaced by their hashes.
 
     Attributes:
         sha256: Hash of everything that determines the content.
-        place: What it is a run of, as `ChildRun.place`.
+        place: The trial or the variant of the run, as in `ChildRun.place`.
         tags: Name, note, and our own tags.
+        params: Parameters.
         rows: Metrics; their time stamps count from the start of the run.
         files: Artifacts by path.
         status: MLflow's status of the run once it has ended.
-        may_have_more: Whether the run may have live points that the result lacks: a trial that
-            failed has shown them before it died.
+        may_have_more: Whether the run may have live points that the result lacks: a failed trial
+            has sent them before it ended.
     """
 
     sha256: str
@@ -82,12 +83,12 @@ class RunContent:
 
     @property
     def our_tags(self) -> dict[str, str]:
-        """Return the tags that nobody else may change."""
+        """The tags that no other program may change."""
         return {name: value for name, value in self.tags.items() if name.startswith(_OUR_TAGS)}
 
     @property
     def curves(self) -> dict[str, list[MetricRow]]:
-        """Return the rows of each metric that has several."""
+        """The rows of each metric that has several."""
         found: dict[str, list[MetricRow]] = {}
         for row in self.rows:
             found.setdefault(row.key, []).append(row)
@@ -95,12 +96,12 @@ class RunContent:
 
     @property
     def newest(self) -> dict[str, float]:
-        """Return the number of each metric that MLflow shows as its newest."""
+        """The value of each metric that MLflow shows as its newest."""
         order = sorted(self.rows, key=lambda row: (row.step, row.timestamp_ms, row.value))
         return {row.key: row.value for row in order}
 
     def may_hold(self, rows: Iterable[MetricRow]) -> bool:
-        """Tell whether a run to which these rows were sent can still get this content."""
+        """Return True if a run to which these rows were sent can still get this content."""
         return self.may_have_more or set(rows) <= set(self.rows)
 
 
@@ -114,9 +115,9 @@ class LogRequest:
 
 
 def entity_key(text: str) -> str:
-    """Turn the text into a valid name: ``heads=4, dim=64`` becomes ``heads:4 dim:64``.
+    """Convert the text to a valid name: ``heads=4, dim=64`` becomes ``heads:4 dim:64``.
 
-    Where anything else had to change, a hash of the text is added, so that names stay distinct.
+    If anything else has to change, a hash of the text is added, so that names stay distinct.
     """
     is_plain = _PLAIN.fullmatch(text) is not None and posixpath.normpath(text) == text
     if is_plain and text != "." and not text.startswith(("/", "..")) and len(text) <= KEY_LIMIT:
@@ -129,7 +130,7 @@ def shortened(values: Mapping[str, str], limit: int, file: str) -> tuple[dict[st
     """Replace values above the limit by a hash.
 
     Returns:
-        The values, and the content of the file that holds the long ones whole; it is empty where
+        The values, and the content of the file that holds the long ones whole, which is empty if
         all values fit.
     """
     long = {name: value for name, value in values.items() if len(value) > limit}
@@ -144,17 +145,17 @@ def shortened(values: Mapping[str, str], limit: int, file: str) -> tuple[dict[st
 def requests_for(
     params: Mapping[str, str], rows: Sequence[MetricRow], tags: Mapping[str, str]
 ) -> list[LogRequest]:
-    """Split into as few requests as a server accepts, in this order, the last tag in the last."""
+    """Split the content into as few requests as possible, in order; the last tag comes last."""
     kinds: dict[str, Iterable[MetricRow | tuple[str, str]]] = {
         "params": params.items(),
         "rows": rows,
         "tags": tags.items(),
     }
     requests: list[LogRequest] = []
-    num_bytes, held = 0, Counter[str]()  # of the last request
+    num_bytes, held = 0, Counter[str]()  # size and entities of the last request
     for kind, entities in kinds.items():
         for entity in entities:
-            size = len(json.dumps(str(entity))) + 50  # an estimate; JSON escapes count
+            size = len(json.dumps(str(entity))) + 50  # an estimate that counts JSON escapes
             is_full = held.total() == MAX_ENTITIES or held[kind] == _MOST.get(kind)
             if not requests or is_full or num_bytes + size > REQUEST_LIMIT:
                 requests.append(LogRequest())
@@ -169,20 +170,21 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-SHA256_TAG = "bakeoff.sha256."  # of an artifact, on the parent; two while it is being replaced
+# Tag prefix on the parent, for an artifact's hash; holds two hashes during a replacement.
+SHA256_TAG = "bakeoff.sha256."
 NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
 
 _PAGE = 1_000
 _INVALID = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
 _NAME_LIMIT = 500  # characters; see mlflow/utils/validation.py
-_DIGEST_LENGTH = 12  # of 36 that MLflow takes: every row of the table shows it
+_DIGEST_LENGTH = 12  # digits; MLflow accepts 36, but every row of the table shows them
 _UNREACHABLE = {
     "Connection refused": "nothing answers there (connection refused)",
     "timed out": "it does not answer in time",
     "Failed to resolve": "no host of that name is known here",
 }
-# Waiting does not change these: MLflow's error codes, and words of MLflow, alembic and SQLite.
+# Signs of permanent errors: MLflow's error codes, and words of MLflow, alembic and SQLite.
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED", "ENDPOINT_NOT_FOUND")
 _NEVER = (
     "not in a valid JSON format",
@@ -196,23 +198,23 @@ _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 
 class StoreUnavailable(UnavailableError):
-    """MLflow is not installed, not reachable, or refuses: one sentence, without secrets."""
+    """Raised if MLflow is not installed, not reachable or refuses; one sentence, no secrets."""
 
 
 class StoreRefuses(StoreUnavailable):
-    """The store answers, and would refuse the same request again, however often it is sent."""
+    """Raised if the store answers, and would refuse the same request again."""
 
 
 class UnusableStore(StoreUnavailable):
-    """It is not an MLflow store that this program may use, and waiting does not change that."""
+    """Raised if this is not a usable MLflow store, and waiting does not change that."""
 
 
 @contextmanager
 def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Turn these errors into `StoreUnavailable`, one sentence that shows no password.
+    """Convert these errors to `StoreUnavailable`, with one sentence that shows no password.
 
-    They become `StoreRefuses` where MLflow reports an invalid request, and `UnusableStore` where
-    no request will ever be answered.
+    They become `StoreRefuses` if MLflow reports an invalid request, and `UnusableStore` if no
+    request will ever succeed.
     """
     try:
         yield
@@ -233,14 +235,14 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
 
 
 def _reason(told: str) -> str:
-    """Return a reason in plain words, where mlflow lists all its retries."""
+    """Return the reason in plain words, without mlflow's list of retries."""
     if "Max retries exceeded" in told:
         return next((plain for words, plain in _UNREACHABLE.items() if words in told), told[:100])
     return told.splitlines()[0]
 
 
 def now_ms() -> int:
-    """Return milliseconds since 1970, as MLflow counts."""
+    """Return the time in milliseconds since 1970, as MLflow counts."""
     return time.time_ns() // 1_000_000
 
 
@@ -251,9 +253,9 @@ class MlflowStore:
         uri: A checked address.
         client: An `mlflow.MlflowClient` for it.
         entities: The module `mlflow.entities`.
-        errors: What the client raises where the store fails.
-        transaction: Sends what is requested within the block in one transaction; None where the
-            store cannot do that.
+        errors: The exceptions that the client raises if the store fails.
+        transaction: Sends the requests of a block in one transaction, or None if the store does not
+            support that.
     """
 
     def __init__(
@@ -271,14 +273,14 @@ class MlflowStore:
         self._transaction = transaction
 
     def call_before_requests(self, callback: Callable[[], None]) -> None:
-        """Call this before each request from now on; what it raises is raised."""
+        """Call this before each request from now on; its exceptions propagate."""
         self.client = _ClientWithCallback(self.client, callback)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Send the requests of the block as if they were one, where the store is a file.
+        """Send the requests of the block in one transaction, if the store is a file.
 
-        A request that fails is undone alone, unless its error leaves the block: then all are.
+        A request that fails is rolled back alone, unless its error leaves the block: then all are.
         """
         if self._transaction is None:
             yield
@@ -293,7 +295,7 @@ class MlflowStore:
             self.client = client
 
     def reached(self) -> AbstractContextManager[None]:
-        """Turn errors of the store and of the connection to it into `StoreUnavailable`."""
+        """Convert errors of the store and of the connection to it to `StoreUnavailable`."""
         return store_errors(self.uri, self._errors)
 
     def new_experiment(self, name: str, location: str | None, tags: Mapping[str, str]) -> Any:
@@ -301,7 +303,7 @@ class MlflowStore:
         return self.client.get_experiment(self.client.create_experiment(name, location, dict(tags)))
 
     def tag_experiment(self, experiment: Any, tags: Mapping[str, str]) -> None:
-        """Set the tags that have another value or are not set."""
+        """Set the tags that are missing or have another value."""
         for tag, value in tags.items():
             if experiment.tags.get(tag) != value:
                 self.client.set_experiment_tag(experiment.experiment_id, tag, value)
@@ -329,7 +331,7 @@ class MlflowStore:
         return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
     def ablations(self) -> list[Any]:
-        """Return the experiments that have our tag, the earliest first, deleted ones too."""
+        """Return the experiments that have our tag, the earliest first, including deleted ones."""
         every = self._entities.ViewType.ALL
         found = _all_pages(
             lambda token: self.client.search_experiments(every, _PAGE, page_token=token)
@@ -340,7 +342,7 @@ class MlflowStore:
     def create(self, experiment_id: str, tags: Mapping[str, str], start_ms: int) -> Any:
         """Create a run with all its tags, in one request."""
         run = self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags))
-        if not run.info.run_id:  # a proxy answers everything with an empty page
+        if not run.info.run_id:  # a proxy answers every request with an empty page
             raise OSError("what answers there is no MLflow server.")
         return run
 
@@ -352,7 +354,7 @@ class MlflowStore:
         rows: Sequence[MetricRow] = (),
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Log parameters, metrics and tags, in one request where they fit into one."""
+        """Log parameters, metrics and tags, in one request if they fit into one."""
         kinds = self._entities
         for request in requests_for(params or {}, rows, tags or {}):
             self.client.log_batch(
@@ -364,7 +366,7 @@ class MlflowStore:
             )
 
     def log_data_sets(self, run_id: str, data_sets: Mapping[str, DataSet]) -> None:
-        """Log each data set of these tasks once; those that the run has stay as they are."""
+        """Log each data set of these tasks once; data sets that the run already has are kept."""
         kinds = self._entities
         context = [kinds.InputTag("mlflow.data.context", "training")]
         inputs = [
@@ -392,7 +394,7 @@ class MlflowStore:
         self.client.set_terminated(run_id, status, now_ms())
 
     def fetch(self, run: Any, name: str, folder: Path) -> None:
-        """Fetch an artifact of a parent; its hash must be one that was published."""
+        """Fetch an artifact of a parent; raise if its hash is not one that was published."""
         tags, until = run.data.tags, 0.0
         while hashlib.sha256(self._download(run, name, folder)).hexdigest() not in (
             tags[SHA256_TAG + name].split()
@@ -407,14 +409,14 @@ class MlflowStore:
             tags = self.client.get_run(run.info.run_id).data.tags
 
     def held_file(self, run: Any, name: str, folder: Path) -> bytes | None:
-        """Return an artifact whatever its hash; None if it cannot be fetched."""
+        """Return an artifact without a check of its hash, or None if it cannot be fetched."""
         try:
             return self._download(run, name, folder)
         except self._errors:
             return None
 
     def held_folder(self, run: Any, name: str, folder: Path) -> Path:
-        """Return a folder of artifacts; it does not exist where they cannot be fetched."""
+        """Return a folder of artifacts, whose path does not exist if they cannot be fetched."""
         try:
             return self._local_artifact(run, name) or Path(
                 self.client.download_artifacts(run.info.run_id, name, str(folder))
@@ -423,7 +425,7 @@ class MlflowStore:
             return folder / name
 
     def _local_artifact(self, run: Any, name: str) -> Path | None:
-        """Return where an artifact lies beside the database, also where its folder was copied."""
+        """Return the path of an artifact beside the database, even if its folder was copied."""
         database, recorded = sqlite_path(self.uri), Path(run.info.artifact_uri)
         if database is None or not recorded.is_absolute():
             return None
@@ -439,7 +441,7 @@ class MlflowStore:
 
 
 def dataset_fields(data_set: DataSet) -> dict[str, str]:
-    """Describe a data set in MLflow's words; ``http`` sources can be opened in the dashboard."""
+    """Describe a data set in MLflow's fields; the dashboard can open ``http`` sources."""
     address = _ADDRESS.search(data_set.origin)
     source = {
         "licence": data_set.licence,
@@ -463,14 +465,14 @@ def _all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
 
 
 class _ClientWithCallback:
-    """Calls the callback before each request to the client."""
+    """A wrapper that calls the callback before each request to the client."""
 
     def __init__(self, client: Any, callback: Callable[[], None]) -> None:
         self._client = client
         self._callback = callback
 
     def told_once(self) -> Any:
-        """Call the callback now; the client that is returned calls none."""
+        """Call the callback once, now; return the client without the callback."""
         self._callback()
         return self._client
 

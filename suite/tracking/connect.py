@@ -1,4 +1,4 @@
-"""Opens an MLflow store; the only module that imports mlflow, apart from its server."""
+"""Open an MLflow store; the only module that imports mlflow, apart from its server."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from suite.text import command
 from suite.tracking.client import MlflowStore, StoreUnavailable, store_errors
 from suite.tracking.location import check_tracking_uri, sqlite_path
 
-# Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
-# of the default, since the journal keeps what could not be sent.
+# Read by mlflow at import or call time. An outage is detected in seconds, not in the four minutes
+# of the default, because the journal keeps whatever could not be sent.
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -32,14 +32,14 @@ _ENVIRONMENT = {
     "MLFLOW_TRUNCATE_LONG_VALUES": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # its messages hold the address, password and all
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # its messages contain the address with its password
 }
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _BEFORE_SESSIONS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 20000",
     "PRAGMA case_sensitive_like = true",
-    "BEGIN IMMEDIATE",  # else sqlite3 commits at each savepoint
+    "BEGIN IMMEDIATE",  # otherwise sqlite3 commits at each savepoint
 )
 
 
@@ -47,13 +47,15 @@ def connect(tracking_uri: str, *, is_new_allowed: bool = False) -> MlflowStore:
     """Import mlflow and open the store.
 
     Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if mlflow is not installed, there is no store, or it cannot be opened.
+        BadUri, RefusedUri: In the cases of `check_tracking_uri`.
+        StoreUnavailable: If mlflow is not installed, or if the store does not exist or cannot be
+            opened.
     """
     uri = check_tracking_uri(tracking_uri)
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # else it logs each retry
+    # Otherwise it logs each retry.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # between mlflow and SQLAlchemy
         return _import_and_open(uri, is_new_allowed)
@@ -71,9 +73,9 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
         raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
-    # MLflow remembers where each run's artifacts are: for a copied folder, in the original.
+    # MLflow caches the artifact location of each run; for a copied folder it is the original's.
     utils._artifact_repos_cache.clear()
-    # The errors of requests are OSErrors.
+    # Exceptions of requests are OSErrors.
     failures = (
         mlflow.exceptions.MlflowException,
         SQLAlchemyError,
@@ -97,7 +99,7 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
 def _transaction(client: Any) -> Iterator[None]:
     """Make the sessions that mlflow opens within the block parts of one transaction.
 
-    Mlflow writes a run in seven sessions; each begins with three settings and ends with fsyncs.
+    MLflow writes a run in seven sessions; each begins with three settings and ends with fsyncs.
     """
     from mlflow.store.db.utils import _get_managed_session_maker
     from sqlalchemy.orm import sessionmaker
@@ -116,7 +118,7 @@ def _transaction(client: Any) -> Iterator[None]:
 
 
 def _check_reachable(uri: str, database: Path | None) -> None:
-    """Try to reach it once: mlflow would try to open a database for 100 seconds."""
+    """Try to reach the store once; mlflow would retry to open a database for 100 seconds."""
     if database is None:
         parts = urlsplit(uri)
         port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
@@ -132,16 +134,16 @@ def _check_reachable(uri: str, database: Path | None) -> None:
 
 
 def _create_database(database: Path, client: Callable[[str], object]) -> None:
-    """Create the tables in a folder beside it, from which it is moved once it is complete.
+    """Create the tables in a temporary folder, and move the database once it is complete.
 
-    MLflow creates them in some sixty migrations; a database whose creation was killed in between
-    can never be opened again. Each attempt has a folder of its own, since MLflow keeps its
-    connection to a file of the same name, even to one that was deleted.
+    MLflow creates them in some sixty migrations; a database whose creation was interrupted can
+    never be opened again. Each attempt has a folder of its own, because MLflow keeps its connection
+    to a file of the same name, even to one that was deleted.
     """
     prefix = f".{database.name}.unfinished-"
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
-        for left in database.parent.glob(f"{glob.escape(prefix)}*"):  # by a killed process
+        for left in database.parent.glob(f"{glob.escape(prefix)}*"):  # left by a killed process
             shutil.rmtree(left)
         with tempfile.TemporaryDirectory(prefix=prefix, dir=database.parent) as folder:
             client(f"sqlite:///{folder}/{database.name}")

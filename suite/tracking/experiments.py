@@ -1,8 +1,9 @@
-"""Chooses the experiment of an ablation in a store that other folders and people may use too.
+"""Choose the experiment of an ablation in a store that other folders and users may share.
 
-An experiment of ours is known by its tags, whatever people name it. All who run a shipped ablation
-record into one experiment. Files of users may have one name and ask different questions: each such
-experiment lists the files that were recorded in it, and only who runs one of them records there.
+Our experiments are identified by their tags, not by their names. All runs of a shipped ablation are
+recorded in one experiment. Files of different users may have the same name and ask different
+questions: so an experiment lists the files that were recorded in it, and only runs of these files
+are added to it.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ from suite.tracking.run_fields import Key
 from suite.tracking.shared_views import EDITION_SHA256_TAG
 
 ABLATION_TAG = "bakeoff.ablation"
-SOURCES_TAG = "bakeoff.sources"  # digits of the hashes of users' files; a shipped ablation has none
-_MOST_OF_ONE_NAME = 1_000  # experiments whose ablations have one name
-_MOST_SOURCES = 300  # MLflow takes 5,000 characters
-_NO_SOURCE = ""  # in place of the hash, of an ablation that no file of the user's made
+# Digits of the hashes of users' files; empty for a shipped ablation.
+SOURCES_TAG = "bakeoff.sources"
+_MOST_OF_ONE_NAME = 1_000  # experiments for ablations of one name
+_MOST_SOURCES = 300  # MLflow accepts 5,000 characters
+_NO_SOURCE = ""  # in place of the hash, for an ablation without a user's file
 
 
 class TrashedExperiment(StoreUnavailable):
-    """The experiment was deleted in the dashboard: one sentence."""
+    """Raised if the experiment was deleted in the dashboard; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFolder:
-    """How an output folder finds its experiments again.
+    """The data by which an output folder finds its experiments again.
 
     Attributes:
-        artifacts: Where it keeps the artifacts of a local store.
-        sources: Ablation -> hashes of the user's files that were run here; empty ones of a shipped
-            ablation.
-        editions: Ablation -> hashes of its editions, by which stores of older versions know them.
+        artifacts: The folder for the artifacts of a local store.
+        sources: Ablation -> hashes of the user's files that were run here; empty strings for a
+            shipped ablation.
+        editions: Ablation -> hashes of its editions, which identify it in stores of older versions.
     """
 
     artifacts: Path | None = None
@@ -56,10 +58,10 @@ ANY_FOLDER = OutputFolder()
 
 
 def folder_of(store: Store, planned: Iterable[tuple[Key, str]] = ()) -> OutputFolder:
-    """Return how the store's folder knows its experiments: from its journal, and what is `planned`.
+    """Return the data that identify the folder's experiments, from its journal and from `planned`.
 
     Args:
-        store: With the output folder; without one, no source is known.
+        store: The store, with its output folder; without the folder, no source is known.
         planned: Sweeps that are about to run, each with the hash of the user's files.
     """
     sources: dict[str, set[str]] = {}
@@ -83,13 +85,17 @@ def folder_of(store: Store, planned: Iterable[tuple[Key, str]] = ()) -> OutputFo
 def own_experiment(
     store: MlflowStore, folder: OutputFolder, ablation: str, experiments: Sequence[Any]
 ) -> Any | None:
-    """Return the folder's experiment of the ablation; None where there is none.
+    """Return the folder's experiment of the ablation, or None if there is none.
 
-    `experiments` are those of `MlflowStore.ablations`.
+    Args:
+        store: The store.
+        folder: The output folder.
+        ablation: The name of the ablation.
+        experiments: The result of `MlflowStore.ablations`.
 
     Raises:
-        TrashedExperiment: if it is in the trash.
-        SpecError: if several could be meant, and the folder has not run any of them.
+        TrashedExperiment: If the experiment is in the trash.
+        SpecError: If several experiments match, and the folder has run none of them.
     """
     named = [each for each in experiments if each.tags[ABLATION_TAG] == ablation]
     active = [each for each in named if each.lifecycle_stage == "active"]
@@ -111,8 +117,8 @@ def readable_experiments(
     """Return the folder's experiment of each ablation, by the ablation's name.
 
     Raises:
-        TrashedExperiment, SpecError: as `own_experiment`, for the ablations that are `asked` for;
-            others are left out.
+        TrashedExperiment, SpecError: In the same cases as `own_experiment`, for the ablations in
+            `asked`; other ablations are left out.
     """
     experiments, found = store.ablations(), {}
     for ablation in sorted({each.tags[ABLATION_TAG] for each in experiments}):
@@ -133,17 +139,17 @@ def readable_experiments(
 
 
 def sources_tag(folder: OutputFolder, ablation: str, held: str = "") -> dict[str, str]:
-    """Return the tag that lists the files recorded in an experiment; `held` is what it says now."""
+    """Return the tag that lists the files recorded in an experiment; `held` is its old value."""
     known = folder.sources.get(ablation, frozenset()) - {_NO_SOURCE}
     listed = dict.fromkeys([*held.split(), *sorted(known)])
     return {SOURCES_TAG: " ".join([*listed][-_MOST_SOURCES:])} if listed else {}
 
 
 def free_name(store: MlflowStore, ablation: str) -> str:
-    """Return a name that no experiment has, those of others and those in the trash included.
+    """Return a name that no experiment has, including those of others and those in the trash.
 
     Raises:
-        UnusableStore: if the store answers with an experiment of another name, as no MLflow does.
+        UnusableStore: If the store returns an experiment of another name, which no MLflow does.
     """
     for name in _names(ablation):
         found = store.client.get_experiment_by_name(name)
@@ -167,7 +173,7 @@ def _names(ablation: str) -> Iterator[str]:
 def _chosen(
     store: MlflowStore, folder: OutputFolder, ablation: str, experiments: Sequence[Any]
 ) -> Any | None:
-    """Return the experiment that lists a file of the folder's, else one that it has made."""
+    """Return the experiment that lists a file of the folder, or else one that the folder made."""
     sources = folder.sources.get(ablation, frozenset())
     by_name = sorted(experiments, key=lambda each: each.name != ablation)
     listed = [each for each in by_name if _sources_in(each) & sources]
@@ -179,7 +185,7 @@ def _chosen(
             f"several ablations named {ablation!r} are recorded in the store, of different files "
             f"({names}); give --out a folder in which yours was run."
         )
-    if sources and _NO_SOURCE not in sources:  # an older version has listed nothing
+    if sources and _NO_SOURCE not in sources:  # older versions did not list files
         unlisted = _of_editions(store, unlisted, folder.editions.get(ablation, frozenset()))
     others = experiments if not sources else ()
     return next(iter([*listed, *kept_here, *unlisted, *others]), None)

@@ -1,4 +1,4 @@
-"""Finds the MLflow store of an output folder, checks its address, and mends it after a move."""
+"""Find the MLflow store of an output folder, check its address, and repair it after a move."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXPERIMENTS = (
     "SELECT experiment_id, creation_time, artifact_location FROM experiments JOIN experiment_tags "
     "USING (experiment_id) WHERE key = 'bakeoff.ablation'"
 )
-# Where MLflow keeps such paths; we write the first two, and people may add the others.
+# The columns in which MLflow stores such paths; we write the first two, users may add the others.
 _COLUMNS = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -34,29 +34,30 @@ _COLUMNS = (
     ("model_versions", "source"),
     ("model_versions", "storage_location"),
 )
-_SECONDS_TO_WAIT = 1.0  # for whoever writes to the file now
+_SECONDS_TO_WAIT = 1.0  # for a process that is writing to the file
 
 
 class BadUri(UsageError):
-    """The address is not valid: exit 2."""
+    """Raised if the address is not valid: exit 2."""
 
 
 class UnusableFile(UnavailableError):
-    """No store can ever be written at the path, as it is now: exit 4."""
+    """Raised if the path can never hold a store in its present state: exit 4."""
 
 
 class RefusedUri(RefusedError):
-    """The address is refused for safety: exit 3."""
+    """Raised if the address is refused for safety: exit 3."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Where an MLflow store is.
+    """The location of an MLflow store.
 
     Attributes:
         uri: Its address.
-        artifacts: Folder for the artifacts of a local store; None for a server, which has its own.
-        out: The output folder, whose journal knows which experiments are its own.
+        artifacts: Folder for the artifacts of a local store, or None for a server, which has its
+            own.
+        out: The output folder, whose journal identifies its own experiments.
     """
 
     uri: str
@@ -65,7 +66,7 @@ class Store:
 
     @property
     def may_exist(self) -> bool:
-        """Whether there may be something in it; to ask for a missing file would create it."""
+        """True if the store may have content; a query to a missing file would create it."""
         file = sqlite_path(self.uri)
         return file is None or file.is_file()
 
@@ -74,8 +75,8 @@ def store_of(out: Path, tracking_uri: str | None) -> Store:
     """Return the store at the address; by default an SQLite file in the output folder.
 
     Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        SpecError: if a local store cannot keep artifacts in a folder of that name.
+        BadUri, RefusedUri: In the cases of `check_tracking_uri`.
+        SpecError: If a local store cannot keep artifacts in a folder of that name.
     """
     out = out.resolve()
     if tracking_uri is not None:
@@ -92,12 +93,12 @@ def store_of(out: Path, tracking_uri: str | None) -> Store:
 
 
 def refuse_unusable(store: Store) -> None:
-    """Refuse a file that can never be a store; nothing is asked of a server.
+    """Raise if the file can never be a store; send no request to a server.
 
-    A file that is locked is passed: it is written to later.
+    A file that is locked is accepted, because it is written to later.
 
     Raises:
-        UnusableFile: if it is a folder, is another program's, or cannot be written.
+        UnusableFile: If the path is a folder, belongs to another program, or cannot be written.
     """
     file = sqlite_path(store.uri)
     if file is None or not mlflow_is_installed():
@@ -127,14 +128,14 @@ def refuse_unusable(store: Store) -> None:
 
 
 def _fault_of_database(file: Path) -> str:
-    """Return why the file, which is not empty, is not a store; raises if it cannot be written."""
+    """Return why the non-empty file is not a store; raise sqlite3.Error if it is not writable."""
     with closing(sqlite3.connect(file, timeout=_SECONDS_TO_WAIT, isolation_level=None)) as db:
         names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         if names and not {"experiments", "runs"} <= names:
             return "it is a database of another program"
         (version,) = db.execute("PRAGMA user_version").fetchone()
         db.execute("BEGIN IMMEDIATE")
-        db.execute(f"PRAGMA user_version = {version}")  # SQLite notices a read-only file here only
+        db.execute(f"PRAGMA user_version = {version}")  # only here SQLite detects a read-only file
         db.execute("ROLLBACK")
     return ""
 
@@ -143,7 +144,7 @@ def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
     """Return the store as `store_of` does, for reading.
 
     Raises:
-        SpecError: if the store is a file that does not exist yet.
+        SpecError: If the store is a file that does not exist yet.
     """
     store = store_of(out, tracking_uri)
     file = sqlite_path(store.uri)
@@ -156,12 +157,12 @@ def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
 
 
 def is_own(store: Store, out: Path) -> bool:
-    """Tell whether this is the folder's own file, which no other folder writes to."""
+    """Return True if this is the folder's own file, which no other folder writes to."""
     return store == store_of(out, None)
 
 
 def mlflow_is_installed() -> bool:
-    """Tell whether a store can be used at all."""
+    """Return True if mlflow is installed, without which no store can be used."""
     return importlib.util.find_spec("mlflow") is not None
 
 
@@ -169,12 +170,12 @@ def check_tracking_uri(uri: str) -> str:
     """Return the address if it is valid and allowed.
 
     Raises:
-        BadUri: if it is not the address of a store.
-        RefusedUri: if it is a bare folder (``file:``), or climbs out of one (``..``).
+        BadUri: If it is not the address of a store.
+        RefusedUri: If it is a plain folder (``file:``), or leaves one (``..``).
     """
     shown = redact(uri)
     scheme = uri.partition(":")[0].lower()
-    is_file = scheme == "sqlite"  # a path may hold spaces
+    is_file = scheme == "sqlite"  # a path may contain spaces
     if not uri or not uri.isprintable() or (" " in uri and not is_file):
         raise BadUri(f"--tracking-uri {shown!r} is empty or holds spaces; allowed: {_ALLOWED}.")
     if scheme == "file":
@@ -192,13 +193,13 @@ def check_tracking_uri(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """Return the file of a ``sqlite:///`` address; None for a server."""
+    """Return the file of a ``sqlite:///`` address, or None for a server."""
     prefix = "sqlite:///"
     return Path(uri.removeprefix(prefix)) if uri.startswith(prefix) else None
 
 
 def secrets_of(uri: str) -> tuple[str, ...]:
-    """Return the password in a URI, as written and decoded."""
+    """Return the password in a URI, as written and decoded; empty if there is none."""
     parts = _split(uri)
     password = parts.password if parts else None
     return (password, unquote(password)) if password else ()
@@ -220,7 +221,7 @@ def _checked_sqlite(uri: str, shown: str) -> str:
 
 
 def _split(uri: str) -> SplitResult | None:
-    """Return None if the port is not a number from 0 to 65535, or the host is malformed."""
+    """Return the parsed address, or None if the host or the port (0 to 65535) is invalid."""
     try:
         parts = urlsplit(uri)
         _ = parts.port
@@ -232,18 +233,19 @@ def _split(uri: str) -> SplitResult | None:
 def rebased(store: Store) -> str:
     """Point the store of a moved or copied folder to the artifacts in that folder.
 
-    MLflow keeps the absolute path of every run's artifacts. In a copy these are the original's:
-    what is recorded for the copy would be written there, and break both. All are replaced in one
+    MLflow stores the absolute path of every run's artifacts. In a copy these are the original's:
+    new records of the copy would be written there, and break both. All paths are replaced in one
     transaction.
 
-    Only in the file `mlflow.db` of the output folder itself: a store that was named by its address
-    may be shared, and stays as it is. So does an experiment that another folder made here.
+    This only applies to the file `mlflow.db` of the output folder itself: a store that is given by
+    its address may be shared, and is not changed. Neither is an experiment that another folder made
+    here.
 
     Returns:
-        One sentence to show; empty where there was nothing to replace.
+        One sentence to show; empty if nothing was replaced.
 
     Raises:
-        sqlite3.Error: if the file cannot be read or written, or is no store.
+        sqlite3.Error: If the file cannot be read or written, or is not a store.
     """
     database, artifacts = sqlite_path(store.uri), store.artifacts
     if database is None or artifacts is None or not database.is_file():
@@ -265,14 +267,14 @@ def rebased(store: Store) -> str:
 
 
 def try_rebase(store: Store) -> str:
-    """As `rebased`; where that is not possible now, nothing: the writer says why, and waits."""
+    """Call `rebased`; return an empty text if it fails: the writer then reports it, and waits."""
     with suppress(sqlite3.Error):
         return rebased(store)
     return ""
 
 
 def _moved(db: sqlite3.Connection, artifacts: Path) -> dict[Path, Path]:
-    """Where experiments keep their artifacts outside of this folder -> where they belong."""
+    """Return old -> new folder of experiments whose artifacts lie outside of this folder."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'experiment_tags'").fetchone():
         return {}
     found = {}
@@ -287,7 +289,7 @@ def _moved(db: sqlite3.Connection, artifacts: Path) -> dict[Path, Path]:
 
 
 def _has_same(out: Path, number: int, created: int) -> bool:
-    """Whether the store of that folder has this very experiment: then ours is a copy of it."""
+    """Return True if the store of that folder has the same experiment, of which ours is a copy."""
     file = out / "mlflow.db"
     if not file.is_file():
         return False
@@ -301,7 +303,7 @@ def _has_same(out: Path, number: int, created: int) -> bool:
 
 
 def _replace(db: sqlite3.Connection, old: str, new: str) -> None:
-    """The path itself, and what lies below it."""
+    """Replace the path, and all paths below it."""
     for table, column in _COLUMNS:
         names = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
         if column in names:  # other versions of MLflow have other tables

@@ -1,9 +1,9 @@
-"""Runs MLflow's server with a first page of ours: `python -m suite.tracking.mlflow_server server`.
+"""Run MLflow's server with our start page: `python -m suite.tracking.mlflow_server server`.
 
 MLflow opens at pages for language models, where an experiment shows no runs, and with a panel for
-an assistant that takes a third of a narrow window. A browser keeps both as settings of an address:
-the first page sets them where the browser has none yet. The plain address leads to the newest
-sweep. Where a later MLflow is built otherwise, its own pages are served as they are.
+an assistant that takes a third of a narrow window. A browser stores both as settings of an address:
+the start page sets them if the browser has no value yet. The plain address leads to the newest
+sweep. If a later MLflow has another structure, its own pages are served unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def with_script(page: str, landing: str) -> str:
 
 
 def main() -> None:
-    """Do what the command `mlflow` does, with our first page."""
+    """Run the command `mlflow` with our start page."""
     from mlflow import cli, server
 
     build = getattr(server, "_build_uvicorn_command", None)
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """The application that the server runs; only there MLflow's is imported."""
+    """Return the application that the server runs; only this imports MLflow's."""
     if name != "app":
         raise AttributeError(name)
     from mlflow.server import app as pages

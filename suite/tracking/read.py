@@ -1,4 +1,4 @@
-"""Reads what the store shows of a sweep: its runs with all numbers, and the parent's artifacts."""
+"""Read a sweep from the store: its runs with all numbers, and the parent's artifacts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ _FRAMES = ("results.parquet", "curves.parquet")
 
 
 def has_role(run: Any, role: str) -> bool:
-    """Tell whether a run of MLflow's client is a ``trial``, a ``variant``, or the ``sweep``."""
+    """Return True if a run of MLflow's client has the role ``trial``, ``variant`` or ``sweep``."""
     return bool(run.data.tags.get("bakeoff.role") == role)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChildRun:
-    """A trial or a variant as MLflow holds it: a child of the sweep's run.
+    """A trial or a variant as MLflow stores it: a child of the sweep's run.
 
     Attributes:
-        status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
+        run_id: MLflow's id of the run.
+        status: MLflow's status: RUNNING, FINISHED, FAILED or KILLED.
         start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
-        tags: All of them, as `params`, and `metrics` with the newest number under each name.
+        tags: All tags.
+        params: All parameters.
+        metrics: All metrics, with the newest number under each name.
     """
 
     run_id: str
@@ -51,7 +54,7 @@ class ChildRun:
 
     @classmethod
     def of(cls, run: Any) -> ChildRun:
-        """Return a child that MLflow's client has returned."""
+        """Return the child for a run of MLflow's client."""
         info, data = run.info, run.data
         return cls(
             run_id=info.run_id,
@@ -69,37 +72,37 @@ class ChildRun:
 
     @property
     def trial_id(self) -> str:
-        """Return the trial's id, which is empty for a variant."""
+        """The trial's id, which is empty for a variant."""
         return self.tags.get("bakeoff.trial_id", "")
 
     @property
     def environment_id(self) -> str:
-        """Return where the trial's result comes from; empty while it has none."""
+        """The environment of the trial's result; empty while it has none."""
         return self.tags.get("bakeoff.environment_id", "")
 
     @property
     def result_sha256(self) -> str:
-        """Return the hash of the result that it shows; empty while it has none."""
+        """The hash of the result that it shows; empty while it has none."""
         return self.tags.get(RESULT_SHA256_TAG, "")
 
     @property
     def content_sha256(self) -> str:
-        """Return the hash of what it was written to hold; empty until it is written."""
+        """The hash of its intended content; empty until it is written."""
         return self.tags.get(CONTENT_TAG, "")
 
     @property
     def is_written(self) -> bool:
-        """Tell whether it has got everything; older versions marked that by other tags."""
+        """True if all content is written; older versions marked that by other tags."""
         return any(self.tags.get(t) for t in (CONTENT_TAG, RESULT_SHA256_TAG, VARIANT_SHA256_TAG))
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether it has got everything, and has ended."""
+        """True if all content is written, and the run has ended."""
         return self.is_written and self.status != "RUNNING"
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Return what it is a run of: a trial in an environment, or a variant on a task."""
+        """The subject of the run: a trial in an environment, or a variant on a task."""
         if self.trial_id:
             return "trial", self.trial_id, self.environment_id
         return "variant", self.tags.get(VARIANT_TAG, ""), self.tags.get("bakeoff.task", "")
@@ -110,8 +113,9 @@ class StoredFile:
     """An artifact of a parent.
 
     Attributes:
-        body: None where it was never published, or is gone.
-        published: SHA-256 of what was published; several, or ``none``, while it is being replaced.
+        body: The content, or None if it was never published, or is missing.
+        published: The SHA-256 of published content; several hashes, or ``none``, during a
+            replacement.
     """
 
     body: bytes | None
@@ -119,12 +123,12 @@ class StoredFile:
 
     @property
     def is_published(self) -> bool:
-        """Tell whether it was ever published completely."""
+        """True if it was ever published completely."""
         return bool(self.published) and NO_FILE not in self.published
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether it is one that was published; while it is being replaced, either."""
+        """True if the content was published; during a replacement, the old or the new one."""
         return self.body is not None and hashlib.sha256(self.body).hexdigest() in self.published
 
 
@@ -132,9 +136,9 @@ class StoredSweep:
     """The runs of (ablation, scale), the earliest first.
 
     Attributes:
-        parents: There should be one.
-        trials: The children that are trials, duplicates and unfinished ones included.
-        variants: The other children: the numbers of the report.
+        parents: The parent runs, of which there should be one.
+        trials: The children that are trials, including duplicates and unfinished ones.
+        variants: The other children, which hold the numbers of the report.
     """
 
     def __init__(self, store: MlflowStore, runs: Sequence[Any]) -> None:
@@ -145,16 +149,16 @@ class StoredSweep:
 
     @property
     def edition(self) -> str:
-        """Return the number of the newest edition; empty where an older version wrote all of it."""
+        """The number of the newest edition; empty if an older version wrote all of it."""
         return str(self.parents[0].data.tags.get(EDITION_TAG, "")) if self.parents else ""
 
     @property
     def edition_sha256(self) -> str:
-        """Return the hash of that edition; empty where an older version wrote all of it."""
+        """The hash of that edition; empty if an older version wrote all of it."""
         return str(self.parents[0].data.tags.get(EDITION_SHA256_TAG, "")) if self.parents else ""
 
     def digest(self, name: str) -> str:
-        """Return what the earliest parent holds as an artifact's hash; empty without one."""
+        """Return an artifact's hash in the tags of the earliest parent; empty without one."""
         return str(self.parents[0].data.tags.get(SHA256_TAG + name, "")) if self.parents else ""
 
     def file(self, name: str) -> StoredFile:
@@ -167,12 +171,12 @@ class StoredSweep:
         return StoredFile(body=body, published=published)
 
     def report_files(self) -> Mapping[str, bytes]:
-        """Return the files of the report that was sent, by their path in it, as they are now."""
+        """Return the present files of the report that was sent, by their path in it."""
         with self._store.reached(), tempfile.TemporaryDirectory() as folder:
             return files_in(self._store.held_folder(self.parents[0], REPORT, Path(folder)))
 
     def holds(self, run: ChildRun, content: RunContent) -> bool:
-        """Tell whether the run, as it is read back, holds this content down to every number."""
+        """Return True if the run, as read back, has exactly this content."""
         if run.params != content.params or not content.our_tags.items() <= run.tags.items():
             return False
         if run.tags.get(CONTENT_TAG, content.sha256) != content.sha256:
@@ -198,10 +202,11 @@ class StoreReader:
 
     Args:
         uri: The store's address.
-        folder: Whose experiments it reads, where several people have an ablation of one name.
+        folder: The folder whose experiments are read, if several users have an ablation of one
+            name.
 
     Raises:
-        BadUri, RefusedUri, StoreUnavailable: as `connect`, also from the methods.
+        BadUri, RefusedUri, StoreUnavailable: In the same cases as `connect`, also from the methods.
     """
 
     def __init__(self, uri: str, folder: OutputFolder = ANY_FOLDER) -> None:
@@ -214,7 +219,7 @@ class StoreReader:
             self._store.client.search_experiments(max_results=1)
 
     def sweep(self, key: Key) -> StoredSweep:
-        """Return what the store shows of (ablation, scale); nothing where it does not have it."""
+        """Return the runs of (ablation, scale) in the store; empty if it has none."""
         with self._store.reached():
             experiments = self._store.ablations()
             found = own_experiment(self._store, self._folder, key[0], experiments)
@@ -222,14 +227,14 @@ class StoreReader:
             return StoredSweep(self._store, runs)
 
     def new_name(self, ablation: str) -> str:
-        """Return the name that a new experiment of the ablation gets; empty where it has one."""
+        """Return the name of a new experiment of the ablation; empty if there is an experiment."""
         with self._store.reached():
             experiments = self._store.ablations()
             found = own_experiment(self._store, self._folder, ablation, experiments)
             return "" if found else free_name(self._store, ablation)
 
     def sweeps(self, asked: Collection[str] = ()) -> list[Key]:
-        """Return every sweep that the store has, by name; see `readable_experiments`."""
+        """Return every sweep in the store, by name; see `readable_experiments`."""
         with self._store.reached():
             found = readable_experiments(self._store, self._folder, asked)
             names = {each.experiment_id: name for name, each in found.items()}
@@ -251,19 +256,20 @@ def load_artifacts(
     Args:
         tracking_uri: The store's address.
         into: The folder to write them to.
-        ablations: Their names; by default those of all ablations in the store.
-        folder: Whose experiments, where several people have an ablation of one name.
-        asked: Names without which nothing is fetched.
+        ablations: Names of ablations; by default all ablations in the store.
+        folder: The folder whose experiments are read, if several users have an ablation of one
+            name.
+        asked: Names of ablations that are required; an error is raised if one cannot be fetched.
 
     Returns:
         By ablation, for each scale that has results, by name: the scale, and a folder in `into`
-        that holds its ``results.parquet`` and ``curves.parquet``.
+            that holds its ``results.parquet`` and ``curves.parquet``.
 
     Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
-            was published; or if the experiment of one that is asked for is in the trash.
-        SpecError: if one that is asked for is recorded, but not by this folder.
+        BadUri, RefusedUri: In the cases of `check_tracking_uri`.
+        StoreUnavailable: If there is no store, if it does not answer, or if a file is not the one
+            that was published; or if the experiment of a required ablation is in the trash.
+        SpecError: If a required ablation is recorded, but not by this folder.
     """
     store = connect(tracking_uri)
     found: dict[str, dict[str, Path]] = {}

@@ -1,7 +1,7 @@
-"""Restores a journal from the file of it that the store holds for each sweep.
+"""Restore a journal from the copy that the store holds for each sweep.
 
-The parent run holds the plan, the statements of its claim and every result with its attempt, as the
-journal had them (`suite.journal.export`). So a restored result has the hash that it had.
+The parent run holds the plan, the statements of its claim and every result with its attempt, as in
+the journal (`suite.journal.export`). So a restored result has its original hash.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from suite.tracking.location import Store, is_own, mlflow_is_installed
 from suite.tracking.read import StoreReader
 from suite.tracking.run_fields import Key
 
-_SECONDS_TO_ANSWER = 8.0  # for which the start of a run waits for a store, beside opening it
+_SECONDS_TO_ANSWER = 8.0  # the time that the start of a run waits for a store, besides opening it
 
 
 class DamagedStore(StoreUnavailable):
-    """What the store holds of a sweep is not what was published: one sentence."""
+    """Raised if a sweep in the store is not what was published; one sentence."""
 
 
 def taken_over(
@@ -31,30 +31,29 @@ def taken_over(
     keys: Sequence[Key],
     hashes: Iterable[str] = (),
 ) -> str:
-    """Bring into the journal what the store has of these sweeps, where that may be more.
+    """Merge the store's results of these sweeps into the journal, if the store may have more.
 
-    That is where the journal holds no result at all; and where the store is not the folder's own,
-    since the writer publishes what the journal holds, and nothing of what other folders recorded
-    there may be missing in that. For the start of a run: call it inside the lock, with the journal
-    open, BEFORE `keep_plan`, so that the claims keep the moment at which they were stated. Without
-    MLflow, without a store, or where it does not answer within seconds, nothing is taken. It never
-    makes a store.
+    The store may have more if the journal has no results; or if the store is not the folder's own:
+    the writer publishes the content of the journal, which must then include what other folders
+    recorded. Call it at the start of a run, inside the lock, with the journal open, BEFORE
+    `keep_plan`, so that the claims keep the time when they were stated. Without MLflow or a store,
+    or if the store does not answer within seconds, nothing is merged. It never creates a store.
 
     Args:
-        journal: Of the output folder.
-        store: With that folder.
-        keys: Of the sweeps.
-        hashes: Of the user's files that each of them is made from; by default nothing is known.
+        journal: The journal of the output folder.
+        store: The store, with that folder.
+        keys: The sweeps.
+        hashes: The hash of the user's files for each sweep; unknown by default.
 
     Returns:
-        What to show, as "the journal was empty: 12 results were taken over from the store", that
-        another's experiment has the name, or that the store does not answer; else empty.
+        A message, for example "the journal was empty: 12 results were taken over from the store",
+        that another experiment has the name, or that the store does not answer; otherwise empty.
 
     Raises:
-        DamagedStore: if what the store holds of a sweep is damaged, by its SHA-256: to run on
-            would write over it. A StoreUnavailable, so exit 4.
-        TrashedExperiment: if the experiment was deleted in the dashboard; exit 4, too.
-        UnusableStore: if the store can never be used; exit 4, too.
+        DamagedStore: If the stored sweep is damaged, by its SHA-256: the run would overwrite it. A
+            StoreUnavailable, so exit 4.
+        TrashedExperiment: If the experiment was deleted in the dashboard; also exit 4.
+        UnusableStore: If the store can never be used; also exit 4.
     """
     was_empty = not journal.entries()
     is_complete = not was_empty and is_own(store, journal.path.parent)
@@ -76,7 +75,7 @@ def taken_over(
 
 
 def _renamed(reader: StoreReader, keys: Sequence[Key]) -> Iterator[str]:
-    """Say where a new experiment gets another name than its ablation, which is taken."""
+    """Yield a message for each new experiment that cannot have the name of its ablation."""
     for ablation in dict.fromkeys(name for name, _ in keys):
         if (name := reader.new_name(ablation)) not in ("", ablation):
             yield (
@@ -88,18 +87,17 @@ def _renamed(reader: StoreReader, keys: Sequence[Key]) -> Iterator[str]:
 def rebuild(
     journal: Journal, store: Store, keys: Sequence[Key], folder: OutputFolder | None = None
 ) -> int:
-    """Write into the journal what the store has of these sweeps and the journal has not.
+    """Write the store's results of these sweeps into the journal, if it lacks them.
 
-    What is in the journal already, and is sound, stays; a row that is not what its hash says is
-    replaced. All sweeps are read before the first is written. `folder` is by default that of the
-    store.
+    Valid rows of the journal are kept; a row that does not match its hash is replaced. All sweeps
+    are read before the first one is written. The default `folder` is that of the store.
 
     Returns:
-        How many results were written.
+        The number of results that were written.
 
     Raises:
-        DamagedStore: if a sweep's file is not what was published.
-        StoreUnavailable: if the store cannot be reached.
+        DamagedStore: If a sweep's file is not what was published.
+        StoreUnavailable: If the store cannot be reached.
     """
     reader = StoreReader(store.uri, folder or folder_of(store))
     found = [sweep for key in keys if (sweep := exported_sweep(reader, key)) is not None]
@@ -109,10 +107,10 @@ def rebuild(
 
 
 def exported_sweep(reader: StoreReader, key: Key) -> SweepExport | None:
-    """What the store has of a sweep's journal; None where it has nothing.
+    """Return the store's copy of a sweep's journal, or None if it has none.
 
     Raises:
-        DamagedStore: if it is not what was published.
+        DamagedStore: If it is not what was published.
     """
     held = reader.sweep(key).file(JOURNAL_FILE)
     if not held.is_published:
@@ -130,7 +128,7 @@ def exported_sweep(reader: StoreReader, key: Key) -> SweepExport | None:
 
 
 def _check_that_it_answers(store: Store) -> None:
-    """Raise soon where a server hangs: a request to it lasts longer than a start may wait."""
+    """Raise early if a server hangs: its requests take longer than the start of a run may wait."""
     reader, failed = StoreReader(store.uri), []
 
     def ask() -> None:

@@ -1,8 +1,8 @@
-"""Turns trials and results into MLflow's names, parameters, tags and metric rows. No I/O.
+"""Convert trials and results to MLflow's names, parameters, tags and metric rows. No I/O.
 
-MLflow would store infinity as 1.8e308, and keep a point twice whose time stamp differs. So numbers
-that are not finite become tags, and time stamps follow from the steps. All rows here count their
-time from the start of the run.
+MLflow would store infinity as 1.8e308, and keep two points that differ only in their time stamp. So
+non-finite numbers become tags, and time stamps are derived from the steps. The time of all rows
+here counts from the start of the run.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from suite.tracking.shared_views import (
 RESULT_SHA256_TAG = "bakeoff.result_sha256"
 MARKS_OF_COMPLETE = frozenset({CONTENT_TAG, RESULT_SHA256_TAG, VARIANT_SHA256_TAG})
 VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
-AXES_TAG = "bakeoff.axes"  # what is varied
+AXES_TAG = "bakeoff.axes"  # the names of the axes
 DESCRIPTION_TAG = "mlflow.note.content"
 NAME_TAG = "mlflow.runName"
-# Hashes of the name and the note that we wrote last: another name or note is a person's.
+# Hashes of the name and the note that we wrote last; another name or note was written by a person.
 WRITTEN_TAGS = {NAME_TAG: "bakeoff.written_name", DESCRIPTION_TAG: "bakeoff.written_note"}
 VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
-FINDING_TAG = "bakeoff.finding"  # the sentence behind it
+FINDING_TAG = "bakeoff.finding"  # the verdict as a sentence
 
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
-_FORMAT = 1  # of what a trial's run holds for a result; a change writes all runs anew
+_FORMAT = 1  # version of the content of a trial's run; a change rewrites all runs
 
 
 def trial_sha256(
     key: Key, trial: Trial, cells: Sequence[Cell], axes: Sequence[str], result_sha256: str
 ) -> str:
-    """Hash everything that determines what the run of a trial holds; its result by its hash."""
+    """Return the hash of everything that determines the content of a trial's run."""
     tags, params = trial_tags(key, trial, cells, axes), trial_params(trial, cells, axes)
     content = json.dumps([_FORMAT, tags, params, result_sha256], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
@@ -75,7 +75,7 @@ def trial_sha256(
 def trial_content(
     key: Key, trial: Trial, cells: Sequence[Cell], axes: Sequence[str], result: Result
 ) -> RunContent:
-    """Return what the run of a trial with this result holds."""
+    """Return the content of the run of a trial with this result."""
     tags = trial_tags(key, trial, cells, axes) | result_tags(trial, cells, result)
     tags, long_tags = shortened(tags, TAG_LIMIT, "long_tags.json")
     params, long_params = shortened(
@@ -101,13 +101,13 @@ def trial_content(
 
 
 def marked(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags with the hashes of a name and a note among them, the last tag as the last."""
+    """Return the tags, preceded by the hashes of the name and the note if they are given."""
     given = {WRITTEN_TAGS[name]: _digest(tags[name]) for name in WRITTEN_TAGS if name in tags}
     return {**given, **tags}
 
 
 def added_by_people(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return what people added to a run of ours: tags, and a name or a note that is not ours.
+    """Return what people added to one of our runs: tags, and a name or note that is not ours.
 
     Names and notes of a run without such hashes were written by older versions, and count as ours.
     """
@@ -120,9 +120,9 @@ def added_by_people(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def kept_for_people(held: Mapping[str, str], ours: Mapping[str, str]) -> set[str]:
-    """Return which of our names and notes, with their marks, give way to what is `held`.
+    """Return those of our names and notes, with their marks, that must not overwrite `held`.
 
-    Older versions left no marks: their notes are known by how they begin.
+    Older versions left no marks: their notes are recognized by how they begin.
     """
     changed, kept = added_by_people(held), set[str]()
     for name, mark in WRITTEN_TAGS.items():
@@ -137,7 +137,7 @@ def _digest(text: str) -> str:
 
 
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
-    """Return ``heads=4 · shakespeare_characters · seed 1``, or with the probe's name in front."""
+    """Return ``heads=4 · shakespeare_characters · seed 1``; other probes name themselves first."""
     labels = _labels(trial, cells)
     if not trial.subjects:
         return f"{trial.probe} · {trial.task} · length {trial.length}"
@@ -162,7 +162,7 @@ def trial_tags(
         "bakeoff.task": trial.task,
         VARIANT_TAG: variant_of(trial, cells),
         "bakeoff.seed": str(trial.seed),
-        **({AXES_TAG: ", ".join(axes)} if axes else {}),  # not every server takes an empty tag
+        **({AXES_TAG: ", ".join(axes)} if axes else {}),  # some servers reject an empty tag
     }
 
 
@@ -172,11 +172,11 @@ def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
 
 
 def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) -> dict[str, str]:
-    """Return everything that determines the trial's number, flat; models only what they share.
+    """Return everything that determines the trial's number, flat; for models the common fields.
 
-    What is varied also stands under its own name (``heads`` besides ``mixer.heads``), for the
-    baseline as for every variant, so that tables and charts can be sorted and grouped by it. The
-    rest of a recipe is left out where it is the default.
+    Axes also have a parameter of their own name (``heads`` besides ``mixer.heads``), for the
+    baseline and every variant, so that tables and charts can be sorted and grouped by it. Other
+    fields of the recipe are left out at their default.
     """
     params: dict[str, object] = {
         "variant": variant_of(trial, cells),
@@ -206,9 +206,9 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
 
 
 def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str, str]:
-    """Return how a trial ended, where, and its numbers that are not finite; the hash comes last.
+    """Return status, place and non-finite numbers of a result as tags; its hash comes last.
 
-    MLflow's own status is FINISHED for a trial that diverged, so its name starts with the status.
+    The name starts with the status, because MLflow's own status is FINISHED for a diverged trial.
     """
     is_noisy = any(each.status is Status.NOISY for each in result.measurements)
     fate = (Status.NOISY if is_noisy else "") if result.status is Status.OK else result.status
@@ -235,7 +235,7 @@ def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str
 
 
 def not_finite_tags(points: Iterable[Point]) -> dict[str, str]:
-    """Return where each curve first had a number that is not finite."""
+    """Return a tag for each curve with non-finite numbers, which gives the first such step."""
     tags: dict[str, str] = {}
     for point in points:
         if not math.isfinite(point.value):
@@ -266,7 +266,7 @@ def result_rows(trial: Trial, cells: Sequence[Cell], result: Result) -> list[Met
 
 
 def point_rows(points: Iterable[Point]) -> list[MetricRow]:
-    """Return the finite points of a curve, each stamped with its step."""
+    """Return the finite points of a curve; the time stamp of each is its step."""
     return [
         MetricRow(entity_key(point.metric), float(point.value), point.step, point.step)
         for point in points
@@ -275,7 +275,7 @@ def point_rows(points: Iterable[Point]) -> list[MetricRow]:
 
 
 def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> str:
-    """Return what the trial is, and its numbers with their units, as Markdown."""
+    """Return a description of the trial, and its numbers with their units, as Markdown."""
     labels = _labels(trial, cells)
     head = f"**{result.status.value}** after {result.seconds:.1f} s on {result.provenance.device}"
     lines = [_text(_in_words(trial, labels)), "", f"{_text(head)}.", ""]
@@ -307,7 +307,7 @@ def sweep_description(
 ) -> str:
     """Return the parent's note as Markdown: question, claim, verdict, and links to its pages.
 
-    `finding` is the verdict in a sentence; empty while there is none.
+    `finding` is the verdict in a sentence; empty if there is none yet.
     """
     pages = {"The report": report_page(experiment_id, run_id)} if has_report else {}
     if judged_metric(about):
@@ -316,7 +316,7 @@ def sweep_description(
     links = " · ".join(f"[{title}]({page})" for title, page in pages.items())
     number = about.edition
     earlier = "edition 1 stays" if number == 2 else f"editions 1 to {number - 1} stay"
-    parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
+    parts = [  # MLflow shows three lines of it, the last one faded; the rest is collapsed
         f"**{_text(about.question)}** {links}",
         f"Verdict: {_text(finding or 'none yet')}" if about.claim else "",
         _text(_claim(about.claim)) if about.claim else "",
@@ -349,7 +349,7 @@ def _in_words(trial: Trial, labels: Sequence[str]) -> str:
 
 
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
-    """Return the variant of each subject, in their order; of each row where there is none."""
+    """Return the variant of each subject, in order; without subjects, that of each row."""
     by_subject = {cell.subject: cell.variant for cell in cells if cell.trial_id == trial.trial_id}
     if not trial.subjects:
         return [by_subject[index] for index in sorted(by_subject)]
@@ -362,7 +362,7 @@ def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
-    """Return the fields of model, architecture and mixer that all subjects have with one value."""
+    """Return the fields of model, architecture and mixer in which all subjects agree."""
     flat = [_flat(subject) for subject in subjects]
     return {
         name: value
@@ -406,5 +406,5 @@ def _line(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _text(text: str, *, keep_lines: bool = False) -> str:
-    """Return text that Markdown and HTML show as it is, tags included."""
+    """Return the text escaped, so that Markdown and HTML show tags literally."""
     return html.escape(text if keep_lines else " ".join(text.split()), quote=False)

@@ -1,4 +1,4 @@
-"""Serves the MLflow dashboard of one output folder, on this machine only."""
+"""Serve the MLflow dashboard of one output folder, on this machine only."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ SERVED_STORE = "BAKEOFF_SERVED_STORE"  # environment variable of the server: add
 _HOST = "127.0.0.1"  # the dashboard has no password
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_LOGGING_LEVEL": "WARNING",  # it says why a server does not start
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # no queue: it serves pages, nothing else
+    "MLFLOW_LOGGING_LEVEL": "WARNING",  # the log explains why a server does not start
+    # There is no job queue, since the server only serves pages.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
 _SECONDS_TO_START = 120.0
 _SECONDS_TO_END = 5.0
 
 
 class Dashboard(NamedTuple):
-    """A server that answers, with its children in its process group, and the page to open."""
+    """A running server, with its children in its process group, and the page to open."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -47,8 +48,8 @@ def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[st
     """Return the command that serves the store of this output folder.
 
     Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        SpecError: if there is no store yet, or it has a server of its own.
+        BadUri, RefusedUri: In the cases of `check_tracking_uri`.
+        SpecError: If there is no store yet, or if it has a server of its own.
     """
     uri = check_tracking_uri(tracking_uri)
     database = sqlite_path(uri)
@@ -83,19 +84,19 @@ def serve(
     ablation: str = "",
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM, and `say` where.
+    """Serve until Ctrl-C or SIGTERM, and `say` the address.
 
-    It opens at the comparison of the ablation; by default at that of the newest sweep. A sweep that
-    has no report yet opens at its trials.
+    It opens at the comparison of the ablation; by default at that of the newest sweep. A sweep
+    without a report opens at its trials.
 
     Raises:
-        SpecError: if nothing is recorded of the ablation; and as `dashboard_command`.
-        StoreUnavailable: if the port is taken, or the server does not start or ends by itself.
+        SpecError: If nothing is recorded of the ablation; and in the cases of `dashboard_command`.
+        StoreUnavailable: If the port is taken, or if the server does not start or ends by itself.
     """
     say("Starting the dashboard (about 10 seconds) ...")
     try:
         with ExitStack() as stack:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # end it as Ctrl-C does
+            for number in (signal.SIGTERM, signal.SIGHUP):  # end on these as on Ctrl-C
                 before = signal.signal(number, signal.default_int_handler)
                 stack.callback(signal.signal, number, before)
             dashboard = stack.enter_context(running_dashboard(out, tracking_uri, port, ablation))
@@ -111,7 +112,7 @@ def serve(
 def running_dashboard(
     out: Path, tracking_uri: str, port: int = 5000, ablation: str = ""
 ) -> Iterator[Dashboard]:
-    """Start a dashboard, and end it with all its processes. Raises as `serve`."""
+    """Start a dashboard, and end it with all its processes; raise the errors of `serve`."""
     command = dashboard_command(out, tracking_uri, port)
     _refuse_taken(port)
     with tempfile.TemporaryFile() as log:
@@ -121,7 +122,7 @@ def running_dashboard(
             stdout=log,
             stderr=subprocess.STDOUT,
             env=os.environ | _ENVIRONMENT | {SERVED_STORE: tracking_uri},
-            start_new_session=True,  # one group to end; and Ctrl-C reaches only us
+            start_new_session=True,  # one process group to end; Ctrl-C reaches only this process
         )
         try:
             base = f"http://{_HOST}:{port}"
@@ -133,13 +134,13 @@ def running_dashboard(
 
 
 def landing_page(tracking_uri: str, ablation: str, out: Path | None = None) -> str:
-    """Return the comparison of the sweep that ended last; all experiments where there is none.
+    """Return the comparison page of the newest sweep; all experiments if there is none.
 
-    Of several people's ablations of one name it is that of the folder `out`.
+    If several users have an ablation of that name, it is the one of the folder `out`.
 
     Raises:
-        SpecError: if nothing is recorded of the ablation.
-        StoreUnavailable: if the store cannot be read, or the experiment is in its trash.
+        SpecError: If nothing is recorded of the ablation.
+        StoreUnavailable: If the store cannot be read, or if the experiment is in its trash.
     """
     store = connect(tracking_uri)
     with store.reached():
@@ -155,17 +156,17 @@ def landing_page(tracking_uri: str, ablation: str, out: Path | None = None) -> s
         raise SpecError(
             f"nothing is recorded of {ablation!r} yet; `{command('run', ablation)}` does that."
         )
-    # What still runs has no end, and comes before all others.
+    # A running sweep has no end, and comes first.
     for run in sorted(sweeps, key=lambda run: run.info.end_time or float("inf"), reverse=True):
         experiment_id, scale = run.info.experiment_id, run.data.tags["bakeoff.scale"]
-        if VIEW_TAG + scale in experiments[experiment_id].tags:  # an older version wrote none
+        if VIEW_TAG + scale in experiments[experiment_id].tags:  # older versions wrote no view
             return page_of(experiment_id, run.data.tags)
     experiment = f"/{max(experiments, key=int)}/runs" if experiments else ""
     return f"#/experiments{experiment}?{TRAINING_RUNS}"
 
 
 def _has_tables(database: Path) -> bool:
-    """Tell whether the file has mlflow's tables, without creating anything."""
+    """Return True if the file has mlflow's tables; create nothing."""
     if not database.is_file():
         return False
     query = "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')"
@@ -203,7 +204,7 @@ def _wait(base: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
 
 
 def _reason(log: IO[bytes]) -> str:
-    """Return the log's last line that names an error; else the last line."""
+    """Return the log's last line that names an error, or else the last line."""
     log.seek(0)
     lines = log.read().decode(errors="replace").strip().splitlines()
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
@@ -211,7 +212,7 @@ def _reason(log: IO[bytes]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole group, by force if it takes too long."""
+    """End the whole process group, by force if it takes too long."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

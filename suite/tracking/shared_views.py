@@ -1,16 +1,17 @@
-"""Builds what a dashboard shows of a sweep: runs of variants, and shared views. No I/O.
+"""Build the dashboard's content for a sweep: runs of variants, and shared views. No I/O.
 
 A variant has one run for each task. It shows the row of the report's table and the mean curve of
-the report's figure, so that nobody has to take means in the dashboard. Where a number changes, a
-new run replaces it.
+the report's figure, so that means need not be computed in the dashboard. If a number changes, a new
+run replaces it.
 
-MLflow keeps such a view as a tag of the experiment: the filter, the order, the columns, the charts.
-A sweep has two: one of the variants, whose numbers are the report's; and one of the trials, which
-shows live curves before there is a report. Neither is grouped: MLflow reads 100 runs at a time, so
-that a mean that it takes lacks all further seeds. A view of more says in its name which come first.
+MLflow stores a shared view as a tag of the experiment: the filter, the order, the columns, the
+charts. A sweep has two: one of the variants, whose numbers are the report's; and one of the trials,
+which shows live curves before there is a report. Neither is grouped: MLflow loads 100 runs at a
+time, so that a mean that it computes would lack all further seeds. The name of a view with more
+runs states which come first.
 
-After a reload MLflow keeps filter and order, which stand in the address then, and draws its own
-charts: of the same runs, the experiment's primary metric first.
+After a reload MLflow keeps filter and order, which are then part of the address, and draws its own
+charts of the same runs, the experiment's primary metric first.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ from suite.tracking.client import (
     shortened,
 )
 
-EDITION_TAG = "bakeoff.edition"  # its number: of a trial, the newest that it belongs to
-EDITION_SHA256_TAG = "bakeoff.edition_sha256"  # two folders may give two editions one number
-SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"  # of the parent: which one its variants show
-VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
+EDITION_TAG = "bakeoff.edition"  # its number; for a trial, the newest edition that it belongs to
+# This is needed because two folders may number editions differently.
+EDITION_SHA256_TAG = "bakeoff.edition_sha256"
+# Tag of the parent: the edition that its variants show.
+SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"
+VIEW_TAG = "mlflow.sharedViewState."  # prefix of a tag of the experiment; the view's key follows
 PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
 VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # the mark of a complete variant in older versions
 NUM_SEEDS = "num_seeds"
-RUNS_AT_A_TIME = 100  # that MLflow's pages read; a button loads more
-TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
+RUNS_AT_A_TIME = 100  # number of runs that MLflow's pages load; a button loads more
+# Without it, MLflow shows pages for language models.
+TRAINING_RUNS = "workflowType=machine_learning"
 _AXES = {
     "lineSmoothness": 0,
     "xAxisScaleType": "linear",
@@ -56,21 +60,24 @@ _AXES = {
 
 
 def edition_tags(about: About) -> dict[str, str]:
-    """Return the tags that name the shown edition; an old store knows only its number."""
+    """Return the tags that identify the shown edition; without a hash in an old store."""
     sha256 = next((each.sha256 for each in about.editions if each.is_shown), "")
     return {EDITION_TAG: str(about.edition), **({EDITION_SHA256_TAG: sha256} if sha256 else {})}
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantNumbers:
-    """What the report says of one variant on one task.
+    """The report's numbers of one variant on one task.
 
     Attributes:
-        axes: Name of what is varied -> the variant's value.
-        coverage: As ``2 of 3; 1 diverged``.
-        is_complete: Whether all planned seeds ended well.
-        metrics: As the report's table, intervals as ``NAME_low`` and ``NAME_high``.
-        curve_metric: Name of the curve; empty where there is none.
+        variant: The label of the variant.
+        task: The name of the task.
+        axes: Name of the axis -> the variant's value.
+        coverage: The number of seeds, for example ``2 of 3; 1 diverged``.
+        is_complete: Whether all planned seeds succeeded.
+        metrics: The numbers of the report's table, with intervals as ``NAME_low`` and
+            ``NAME_high``.
+        curve_metric: Name of the curve; empty if there is none.
         curve: Step and mean over seeds of each point.
     """
 
@@ -90,14 +97,14 @@ class VariantNumbers:
         return {entity_key(name): value for name, value in params.items() if value}
 
     def content(self, about: About) -> RunContent:
-        """Return what the variant's run holds."""
+        """Return the content of the variant's run."""
         edition = about.edition
         parts = [self.variant, self.task, f"edition {edition}" if edition > 1 else ""]
         parts.append("" if self.is_complete else self.coverage.partition(": ")[0])
         tags = {
             "mlflow.runName": " · ".join(filter(None, parts)),
             "mlflow.source.name": "bakeoff",
-            "mlflow.runType": "evaluation",  # MLflow unfolds the parents of such runs
+            "mlflow.runType": "evaluation",  # MLflow expands the parents of such runs
             "bakeoff.role": "variant",
             "bakeoff.ablation": about.ablation,
             "bakeoff.scale": about.scale,
@@ -109,7 +116,7 @@ class VariantNumbers:
         tags = {name: value for name, value in tags.items() if value}
         content = json.dumps([tags, asdict(self)], sort_keys=True)
         numbers = [MetricRow(entity_key(name), v, 0, 0) for name, v in self.metrics.items()]
-        # A number with the name of the curve would be one more point of it.
+        # A number with the name of the curve would be appended to the curve.
         points = () if self.curve_metric in self.metrics else self.curve
         curve, fitting = entity_key(self.curve_metric), shortened(tags, TAG_LIMIT, "the report")[0]
         return RunContent(
@@ -123,12 +130,12 @@ class VariantNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a sweep found, as far as it has come.
+    """The present findings of a sweep.
 
     Attributes:
-        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
-        sentence: The same with claim, size and interval, for a reader.
-        variants: Those of each task, in the report's order.
+        verdict: The verdict on the claim, for example ``supported``; empty without a claim.
+        sentence: The verdict with claim, size and interval, for a reader.
+        variants: The variants on each task, in the report's order.
     """
 
     verdict: str = ""
@@ -137,7 +144,7 @@ class Findings:
 
 
 def judged_metric(about: About) -> MetricSpec | None:
-    """Return the score of the claim, else the first one; None where nothing trains."""
+    """Return the score of the claim, or else the first one, or None if nothing is trained."""
     tasks = (about.claim.task, *about.tasks) if about.claim else about.tasks
     named = about.claim.metric if about.claim else ""
     for task in tasks:
@@ -148,7 +155,7 @@ def judged_metric(about: About) -> MetricSpec | None:
 
 
 def view_tags(about: About) -> dict[str, str]:
-    """Return the experiment's tags that hold the views of this sweep, and what is drawn first."""
+    """Return the experiment's tags with the views of this sweep and the primary metric."""
     metric = judged_metric(about)
     trials = ("trials", _of_trials(about, metric))
     variants = (_title(about), _of_variants(about, metric)) if metric else trials
@@ -165,14 +172,14 @@ def view_tags(about: About) -> dict[str, str]:
 
 
 def comparison_page(experiment_id: str, scale: str, *, has_variants: bool = True) -> str:
-    """Return the address after the server's: the variants side by side, else the trials."""
+    """Return the address after the server's: the variants side by side, or else the trials."""
     key = quote(_key(scale, "" if has_variants else "trials"), safe="")
     query = f"viewStateShareKey={key}&compareRunsMode=CHART"
     return f"#/experiments/{experiment_id}/runs?{query}&{TRAINING_RUNS}"
 
 
 def page_of(experiment_id: str, parent: Mapping[str, str]) -> str:
-    """Return the page of a sweep that can be looked at now, by the tags of its parent.
+    """Return the page of a sweep that is available now, by the tags of its parent.
 
     A store of an older version has no editions, and one view.
     """
@@ -181,13 +188,13 @@ def page_of(experiment_id: str, parent: Mapping[str, str]) -> str:
 
 
 def report_page(experiment_id: str, run_id: str) -> str:
-    """Return the same for the report among the parent's artifacts."""
+    """Return the address after the server's of the report among the parent's artifacts."""
     page = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/report/index.html"
     return f"{page}?{TRAINING_RUNS}"
 
 
 def address_at(tracking_uri: str, page: str) -> str:
-    """Return the whole address, without the password; empty where a store serves no pages."""
+    """Return the whole address, without the password; empty if the store serves no pages."""
     parts = urlsplit(tracking_uri)
     if parts.scheme not in ("http", "https"):
         return ""
@@ -206,7 +213,7 @@ def _title(about: About) -> str:
 
 
 def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
-    """Best first. MLflow's names; what is left out has its default."""
+    """Return the view of the variants, best first, as MLflow's fields without defaults."""
     name = entity_key(metric.name)
     scores = [f"metrics.`{name}{end}`" for end in ("", "_low", "_high", "_difference")]
     task = ["params.`task`"] if len(about.tasks) > 1 else []
@@ -220,9 +227,10 @@ def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
 
 
 def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
-    """The newest first, so that those that run are among them.
+    """Return the view of the trials, newest first, so that running ones are among them.
 
-    Sorted by its own name for the start, MLflow would show the parent alone, folded.
+    If the runs were sorted by MLflow's own name for the start, only the collapsed parent would be
+    shown.
     """
     probe = {"bakeoff.probe": QUALITY} if metric else {}
     score = [f"metrics.`{entity_key(metric.name)}`"] if metric else []
@@ -237,16 +245,16 @@ def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
 
 
 def _runs(about: About, role: str, **more: str) -> dict[str, object]:
-    """Which runs are listed, and that charts show the first 20 of them."""
+    """Return the filter of the listed runs, and that charts show the first 20 of them."""
     wanted = {"bakeoff.role": role, "bakeoff.scale": about.scale, **more}
     edition = edition_tags(about)
-    wanted |= {name: edition[name] for name in [*edition][-1:]}  # the hash, where there is one
+    wanted |= {name: edition[name] for name in [*edition][-1:]}  # the hash, if there is one
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
     return {"searchFilter": query, "runsHiddenMode": "FIRST_20_RUNS"}
 
 
 def _charts(metric: MetricSpec) -> dict[str, object]:
-    """The score and its curve; below them MLflow makes charts of all other metrics by itself."""
+    """Return the charts of the score and its curve; MLflow adds charts of all other metrics."""
     section = {"uuid": "score", "name": "the score", "display": True}
     flags = {"deleted": False, "isGenerated": False}
     curve = entity_key(f"validation_{metric.name}")
@@ -257,5 +265,5 @@ def _charts(metric: MetricSpec) -> dict[str, object]:
     return {
         "compareRunCharts": [{**bar, **of_section}, {**line, **drawn, **of_section}],
         "compareRunSections": [{**section, **flags, "isReordered": True}],
-        "isAccordionReordered": True,  # else sections stand in the order of their names
+        "isAccordionReordered": True,  # otherwise sections are in the order of their names
     }

@@ -1,9 +1,9 @@
-"""Writes runs to one MLflow store, each once for the hash of its content.
+"""Write runs to one MLflow store, each once for the hash of its content.
 
-MLflow is a view of the journal. A run of a trial or a variant carries the hash of what it holds as
-its last tag. Where the store has no run with the wanted hash, one is written, and the runs that it
-replaces are deleted; what people added to them goes with it. Files carry their hashes as tags of
-the parent. So every method may be called twice, and the second call writes nothing.
+MLflow is a view of the journal. The last tag of a trial's or a variant's run is the hash of its
+content. If the store has no run with the wanted hash, one is written, and the runs that it replaces
+are deleted, after their additions by people have been copied. Hashes of files are tags of the
+parent. So every method may be called twice, and the second call writes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from suite.tracking.shared_views import (
 )
 
 _PARENT_TAG = "mlflow.parentRunId"
-_MS_TO_ADD = 10_000  # nobody has written a note to a run that is younger
+_MS_TO_ADD = 10_000  # a younger run cannot have a person's note yet
 
 
 @dataclass(kw_only=True)
@@ -62,10 +62,13 @@ class _SweepRuns:
     """The parent run of an ablation at one scale, and its children.
 
     Attributes:
-        run_id: The parent's, as `status` and `tags`.
-        axes: Names of what is varied.
-        children: trial_id -> run_id -> run, the earliest first. A trial has more than one where
-            environments differ, or where a crash left an incomplete one. Variants are under "".
+        experiment_id: The experiment of the ablation.
+        run_id: The id of the parent.
+        status: The status of the parent.
+        tags: The tags of the parent.
+        axes: Names of the axes.
+        children: trial_id -> run_id -> run, the earliest first. A trial has several runs if
+            environments differ, or if a crash left an incomplete one. Variants are under "".
     """
 
     experiment_id: str
@@ -77,7 +80,7 @@ class _SweepRuns:
 
     @property
     def edition(self) -> dict[str, str]:
-        """Return the tags of the newest edition."""
+        """The tags of the newest edition."""
         return {n: self.tags[n] for n in (EDITION_TAG, EDITION_SHA256_TAG) if n in self.tags}
 
     def all_runs(self) -> list[ChildRun]:
@@ -99,10 +102,10 @@ class _SweepRuns:
 
 @dataclass
 class _Sent:
-    """What was sent of a run that this process has created.
+    """The part of a run that was sent, for a run that this process has created.
 
     Attributes:
-        params: Parameters that still have to be sent: they go with the first points.
+        params: Parameters that still have to be sent, with the first points.
         rows: Metric rows that were sent.
     """
 
@@ -111,14 +114,14 @@ class _Sent:
 
 
 class RunWriter:
-    """Writes sweeps and trials to one MLflow store; there is one writer at a time.
+    """A writer of sweeps and trials to one MLflow store; there is one writer at a time.
 
     Args:
-        store: Where it is; a local one is created where it does not exist.
+        store: The location of the store; a local one is created if it does not exist.
 
     Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: from here and from every method.
+        BadUri, RefusedUri: In the cases of `check_tracking_uri`.
+        StoreUnavailable: If the store cannot be used; raised here and by every method.
     """
 
     def __init__(self, store: Store) -> None:
@@ -129,7 +132,7 @@ class RunWriter:
         self._artifacts = self._folder.artifacts
         self._abouts: dict[Key, About] = {}
         self._opened_ms: dict[Key, int] = {}
-        self._files: dict[Key, Mapping[str, bytes]] = {}  # that were published last
+        self._files: dict[Key, Mapping[str, bytes]] = {}  # the files that were published last
         self._sweeps: dict[Key, _SweepRuns] = {}
         self._live: dict[str, _Sent] = {}  # by run_id
 
@@ -139,9 +142,9 @@ class RunWriter:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Send what the block writes in one transaction, where the store is a file.
+        """Send what the block writes in one transaction, if the store is a file.
 
-        An error that leaves the block undoes all of it.
+        An error that leaves the block rolls all of it back.
         """
         try:
             with self._store.reached(), self._store.together():
@@ -166,10 +169,10 @@ class RunWriter:
         trials: Mapping[str, tuple[Trial, Sequence[Cell]]],
         entries: Iterable[JournalEntry],
     ) -> set[str]:
-        """Return the trials that have a result in the journal which no run shows as it should.
+        """Return the trials whose result in the journal is not shown correctly by any run.
 
         A run without a hash of its content was written by an older version; its tags tell whether
-        it shows the result under the names of today.
+        it shows the result under the present names.
         """
         with self._sweep(key) as sweep:
             complete = [run for run in sweep.all_runs() if run.is_complete]
@@ -198,7 +201,7 @@ class RunWriter:
     def mark_edition(self, key: Key, trial_ids: Collection[str]) -> None:
         """Tag the runs of these trials, which belong to the newest edition, with its number.
 
-        Trials that only older editions have keep the last number that they had.
+        Trials that only older editions have keep their last number.
         """
         with self._sweep(key) as sweep:
             edition = sweep.edition
@@ -208,7 +211,7 @@ class RunWriter:
                     sweep.put(replace(run, tags={**run.tags, **edition}))
 
     def read_again(self, key: Key, trial_ids: Collection[str]) -> None:
-        """Read what others have written to a shared store, and show this edition again.
+        """Reload a shared store that others have written to, and show this edition again.
 
         So the folder that ends last is shown completely.
         """
@@ -220,8 +223,8 @@ class RunWriter:
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         """Show the trial as running, and delete incomplete runs of older attempts.
 
-        A failure stays until there is another result, as in the journal: the attempt may be cut.
-        The parameters follow with the first points, which saves a request.
+        A failure stays until there is another result, like in the journal, since the attempt may be
+        interrupted. The parameters follow with the first points, which saves a request.
         """
         with self._sweep(key) as sweep:
             run = self._in_progress(sweep, trial.trial_id)
@@ -240,7 +243,7 @@ class RunWriter:
     def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
         """Log live curves of a trial that was started here; ignore those of any other.
 
-        Points that are lost on the way are sent by `finish_trial`.
+        Points that are lost in transmission are sent by `finish_trial`.
         """
         with self._sweep(key) as sweep:
             run = self._in_progress(sweep, trial_id)
@@ -258,7 +261,7 @@ class RunWriter:
                 return
             live = self._in_progress(sweep, trial.trial_id)
             if live is not None and not content.may_hold(self._live[live.run_id].rows):
-                live = None  # its points are not the result's: it is replaced
+                live = None  # its points are not the result's, so it is replaced
             environment_id = result.provenance.environment_id
             old = [
                 run
@@ -272,7 +275,7 @@ class RunWriter:
             self._complete(sweep, run, content)
 
     def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
-        """Send artifacts of the parent, by name; those that are there already are not sent."""
+        """Send artifacts of the parent, by name, except those that are already stored."""
         self._files[key] = files
         digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
         with self._sweep(key) as sweep:
@@ -286,9 +289,9 @@ class RunWriter:
             self._tag(sweep, {SHA256_TAG + name: digests[name] for name in changed})
 
     def invalidate(self, key: Key, run_ids: Collection[str], files: Collection[str]) -> None:
-        """Mark runs and artifacts (``report``: all its files) as wrong, to be written anew.
+        """Mark runs and artifacts (``report``: all its files) as wrong, to be written again.
 
-        `finish_trial`, `publish_findings` and `publish` write others.
+        `finish_trial`, `publish_findings` and `publish` then write new ones.
         """
         with self._sweep(key) as sweep:
             self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in files})
@@ -325,7 +328,8 @@ class RunWriter:
     ) -> None:
         """Write the variants that are not shown yet, and delete all others, of any edition.
 
-        Those of another edition that have come since this sweep was opened are another folder's.
+        Variants of another edition that were written since this sweep was opened belong to another
+        folder, and are kept.
         """
         lacking = {content.sha256: content for content in contents}
         old: list[ChildRun] = []
@@ -335,7 +339,7 @@ class RunWriter:
                 continue
             if not run.is_complete or lacking.pop(run.content_sha256, None) is None:
                 old.append(run)
-        latest = now_ms()  # MLflow lists the latest first: so they come in the report's order
+        latest = now_ms()  # MLflow lists the latest first: this gives the report's order
         for number, content in enumerate(lacking.values()):
             replaced = [run for run in old if run.place == content.place]
             self._complete(
@@ -351,7 +355,7 @@ class RunWriter:
             return page_of(sweep.experiment_id, sweep.tags)
 
     def close_sweep(self, key: Key, summary: Mapping[str, str | int], *, finished: bool) -> None:
-        """End the parent, FINISHED, or KILLED where trials are left; tag it with its counts."""
+        """End the parent, as FINISHED or, if trials are left, as KILLED; tag it with its counts."""
         status = "FINISHED" if finished else "KILLED"
         with self._sweep(key) as sweep:
             self._tag(sweep, {f"bakeoff.{name}": str(value) for name, value in summary.items()})
@@ -364,9 +368,9 @@ class RunWriter:
 
     @contextmanager
     def _sweep(self, key: Key) -> Iterator[_SweepRuns]:
-        """Yield the sweep's runs, loaded where they are not known; forget them after an error.
+        """Yield the sweep's runs, loaded if they are not cached; clear the cache after an error.
 
-        A request that failed for us may have succeeded: only the store knows what it holds.
+        A request that failed on this side may have succeeded in the store.
         """
         try:
             with self._store.reached():
@@ -375,7 +379,7 @@ class RunWriter:
                 yield self._sweeps[key]
         except BaseException as error:
             self._sweeps.pop(key, None)
-            if isinstance(error, StoreRefuses):  # maybe because of what was sent here before
+            if isinstance(error, StoreRefuses):  # possibly because of what was sent before
                 self._live.clear()
             raise
 
@@ -401,14 +405,14 @@ class RunWriter:
         if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
             self._store.log_data_sets(sweep.run_id, about.data_sets)
         for child in ChildRun.all_in(runs):
-            if child.tags.get(_PARENT_TAG) != sweep.run_id:  # its own was deleted
+            if child.tags.get(_PARENT_TAG) != sweep.run_id:  # its own parent was deleted
                 self._store.log(child.run_id, tags={_PARENT_TAG: sweep.run_id})
             sweep.put(child)
         self._delete_duplicates(sweep)
         return sweep
 
     def _delete_duplicates(self, sweep: _SweepRuns) -> None:
-        """Keep the earliest complete run of each place, and give it what people added to others."""
+        """Keep the earliest complete run of each place, and copy people's additions to others."""
         first: dict[tuple[str, ...], ChildRun] = {}
         for run in [run for run in sweep.all_runs() if run.is_complete]:
             first.setdefault(run.place, run)
@@ -467,7 +471,7 @@ class RunWriter:
         return next((r for r in runs if r.run_id in self._live and not r.content_sha256), None)
 
     def _create(self, sweep: _SweepRuns, tags: Mapping[str, str], start_ms: int) -> ChildRun:
-        """Create a child; its parent runs again if the child is a trial."""
+        """Create a child; if it is a trial, set its parent to running again."""
         given = {**tags, _PARENT_TAG: sweep.run_id, **sweep.edition}
         run = ChildRun.of(self._store.create(sweep.experiment_id, given, start_ms))
         sweep.put(run)
@@ -484,10 +488,10 @@ class RunWriter:
         live: ChildRun | None,
         start_ms: int,
     ) -> ChildRun:
-        """Begin the run that replaces the old ones, or take the live one; delete the old ones.
+        """Start the run that replaces the old ones, or take the live one; delete the old ones.
 
-        All tags but the marks of a complete run go with the request that creates a run: one by
-        one they cost the most. They are sent to a live run by `_complete`.
+        All tags except the marks of a complete run are part of the request that creates the run,
+        because single requests are expensive. For a live run, `_complete` sends them.
         """
         added = self._added_to([*old, live] if live else old)
         run = live
@@ -512,7 +516,7 @@ class RunWriter:
         self._end(sweep, replace(run, tags={**run.tags, **tags}), content)
 
     def _end(self, sweep: _SweepRuns, run: ChildRun, content: RunContent) -> None:
-        """End a run that holds its content, unless it has ended."""
+        """End a run that has all its content, unless it has ended."""
         if run.status == "RUNNING":
             self._store.end(run.run_id, content.status)
             self._live.pop(run.run_id, None)
@@ -531,7 +535,8 @@ class RunWriter:
         """Set the parent's tags that have another value; a person's name and note stay."""
         fitting = fields.marked(shortened(tags, TAG_LIMIT, "the report")[0])
         changed = {name: value for name, value in fitting.items() if sweep.tags.get(name) != value}
-        if not changed.keys().isdisjoint(fields.WRITTEN_TAGS):  # maybe a person was faster
+        # A person may have changed them meanwhile.
+        if not changed.keys().isdisjoint(fields.WRITTEN_TAGS):
             sweep.tags |= self._store.client.get_run(sweep.run_id).data.tags
             kept = fields.kept_for_people(sweep.tags, fitting)
             changed = {name: value for name, value in changed.items() if name not in kept}
