@@ -29,7 +29,7 @@ Kind = Literal["kill", "no-space", "io-error"]
 # Every step between plan and report, in the order of a sweep: its name, and its function as
 # ``module:qualified.name``. Each step is two points, before it and after it.
 STEPS: dict[str, str] = {
-    "the folder is locked": "suite.sweep.driver:held",
+    "the folder is locked": "suite.sweep.driver:lock_folder",
     "the journal is opened": "suite.journal.journal:opened",
     "the plan is noted": "suite.journal.journal:Journal.keep_plan",
     "the writer starts": "suite.sweep.mlflow_sync:MlflowSync.start",

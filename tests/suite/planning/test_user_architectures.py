@@ -159,7 +159,7 @@ def test_one_with_a_hole_takes_a_mixer_and_the_sizes_of_the_scale(planned: Plann
         ("    class Config:", "    class Config(StackArchitecture.Config):"),
     )
     found = planned(*stacked, model='"own_net:Net", width=16, mixer="lstm", dropout=0.5')
-    (subject, _, _) = (trial.subjects[0] for trial in found.trials)
+    subject = found.trials[0].subjects[0]
     assert (subject.mixer, subject.dim, subject.depth) == ("lstm", 16, 1)
     assert (subject.settings["dropout"], subject.settings["width"]) == (0.5, 16)
 
