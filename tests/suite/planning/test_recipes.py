@@ -98,7 +98,7 @@ def test_bf16_needs_no_deepspeed_and_workers_have_it_there() -> None:
 
 @pytest.mark.parametrize(("optimizer", "rate"), [("adamw", 5e-3), ("sgd", 0.1)])
 def test_the_search_of_a_trained_model_begins_at_a_tenth(optimizer: str, rate: float) -> None:
-    """Check the first rate, which is not lowered if the reused part is not trained (image tokens)."""
+    """Check the first rate, which is not lowered if the reused part is not trained."""
     scale = {"learning_rate": "tuned", "optimizer": optimizer}
     found = plan(make_ablation(axes=[vary("start", ["none", "parity"])], scale=scale), seeds=1)
     first = {bool(t.start): t.search.training for t in found.trials if t.search}
