@@ -159,7 +159,7 @@ def test_a_deadline_that_is_over_lets_nothing_begin() -> None:
 def test_the_consumer_of_an_event_is_not_interrupted() -> None:
     heard = in_time(events(0, 0), Deadline(0.1))
     next(heard)
-    # Time that the consumer spends, such as the journal's fsync, is not interrupted.
+    # A deadline does not interrupt the consumer, such as the journal's fsync; else this raises.
     time.sleep(0.3)
     with pytest.raises(TimeIsUp):
         next(heard)

@@ -238,7 +238,7 @@ def test_a_node_that_ends_every_worker_is_left_out(
     cluster: Any, executor: Any, mixers: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that the node gets no trials after three deaths, except those already handed out."""
-    # one per slot, and 7 CPUs are slots
+    # One attempt per slot; the cluster has 7 slots.
     monkeypatch.setattr("suite.cluster.trial_queue._ATTEMPTS_PER_SLOT", 1)
     good = [cluster.nodes[name].node_id for name in ("one", "two")]
     (mixers.path / "good_nodes").write_text("\n".join(good))

@@ -35,7 +35,7 @@ def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep() -> Non
 
 
 def test_a_trial_on_a_gpu_gets_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check it, because a process after a GPU fault is useless for the next trial."""
+    """Check that it runs in a subprocess, because a GPU fault makes a process unusable."""
     given: list[Resources] = []
     monkeypatch.setattr(fork_server, "ForkServer", lambda environment: BytesIO())
     monkeypatch.setattr(

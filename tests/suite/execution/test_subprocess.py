@@ -232,7 +232,7 @@ def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
 
 
 def _wait_for_the_end_of(pids: Sequence[str]) -> None:
-    """Assert an end within 5 s, because the system may end a killed process with a delay."""
+    """Wait up to 5 s for the end of killed processes, which the system may delay."""
     until = time.monotonic() + 5
     while any(is_alive(int(pid)) for pid in pids):
         assert time.monotonic() < until

@@ -209,7 +209,7 @@ def test_a_claim_stated_first_is_confirmatory_and_stays_so(journal: Journal) -> 
     [
         ({"by": 0.01, "seeds": 5}, False, 0, ("by 0.02 -> 0.01", "seeds 3 -> 5")),
         ({"seeds": 5}, True, 3, ("seeds 3 -> 5, after results were seen",)),
-        ({"scale": {"steps": 5}}, True, 0, ("steps 4 -> 5",)),  # no result of these was known
+        ({"scale": {"steps": 5}}, True, 0, ("steps 4 -> 5",)),  # no results were known
     ],
 )
 def test_an_edit_says_what_changed_and_what_was_seen(

@@ -37,7 +37,7 @@ def test_each_reading_is_scored_and_each_training_runs_once() -> None:
 
 
 def test_a_training_that_nobody_varies_has_the_id_that_it_had() -> None:
-    """Check it together with a search for the learning rate."""
+    """Check that this holds with a search for the learning rate."""
     recipe = Recipe(learning_rate="tuned")
     axes = [vary("rounds", [1, 2])]
     before = plan(make_ablation(baseline=BASELINE, axes=axes, recipe=recipe), seeds=2)

@@ -64,7 +64,7 @@ def test_momentum_is_of_sgd_alone() -> None:
 
 
 def test_sgd_may_have_a_weight_decay_of_its_own() -> None:
-    """Check the separate option, because SGD adds the decay to the gradient and AdamW does not."""
+    """Check the option; SGD adds the decay to the gradient, AdamW subtracts it from the weights."""
     assert _ids(scale={"sgd_weight_decay": 1e-4}) == _ids()
     own = {"optimizer": "sgd", "weight_decay": 0.05, "sgd_weight_decay": 1e-4}
     assert _training(scale=own).weight_decay == 1e-4

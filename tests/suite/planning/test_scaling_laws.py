@@ -83,7 +83,7 @@ def test_quick_may_hold_out_others_and_smoke_as_much_less_as_its_axes() -> None:
     assert plan(ablation, seeds=1).about.held_out == {"dim": 32, "steps": 16}
     assert plan(ablation, scale="standard", seeds=1).about.held_out == {"dim": 64, "steps": 32}
     shipped = find("scaling_laws").ablation.at_scale("smoke")
-    assert shipped.at_scale("smoke").scaling_law == shipped.scaling_law  # no second reduction
+    assert shipped.at_scale("smoke").scaling_law == shipped.scaling_law  # not reduced again
     assert plan("scaling_laws", scale="smoke").about.held_out == {"dim": 96, "steps": 40}
 
 

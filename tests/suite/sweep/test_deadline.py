@@ -99,7 +99,7 @@ def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _who_has_begun_is_noted(work: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Create a file for each started trial, after its event is in the journal and the store."""
+    """Create a file for each started trial, once its event is in the journal and sent on."""
     write = EventLog.write
 
     def noted(log: EventLog, event: Event) -> None:

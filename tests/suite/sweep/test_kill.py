@@ -46,7 +46,7 @@ class Run:
         try:
             with Journal(self.work.out / "journal.db", read_only=True) as journal:
                 return len(journal.entries())
-        except JournalError:  # it does not exist yet
+        except JournalError:  # there is no journal yet
             return 0
 
     def reaches(self, moment: Moment, seconds: float = 120.0) -> bool:
@@ -141,7 +141,7 @@ def reported(work: Workplace) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """Run the same sweep without an interruption, in this process."""
+    """Return a workplace in which the same sweep ran inline, without an interruption."""
     torch.set_num_threads(1)
     work = Workplace(tmp_path_factory.mktemp("undisturbed"))
     file = work.ablation(values=RATES, probes=["quality"])

@@ -1,8 +1,9 @@
-"""Kill a sweep of 3 trainings and 30 that start from them at every stage; none is lost or redone.
+"""Kill a sweep of 3 parents and 30 children at every stage; no trial is lost or run again.
 
 The driver and workers get SIGKILL in turn: while Ray starts, while parents train, among the
 children, and while the report is written. Another sweep is killed when all parents have a result
-and no child has: after a kill, a missing parent and children of the others run side by side.
+and no child has; the first sweep cannot test this, because after a kill a missing parent may run
+beside children of other parents.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def undisturbed(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Workpla
 def all_parents_alone(run: Run) -> bool:
     """Return True once there are as many results as parents, which run before all children.
 
-    The driver is stopped during the check, and stays stopped if it is True: on a busy machine, a
-    child takes less time than the check.
+    The driver is stopped during the check, and stays stopped if the result is True, because on a
+    busy machine a child may take less time than the check.
     """
     run.process.send_signal(signal.SIGSTOP)
     is_reached = run.num_results() >= NUM_PARENTS

@@ -52,7 +52,7 @@ def folder(*sources: str, edition: str = "", artifacts: Path | None = None) -> O
 def test_an_own_file_finds_the_experiment_that_lists_it_whatever_its_name() -> None:
     of_a, of_b = experiment("final", f"{A} {'c' * 12}"), experiment("exp", B)
     assert chosen(folder(A), of_a, of_b) == "final"
-    assert chosen(folder("d" * 12, "c" * 12), of_b, of_a) == "final"  # edited since
+    assert chosen(folder("d" * 12, "c" * 12), of_b, of_a) == "final"  # the file was edited since
     assert chosen(folder(B), of_a, of_b) == "exp"
     assert chosen(folder("d" * 12), of_a, of_b) is None
     assert chosen(folder(""), of_a, of_b) is None  # for example an ablation defined in Python

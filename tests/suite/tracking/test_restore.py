@@ -52,7 +52,7 @@ def filled(path: Path) -> None:
         journal.begin(first.trial_id, "a node that was lost")
         for result in (first, *others):
             journal.commit(result, journal.begin(result.trial_id, "here"))
-        journal.commit(first, 1)  # late
+        journal.commit(first, 1)  # a late result of the first attempt
         journal.commit(failure(second, "Traceback"), journal.begin(second.trial_id, "here"))
         journal.adopt(third)
 
@@ -117,7 +117,7 @@ def test_a_trial_that_failed_is_tried_again_under_the_next_number(out: Path) -> 
 def test_what_others_recorded_in_a_store_that_is_not_our_own_stays_in_it(
     out: Path, tmp_path: Path
 ) -> None:
-    """Check that they are copied, because the writer would otherwise publish without them."""
+    """Check that they enter the journal, because the writer publishes only what is in it."""
     uri, ours = f"sqlite:///{out / 'mlflow.db'}", tmp_path / "ours"
     ours.mkdir()
     with Journal(ours / "journal.db") as journal:

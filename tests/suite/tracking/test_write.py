@@ -365,7 +365,7 @@ def _check_once(store: LocalStore, key: Key, trials: list[Trial]) -> None:
     assert {name: (folder / name).read_bytes() for name in FILES} == FILES
 
 
-# The state before a request is that after the previous one, so "before" is only a slow test.
+# The state before a request is that after the previous one, so "before" is left to slow runs.
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 @pytest.mark.parametrize("fault", ["killed", "outage"])
 def test_interrupted_anywhere_nothing_is_lost(store: LocalStore, when: str, fault: str) -> None:
@@ -492,7 +492,7 @@ def test_live_points_that_the_result_lacks_are_in_no_run_of_it(
 
 
 def test_a_failure_stays_until_the_next_result(store: LocalStore, writer: RunWriter) -> None:
-    """Check that, because the next attempt may be cut, or end in another environment."""
+    """Check that neither a cut attempt nor a result of another environment replaces the failure."""
     failure = replace(HEADS.result(TRIAL, Status.ERROR), traceback="Traceback: boom" * 1000)
     writer.finish_trial(KEY, TRIAL, CELLS, failure)
     ((run, status),) = _active(store, "trial")
