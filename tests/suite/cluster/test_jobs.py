@@ -256,7 +256,7 @@ def test_a_dry_run_asks_nobody(work: Workplace) -> None:
 
 
 def test_no_secret_is_left_anywhere(work: Workplace, there: Cluster, place: Path) -> None:
-    """Check all output and all files of the other tests, except the two files with secrets."""
+    """Check all output and all files of the other tests, except the token file."""
     secrets = (TOKEN.encode(), PASSWORD.encode())
     told = "".join(SAID) + json.dumps(there.get("/api/jobs/"))
     for job in there.get("/api/jobs/"):
