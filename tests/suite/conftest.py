@@ -1,4 +1,4 @@
-"""Small ablations in files of a user's own, and an empty journal."""
+"""Fixtures: small ablations in files of the user, and an empty journal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ def journal(path: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def write_ablation(tmp_path: Path) -> WriteAblation:
-    """A file of a user's own: `source` as it stands, else the parts given instead of `PARTS`."""
+    """Return a function that writes an ablation's file: `source`, or `PARTS` with changes."""
 
     def write(source: str | None = None, *, name: str = "mine.py", **parts: str) -> Path:
         fields = "".join(f"    {key}={value},\n" for key, value in {**PARTS, **parts}.items())

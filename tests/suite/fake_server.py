@@ -1,4 +1,4 @@
-"""Something that listens and answers as a test says."""
+"""An HTTP server whose answers a test determines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def http_server(answer: Callable[[http.server.BaseHTTPRequestHandler], object]) -> Iterator[int]:
-    """Answer every request; yields the port."""
+    """Answer all requests by `answer`; yield the port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""One small ablation for whole architectures: an encoder-decoder, and a vision transformer."""
+"""A small ablation for whole architectures: an encoder-decoder and a vision transformer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from suite.tasks.sequence_to_sequence.digits import Reversal, Sorting
 from suite.tasks.task import Batch, Split
 
 TASKS = {"sorting": "translator", "fashion_mnist_images": "vit"}
-# A task of the same interface each, on which the model may be trained first.
+# For each task, a task of the same interface for pre-training.
 STARTS = {"sorting": "reversal", "fashion_mnist_images": "fashion_mnist_images"}
 _MODEL = {"mixer": "attention", "heads": 4, "position": "learned"}
 _KNOBS: dict[str, dict[str, Any]] = {"sorting": {}, "fashion_mnist_images": {"patch": 14}}
-# At width 128 a matrix is large enough that stage 3 divides it.
+# At width 128, a matrix is large enough to be split at ZeRO stage 3.
 _SCALE = {
     "dim": 128,
     "depth": 1,
@@ -31,7 +31,7 @@ _SCALE = {
 
 
 def family_ablation(task: str, *, scale: dict[str, Any] | None = None, **fields: Any) -> Ablation:
-    """On one of `TASKS`; `scale` holds changes of the quick scale."""
+    """Return an ablation on one of `TASKS`; `scale` changes fields of the quick scale."""
     return Ablation(
         **{
             "question": "Does it train?",
@@ -46,7 +46,7 @@ def family_ablation(task: str, *, scale: dict[str, Any] | None = None, **fields:
 
 
 def hold_out_few(put: Callable[[type, str, object], None] = setattr) -> None:
-    """Score on forty examples of the digits, a batch of the images and the second half of one."""
+    """Score on 40 sequences of each text task, and on one and a half batches of images."""
     held_out = FashionMnistImages.held_out
 
     def few(task: FashionMnistImages, split: Split, batch: int) -> Iterator[Batch]:

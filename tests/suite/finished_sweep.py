@@ -1,4 +1,4 @@
-"""A finished sweep without any training: the plan of a small ablation, and made-up results."""
+"""A finished sweep without training: the plan of a small ablation, and invented results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METRIC = "bits_per_character"
 
 @dataclass(frozen=True)
 class FinishedSweep:
-    """The number of heads, three seeds each, every trial with a result.
+    """A sweep over the number of heads, by default with three seeds, and a result of every trial.
 
     Fewer steps make another edition, with worse scores.
     """
@@ -92,7 +92,7 @@ class FinishedSweep:
         )
 
     def recorded(self, writer: RunWriter, journal: Journal) -> Plan:
-        """In the journal and in the store, as a driver leaves it before it makes the reports."""
+        """Record the sweep in journal and store, as a driver does before it renders the reports."""
         planned = journal.keep_plan(self.plan)
         writer.open_sweep(planned.about)
         for result in self.results:
@@ -106,7 +106,7 @@ class FinishedSweep:
 
 
 def _of_models(planned: Plan) -> Plan:
-    """Without the floors that planning adds to a claim on a score."""
+    """Return the plan without the floors that planning adds to a claim on a score."""
     probes = {name: of for name, of in planned.about.metrics[TASK].items() if name != FLOORS}
     about = replace(planned.about, probes=("quality",), floors={}, metrics={TASK: probes})
     return replace(

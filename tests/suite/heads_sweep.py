@@ -1,4 +1,4 @@
-"""One small sweep, and an MLflow store to record it in."""
+"""A small sweep, and an MLflow store to record it in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from suite.tracking.write import RunWriter
 
 @dataclass(frozen=True)
 class HeadsSweep:
-    """The ablation "heads" at scale quick: trials, the cells they fill, and results."""
+    """The ablation "heads" at scale quick: trials, their cells, and results."""
 
     key = ("heads", "quick")
     about = About(
@@ -194,11 +194,11 @@ class LocalStore:
         return RunWriter(Store(uri=self.uri, artifacts=self.out / "artifacts"))
 
     def trials(self, key: Key = HEADS.key) -> list[ChildRun]:
-        """The runs of a sweep's trials, as a reader finds them."""
+        """Return the runs of a sweep's trials, as read from the store."""
         return StoreReader(self.uri).sweep(key).trials
 
     def copied_to(self, out: Path) -> LocalStore:
-        """A store of its own: to make the tables costs seconds, to copy them nothing."""
+        """Copy the store to `out`; creating the tables would take seconds."""
         shutil.copy(self.database, out / "mlflow.db")
         return LocalStore(out)
 
@@ -208,5 +208,5 @@ def _without_waiting_for_the_disk(connection: object, _: object) -> None:
         connection.execute("PRAGMA synchronous = OFF")
 
 
-# The stores of tests need not survive a power cut; waiting for the disk is most of their time.
+# The stores of tests need not survive a power cut, and syncing takes most of their time.
 event.listen(Engine, "connect", _without_waiting_for_the_disk)

@@ -1,4 +1,4 @@
-"""An ablation as a value, in which only what is given differs."""
+"""A function that builds a small ablation, in which a test changes some fields."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ WriteAblation = Callable[..., Path]
 
 
 def make_ablation(*, scale: dict[str, Any] | None = None, **fields: Any) -> Ablation:
-    """As the fields say; `scale` holds changes of the quick scale."""
+    """Return an ablation with the given fields; `scale` changes fields of the quick scale."""
     return Ablation(
         **{
             "question": "How many?",

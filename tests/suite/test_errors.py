@@ -1,4 +1,4 @@
-"""Errors have their exit codes; messages stay on one line and name what is near."""
+"""Tests for exit codes of errors, one-line messages, and names with suggestions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CODES = {
 
 
 def modules_that_define(name: str) -> list[str]:
-    """Modules of ours, dotted; classes may move, and keep their code."""
+    """Return the modules that define a class; it may move between them and keep its exit code."""
     return [
         ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for room in ("suite", "models", "reports")
@@ -85,7 +85,7 @@ def test_the_nearest_names_come_first_then_all() -> None:
 def test_one_line_is_printable_and_can_be_encoded(text: str) -> None:
     shown = one_line(text)
     assert shown.isprintable()
-    shown.encode()  # a lone surrogate, as from a strange file name, would raise
+    shown.encode()  # a lone surrogate, as in some file names, would raise
 
 
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P"])))

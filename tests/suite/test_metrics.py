@@ -1,4 +1,4 @@
-"""Every shipped metric is described once, and what measures it agrees with that."""
+"""Tests that every shipped metric is described once, in agreement with its probe."""
 
 import pytest
 

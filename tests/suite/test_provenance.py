@@ -1,4 +1,4 @@
-"""The machine, versions and commit of a result."""
+"""Tests for the machine, versions and commit of a result."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout in which a copy of the module is committed, and which the module thinks is its."""
+    """Return a repository with a committed copy of the module, which finds it as its own."""
     _git(tmp_path, "init", "-q")
     file = tmp_path / "provenance.py"
     shutil.copy(provenance_.__file__, file)

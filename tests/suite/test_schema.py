@@ -1,4 +1,4 @@
-"""A trial's id is its content: the same everywhere, another for anything that moves the number."""
+"""Tests for trial ids: hashes of the content, the same everywhere, different for any change."""
 
 import math
 from dataclasses import replace
@@ -50,7 +50,7 @@ PROVENANCE = Provenance(
 
 
 def test_an_id_is_the_same_in_every_release() -> None:
-    """Changing this constant orphans every result that anybody has recorded."""
+    """Check the id; changing this constant orphans every recorded result."""
     assert TRIAL.trial_id == "3f20845cd2eaa7110b085f4996d907f2"
 
 
@@ -149,7 +149,7 @@ def test_a_results_hash_is_all_of_it() -> None:
 
 
 def test_a_result_recorded_before_there_were_conditions_keeps_its_hash() -> None:
-    """Changing this constant makes every store differ from its journal."""
+    """Check the hash; changing this constant makes every store differ from its journal."""
     result = Result(
         trial_id="t",
         status=Status.OK,

@@ -1,4 +1,4 @@
-"""A field of a specification is refused in one sentence, or kept exactly as written."""
+"""Tests that a field of a specification is refused in one sentence, or kept as written."""
 
 import math
 import re
@@ -115,7 +115,7 @@ def test_a_count_has_both_bounds(field: str, value: int) -> None:
 def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: object) -> None:
     try:
         kept = getattr(scale(**{field: value})(), field)
-    except SpecError:  # and nothing else
+    except SpecError:  # the only error allowed
         return
     assert kept == value
     words = ("gpu_model", "precision", "optimizer", "schedule", "start")
@@ -297,7 +297,7 @@ def test_every_pattern_of_a_field_is_explained_in_words() -> None:
 
 
 def metadata_of(field: FieldInfo) -> list[object]:
-    """Return what is declared of the field, within ``| None`` too."""
+    """Return the metadata of the field, within ``| None`` too."""
     inner = [each for hint in get_args(field.annotation) for each in get_args(hint)[1:]]
     found = [*field.metadata, *inner]
     return [*found, *(m for each in found for m in getattr(each, "metadata", ()))]

@@ -1,4 +1,4 @@
-"""Output that is closed, loses its reader or its terminal, or has ASCII alone."""
+"""Tests for output that is closed, loses its reader or terminal, or is limited to ASCII."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ASCII = {
 
 
 def said(shell: str) -> subprocess.CompletedProcess[str]:
-    """Run the program above by a line of shell, in which ``$P`` starts it."""
+    """Run the program above by a shell command, in which ``$P`` is Python."""
     environment = {**os.environ, **ASCII, "P": sys.executable, "SAYS": SAYS}
     return subprocess.run(
         ["bash", "-c", shell], env=environment, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""How a stretch of time is said, and understood."""
+"""Tests for durations, prices and other values as text, and for parsing them."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""A time limit interrupts what produces events or imports, and leaves the process as it was."""
+"""Tests for time limits, which interrupt events or imports and leave the process unchanged."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_an_interruption_spares_whoever_consumes_the_items() -> None:
 
 
 def events(*pauses: float) -> Generator[Event, None, None]:
-    """One after each pause."""
+    """Yield one event after each pause."""
     try:
         for index, pause in enumerate(pauses):
             time.sleep(pause)
@@ -128,7 +128,7 @@ def events(*pauses: float) -> Generator[Event, None, None]:
 
 
 def taken(producer: Generator[Event, None, None], deadline: Deadline | None) -> tuple[int, bool]:
-    """How many events came, and whether the deadline did."""
+    """Return the number of events, and whether the deadline interrupted them."""
     count = 0
     try:
         for _ in in_time(producer, deadline):
@@ -159,7 +159,8 @@ def test_a_deadline_that_is_over_lets_nothing_begin() -> None:
 def test_the_consumer_of_an_event_is_not_interrupted() -> None:
     heard = in_time(events(0, 0), Deadline(0.1))
     next(heard)
-    time.sleep(0.3)  # the journal's fsync: not interrupted, or the sleep would raise
+    # A deadline does not interrupt the consumer, such as the journal's fsync; else this raises.
+    time.sleep(0.3)
     with pytest.raises(TimeIsUp):
         next(heard)
     assert ENDS == ["closed"]
@@ -241,7 +242,7 @@ def spins() -> Iterator[Point]:
     while True:
         try:
             time.sleep(0.001)
-        except Exception:  # as code of the user's may
+        except Exception:  # the user's code may do this
             continue
 
 
@@ -275,7 +276,7 @@ def test_a_trial_in_time_ends_well_however_long_its_events_take_to_consume(
 
     found = []
     for event in limited(run_measuring(TRIAL, Resources(), "here", quick), limit):
-        time.sleep(pause)  # past the limit, but in the listener
+        time.sleep(pause)  # past the limit, but in the consumer of the events
         found.append(event)
     assert isinstance(found[-1], Finished)
     assert pause or found[-1].result.status is Status.OK

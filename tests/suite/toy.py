@@ -1,4 +1,4 @@
-"""A task small enough to know by heart: the class of a sequence is its first token."""
+"""A tiny task: the class of a sequence is its first token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUM_SYMBOLS = 4
 
 
 class FirstToken(Task):
-    """Three tokens; accuracy. Notes which splits were read, and when."""
+    """A task on three tokens, scored by accuracy; it records which splits were read, and when."""
 
     name = "first_token"
     version = 1
@@ -49,7 +49,7 @@ class FirstToken(Task):
 
 
 class Reader(nn.Module):
-    """Can learn it: one linear map of the tokens, each with its place."""
+    """A model that can learn the task: one linear map of the tokens and their positions."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()

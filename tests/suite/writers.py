@@ -1,4 +1,4 @@
-"""Small modules that read a source and write a target, as no architecture is needed to."""
+"""Small modules that read a source and write a target, without an architecture of the suite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUM_SYMBOLS = Reversal.output_size
 
 
 class GruPair(nn.Module):
-    """One GRU reads the source, another one writes the target; a penalty is among the outputs."""
+    """One GRU reads the source, another one writes the target; the outputs include a penalty."""
 
     def __init__(self, dim: int = 128, seed: int = 0) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class GruPair(nn.Module):
 
 
 class Successor(nn.Module):
-    """Answers the symbol after the one read; after the start, that after the source's first.
+    """A model that answers the successor of each symbol, and starts from the source's first.
 
-    What it writes by itself therefore differs from what it answers to the right symbols.
+    Its own continuation therefore differs from its answers to the correct symbols.
     """
 
     def __init__(self, shift: int) -> None:
@@ -78,7 +78,7 @@ class Successor(nn.Module):
 
 
 class Penalised(Reversal):
-    """Reversal whose loss reads what the model returns beside logits."""
+    """Reversal with a penalty in its loss, read from the model's auxiliary outputs."""
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         penalty = outputs.auxiliary["size"]
@@ -86,7 +86,7 @@ class Penalised(Reversal):
 
 
 def counted(*rows: list[int]) -> Batch:
-    """Sources of one digit, to be counted on from it: targets are the digits after it."""
+    """Return a batch of sources of one digit, whose targets are the digits after it."""
     longest = max(map(len, rows))
     asked = torch.tensor([[ZERO + d for d in row] + [END] * (longest - len(row)) for row in rows])
     inputs = torch.cat([torch.full((len(rows), 1), START), asked[:, 1:-1]], dim=1)

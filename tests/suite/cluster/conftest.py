@@ -1,7 +1,7 @@
-"""Ray reads its authentication once, on import: so it is set before any test file.
+"""Ray authentication settings, set before any test file imports Ray.
 
-Several files of this folder import ray, whatever order they run in; each starts or joins clusters
-that ask for the token of this process.
+Ray reads them once, on import. Several files of this folder import Ray, in any order; each starts
+or joins clusters that require the token of this process.
 """
 
 from suite.cluster.address import authenticate

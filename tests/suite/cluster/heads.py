@@ -1,4 +1,4 @@
-"""A Ray head or an embedded Ray of a test's own: its ports, its folders, its end."""
+"""Helpers that start a Ray head or an embedded Ray for a test, and end it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 @contextmanager
 def embedded(home: Path, sources: Path | None = None, **fields: float) -> Iterator[TrialExecutor]:
-    """An executor on a Ray of this machine, with a home of its own; mixers are in `sources`."""
+    """Yield an executor on an embedded Ray with its own home; `sources` holds the user's mixers."""
     checkpoints = Checkpoints(folder=home / "checkpoints", **fields)
     settings = ExecutorSettings(code=code_in(sources) if sources else None, checkpoints=checkpoints)
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +54,7 @@ def is_gone(process: int) -> bool:
 
 @contextmanager
 def head(environment: dict[str, str]) -> Iterator[str]:
-    """A Ray head with one CPU, in a session of its own; yields its address."""
+    """Yield the address of a Ray head with one CPU, started in its own session."""
     port, client_port = free_ports(2)
     options = {
         "port": port,
@@ -68,12 +68,13 @@ def head(environment: dict[str, str]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A head with a dashboard, which knows one token.
+    """A Ray head with a dashboard that accepts one token.
 
     Attributes:
-        address: Of the head.
-        url: Of the dashboard.
-        folder: Where Ray keeps its logs and what travelled.
+        address: The address of the head, as host:port.
+        url: The URL of the dashboard.
+        token: The accepted token.
+        folder: The temporary folder of Ray, with its logs and uploaded files.
     """
 
     address: str
@@ -82,7 +83,7 @@ class Cluster:
     folder: Path
 
     def get(self, path: str) -> Any:
-        """What the dashboard says, by HTTP of our own."""
+        """Return the dashboard's JSON answer to a GET request of `path`."""
         request = urllib.request.Request(
             self.url + path, headers={"Authorization": f"Bearer {self.token}"}
         )
@@ -97,7 +98,7 @@ class Cluster:
 
 @contextmanager
 def cluster(token_file: Path, environment: dict[str, str], num_cpus: int = 2) -> Iterator[Cluster]:
-    """A head with dashboard and token, on loopback, started without its Python on the PATH."""
+    """Yield a head with dashboard and token on loopback, started without its Python on the PATH."""
     port, client, dashboard, agent, agent_grpc, metrics = free_ports(6)
     options = {
         "port": port,
@@ -156,7 +157,7 @@ def _started(options: dict[str, object], environment: dict[str, str]) -> Iterato
 
 
 def _end_drivers(folder: str) -> None:
-    """Those of submitted jobs have sessions of their own."""
+    """Kill the processes of submitted jobs, which have their own sessions."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if f"{folder}/".encode() in (process / "environ").read_bytes():
@@ -164,6 +165,6 @@ def _end_drivers(folder: str) -> None:
 
 
 def plain() -> dict[str, str]:
-    """Our environment, without what proves to a cluster who asks, or names one."""
+    """Return this environment without Ray's authentication, its address and the Python paths."""
     others = ("RAY_ADDRESS", "PYTHONPATH", "VIRTUAL_ENV")
     return {k: v for k, v in os.environ.items() if k not in (*AUTHENTICATION, *others)}

@@ -1,4 +1,4 @@
-"""Which addresses may be joined: refused before anything runs, without importing ray."""
+"""Tests for the check of cluster addresses, which runs first and without importing Ray."""
 
 import socket
 import time
@@ -119,7 +119,7 @@ def test_far_away_without_a_token_is_refused_without_connecting(
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What was connected to, had there been a network."""
+    """Return a list of attempted connections; each one raises OSError."""
     tried: list[object] = []
 
     def fail(place: object, timeout: float) -> None:

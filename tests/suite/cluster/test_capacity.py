@@ -1,4 +1,4 @@
-"""Trials that can never run are refused with the capacity; waiting ones have a reason."""
+"""Tests for the capacity of a cluster: trials that can never run, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ALL = [HEAD, SMALL, A100, T4]
     ("resources", "expected"),
     [
         (Resources(), 2 + 8 + 4),
-        (Resources(num_cpus=3), 2 + 1),  # never two halves on two nodes
+        (Resources(num_cpus=3), 2 + 1),  # a trial does not span two nodes
         (Resources(num_gpus=1.0), 4 + 1),
-        (Resources(num_gpus=0.1), 8 + 4),  # a card for ten, and no more CPUs than there are
+        (Resources(num_gpus=0.1), 8 + 4),  # ten trials share a GPU, limited by the number of CPUs
         (Resources(num_gpus=1.0, gpu_model="A100"), 4),
         (Resources(num_gpus=1.0, gpu_model="H100"), 0),
         (Resources(memory_bytes=3 * GIB), 2),

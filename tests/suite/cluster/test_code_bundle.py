@@ -1,4 +1,4 @@
-"""Files sent to a cluster: the user's own files, all that they import, and nothing else."""
+"""Tests for the bundle sent to a cluster: the user's own files, their imports, nothing else."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_plan_made_from_the_parcel_has_the_same_trials(
         return done.stdout.splitlines()
 
     ids, name = printed(Path("/"), str(path), str(folder))
-    path.unlink()  # the bundle must do by itself
+    path.unlink()  # the bundle must not need the original
     (tmp_path / "mine_mixers.py").unlink()
     assert printed(folder, name) == [ids]
 
@@ -138,7 +138,7 @@ def test_a_plan_made_from_the_parcel_has_the_same_trials(
 def test_the_id_of_a_submission_holds_the_content_of_what_is_sent(
     write_ablation: WriteAblation, tmp_path: Path
 ) -> None:
-    """A helper that only the ablation's file imports is in no id of a trial."""
+    """Check the digest on a helper that is imported only by the ablation's file."""
 
     def digest(blocks: str, number: int) -> str:
         (tmp_path / "own_blocks.py").write_text(blocks)

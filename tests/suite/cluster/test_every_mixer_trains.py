@@ -1,4 +1,4 @@
-"""Every mixer trains on every task that fits it: shortly in this process, longer on a real Ray."""
+"""Train every mixer on every task that fits it: briefly inline, longer on a real Ray."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_for_a_few_steps(tmp_path: Path) -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_at_quick_scale(executor, tmp_path: Path) -> None:
-    """Some 40 trials of 300 steps: 16 minutes on two cores."""
+    """Train about 40 trials of 300 steps: 16 minutes on two cores."""
     tasks = ["shakespeare_characters", "fashion_mnist_pixels", "fashion_mnist_patches"]
     assert_all_train(executor, planned(tmp_path, tasks, QUICK), tasks)

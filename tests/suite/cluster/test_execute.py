@@ -1,4 +1,4 @@
-"""Trials on a real Ray: the same numbers as in this process, and every end is a result."""
+"""Tests for trials on a real Ray: the same numbers as inline, and a result for every end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.ray
 
 @pytest.fixture(scope="module")
 def mixers(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """The folder of the user's own mixers, module `cluster_mixers`."""
+    """Return a folder with the user's own mixers, in the module `cluster_mixers`."""
     work = Workplace(tmp_path_factory.mktemp("mixers"))
     work.mixers("cluster_mixers", pause=0.05)
     return work
@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def executor(mixers: Workplace, home: Path) -> Iterator[object]:
-    """One embedded Ray for all tests of this file."""
+    """Yield one embedded Ray for all tests of this file."""
     with embedded(home, mixers.path) as opened:
         yield opened
 
@@ -209,13 +209,13 @@ def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     assert result.status is Status.TIMEOUT
     assert "--trial-limit" in result.reason
     (place,) = [event.place for event in events if isinstance(event, Started)]
-    if fault != "Hangs":  # whose process ended itself in time, and serves on
+    if fault != "Hangs":  # "Hangs" ends in time, and its process is used again
         gone = [int(place.rpartition(" ")[2]), *_children_left()]
         wait_until(lambda: not any(map(psutil.pid_exists, gone)) and not _children_left())
 
 
 def _children_left() -> list[int]:
-    """Of the mixer that starts one."""
+    """Return the processes started by the mixer that has a child process."""
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
@@ -225,7 +225,7 @@ def _children_left() -> list[int]:
 
 @pytest.mark.cluster
 def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: Workplace) -> None:
-    """They fail at their first pass, which is soon; test_scheduling.py has some that end well."""
+    """Use timings that fail at the first pass; test_scheduling.py has timings that succeed."""
     planned = plan(
         mixers.ablation(
             mixer="cluster_mixers:Raises", axis="depth", values=[1, 2], probes=["step_time"]
@@ -246,7 +246,7 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
         for event in executor.execute(work_of(own(mixers)))
         if isinstance(event, Started)
     }
-    assert not used & set(places)  # a process that timed is not used again
+    assert not used & set(places)  # a process that ran a timing is not used again
 
 
 @pytest.mark.cluster
@@ -264,7 +264,7 @@ def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
         started = next(event for event in events if isinstance(event, Started))
     process = int(started.place.rpartition(" ")[2])
     wait_until(lambda: is_gone(process))
-    # And the CPUs are free again: this would otherwise wait for minutes.
+    # The CPUs must be free again; otherwise this would wait for minutes.
     short = own(mixers)
     with closing(executor.execute(work_of(short))) as events:
         assert [e.result.status for e in events if isinstance(e, Finished)] == [Status.OK]
@@ -275,7 +275,7 @@ def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:
 
 
 def test_ray_is_imported_by_nobody_else() -> None:
-    """`inline` and `plan` work where Ray is not installed."""
+    """Check that importing the command line and the driver does not import Ray."""
     code = "import sys, suite.cli, suite.sweep.driver; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""The executor without a Ray: how long it waits for a node, and what a failed start comes to."""
+"""Tests for the executor without a Ray: waiting for a node, and failed starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ELSEWHERE = replace(provenance(Resources()), device="another CPU")
 
 
 class Clock:
-    """Of a machine that has been up for long; whoever sleeps lets it pass."""
+    """A fake `time` module whose clock advances only by `sleep`."""
 
     now = 1_000_000.0
 
@@ -60,13 +60,13 @@ def test_a_node_is_waited_for_ten_minutes_each_time(
         (end,) = [event for event in executor._run(queue) if isinstance(event, Finished)]
         assert end.result.status is Status.CRASHED
         assert 600.0 < clock.now - start < 605.0
-        clock.now += 10_000.0  # of other work
+        clock.now += 10_000.0  # time passes before the next wait
 
 
 def test_a_crash_has_the_provenance_of_the_worker_that_began(
     settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The task of a trial of several workers begins it, then its first worker does."""
+    """Check a trial of several workers: its task starts first, then its first worker does."""
     trial = HeadsSweep().trial()
     began = [Started(trial.trial_id, "node 1"), Started(trial.trial_id, "node 1", ELSEWHERE)]
 
@@ -82,7 +82,7 @@ def test_a_crash_has_the_provenance_of_the_worker_that_began(
     told: list[Event] = []
     while executor._in_flight:
         told += executor._next_event(running, queue)
-    first, last = told  # the trial is started once
+    first, last = told  # the trial's start is reported once
     assert first == began[0]
     assert isinstance(last, Finished)
     assert last.result.provenance == ELSEWHERE
@@ -105,7 +105,7 @@ def test_a_trial_whose_steps_cannot_be_captured_runs_again_in_a_fresh_process(
     (again,) = queue.drain()
     assert again.why_eager == "it waits"
     environments = [ray_task._own_environment(each) for each in (running.attempt, again)]
-    assert environments[0] != environments[1]  # which keeps Ray from using the process again
+    assert environments[0] != environments[1]  # so Ray does not use the same process again
 
 
 def test_where_all_workers_die_the_result_has_the_provenance_of_the_first() -> None:

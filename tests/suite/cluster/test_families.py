@@ -1,4 +1,4 @@
-"""Whole architectures on a real Ray: the numbers of one process, on one worker and on two."""
+"""Tests for architectures on a real Ray: one or two workers give the numbers of one process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RTOL = 1e-5  # float32
 
 
 def planned(task: str, **scale: object) -> Plan:
-    """One that starts as drawn, and one that starts from a parent."""
+    """Return a plan of one trial with random weights, one parent, and one child of it."""
     fields = {"pretraining_steps": 2, **scale}
     return plan(family_ablation(task, axes=[vary("start", ["none", STARTS[task]])], scale=fields))
 
 
 def in_order(table: Plan) -> list[Trial]:
-    """The one without a start, the parent, its child."""
+    """Return the trial without a start, then the parent, then its child."""
     (child,) = (t for t in table.trials if t.start)
     (alone,) = (t for t in table.trials if t not in (child, child.start))
     assert child.start is not None
@@ -37,7 +37,7 @@ def in_order(table: Plan) -> list[Trial]:
 
 
 def results_of(executor, trials: Sequence[Trial]) -> list[Result]:
-    """Parents first, as the driver has it."""
+    """Run the trials, parents before their children, and return their results."""
     found: dict[str, Result] = {}
     for layer in topological_layers([(trial, Resources()) for trial in trials]):
         events = executor.execute(layer)
@@ -48,7 +48,7 @@ def results_of(executor, trials: Sequence[Trial]) -> list[Result]:
 
 @pytest.fixture(scope="module")
 def all_plans() -> dict[tuple[str, int | None], Plan]:
-    """By task and ZeRO stage; None is one process."""
+    """Return the plans by task and ZeRO stage; a stage of None means one process."""
     return {(task, None): planned(task) for task in TASKS} | {
         (task, stage): planned(task, workers=2, zero=stage) for task in TASKS for stage in range(4)
     }
@@ -73,7 +73,7 @@ def executor(tmp_path_factory: pytest.TempPathFactory, all_plans) -> Iterator[ob
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory, all_plans) -> dict[str, list[Result]]:
-    """Of each task, in this process."""
+    """Return the results of each task, computed in this process."""
     torch.set_num_threads(1)
     inline = InlineExecutor(settings_in(tmp_path_factory.mktemp("here"), all_plans))
     return {task: results_of(inline, in_order(all_plans[task, None])) for task in TASKS}
@@ -93,7 +93,7 @@ def test_on_one_worker_every_bit_is_that_of_this_process(
 def test_two_workers_train_keep_and_start_as_one(
     task: str, stage: int, executor, here: dict[str, list[Result]], all_plans
 ) -> None:
-    """As drawn; at stages 0 and 3 a parent and its child, at one of them each."""
+    """Compare the trial without a start, or in two of the cases a parent and its child."""
     alone, parent, child = (0, 1, 2)
     is_pair = (task, stage) in (("fashion_mnist_images", 0), ("sorting", 3))
     places = [parent, child] if is_pair else [alone]

@@ -1,4 +1,4 @@
-"""Reports come home through the Jobs API; a stand-in for the head runs the command itself."""
+"""Tests for fetching reports by the Jobs API, from a fake head that runs the command itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOB = Job(
 
 @contextmanager
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A head that runs each job in a shell of its own, at once."""
+    """Yield the URL of a fake head, which runs each job at once in a shell."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     ran: list[subprocess.CompletedProcess[str]] = []
 
@@ -67,7 +67,7 @@ def test_the_reports_arrive_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             fetch_reports(url, JOB, home)
         assert not home.exists()
         there.mkdir(parents=True)
-        for text in ("first", "second é"):  # over the first
+        for text in ("first", "second é"):  # the second fetch overwrites the first
             (there / "index.html").write_text(text)
             (there.parent / "index.html").write_text(f"overview of {text}")
             (page,) = fetch_reports(url, JOB, home)
@@ -91,7 +91,7 @@ def test_of_a_cancelled_sweep_the_journal_arrives(
             kept.execute("PRAGMA journal_mode=WAL")
             kept.execute("CREATE TABLE results (trial_id)")
             kept.execute("INSERT INTO results VALUES ('a')")
-            kept.commit()  # what was written last is not in the file itself yet
+            kept.commit()  # the last write is still in the write-ahead log
             file = fetch_journal(url, cancelled, tmp_path / "copy")
     with closing(sqlite3.connect(file)) as found:
         assert found.execute("SELECT trial_id FROM results").fetchall() == [("a",)]

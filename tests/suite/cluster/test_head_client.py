@@ -1,4 +1,4 @@
-"""Answers of a head and its dashboard; real ones are in test_join and test_jobs."""
+"""Tests for the answers of a head and its dashboard; test_join and test_jobs use real ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 def dashboard(
     status: int, body: bytes, **headers: str
 ) -> Iterator[tuple[HeadClient, list[str | None]]]:
-    """A client of a server, and the Authorization header of each request."""
+    """Yield a client of a fake dashboard, and the Authorization header of each request."""
     heard: list[str | None] = []
 
     def answer(request: BaseHTTPRequestHandler) -> None:
@@ -175,7 +175,7 @@ def head(answer: Answer, method: str = CHECK_ALIVE) -> Iterator[str]:
 
 
 def of_version(text: str) -> bytes:
-    """As the wire has it: an empty status, the version, that the raylet is alive."""
+    """Return Ray's wire format: an empty status, the version, and that the raylet is alive."""
     return b"\n\x00\x12" + bytes([len(text)]) + text.encode() + b" \x01"
 
 

@@ -1,4 +1,4 @@
-"""The id and the command of a submitted sweep."""
+"""Tests for the id and the command of a submitted sweep."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ STAND_IN = '#!/bin/sh\n[ "$1" = -c ] && exit {has_ray}\necho "$0" "$@" "$BAKEOFF
 def test_the_first_python_that_has_ray_is_taken(
     pythons: dict[str, int], told: str, tmp_path: Path
 ) -> None:
-    """Outside of Ray: the parent of the parent is no node of Ray, and says nothing."""
+    """Check the search outside of Ray, where the grandparent process is not a Ray node."""
     for name, has_ray in pythons.items():
         (tmp_path / name).write_text(STAND_IN.format(has_ray=has_ray))
         (tmp_path / name).chmod(0o755)
@@ -176,7 +176,7 @@ def test_the_first_python_that_has_ray_is_taken(
 
 
 def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
-    """A stand-in for the daemon, its worker and the job's shell."""
+    """Run the script below stand-ins for Ray's daemon, its worker and the job's shell."""
     starter = tmp_path / "start.sh"
     starter.write_text(STARTER_SCRIPT.replace("-m suite.cli", "-c 'import sys; print(sys.argv)'"))
     worker = f"import subprocess as s; s.run(['sh', '-c', 'exec sh {starter} run x'])"
@@ -202,14 +202,14 @@ def test_the_output_folder_is_never_the_home_itself() -> None:
         with pytest.raises(SpecError, match="give a plain path on the head"):
             folder_on_head(out)
         options = SubmitOptions(scale="quick", seeds=None, out=out, tracking_uri=None)
-        with pytest.raises(SpecError, match="--out"):  # before anything is asked or planned
+        with pytest.raises(SpecError, match="--out"):  # before any request or planning
             submit.submit(["nosuch"], "no address", options)
 
 
 def test_what_earlier_jobs_have_done_does_not_count_as_submitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first attempt has told how far it came, the second one nothing."""
+    """Check a first attempt that logged its status, and a second one that did not."""
     status = SweepStatus(counts={"ok": 3, "diverged": 1, "error": 2, "missing": 1, "running": 1})
     logs = {SWEEP.first_id: f"{line_of(status)}\n", f"{SWEEP.first_id}-2": "killed\n"}
     monkeypatch.setattr(submit.jobs, "job_log", lambda url, key: logs[key])

@@ -1,4 +1,4 @@
-"""`bakeoff submit`, `status --address`, `cancel`: on a real head with a token, from elsewhere."""
+"""Tests for `bakeoff submit`, `status --address` and `cancel` on a real head with a token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 TOKEN = "c0ffee00canary00token00c0ffee000"
 PASSWORD = "canary-of-a-password"
-SAID: list[str] = []  # by all commands of this file
+SAID: list[str] = []  # the output of all commands of this file
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def there(place: Path) -> Iterator[Cluster]:
-    """One head for all tests of this file, with a home of its own."""
+    """Yield one head with its own home, for all tests of this file."""
     (place / "token").write_text(TOKEN)
     (place / "home").mkdir()
     environment = {"HOME": str(place / "home"), "MLFLOW_TRACKING_PASSWORD": PASSWORD}
@@ -47,7 +47,7 @@ def there(place: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def work(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """Of somebody who knows the token, elsewhere."""
+    """Return the folder of a user on another machine, with a valid token."""
     for name in (*AUTHENTICATION, "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
@@ -58,13 +58,13 @@ def work(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workpl
         "RAY_AUTH_TOKEN_PATH": str(place / "token"),
         "MLFLOW_TRACKING_PASSWORD": PASSWORD,
         "RAY_ADDRESS": "http://127.0.0.1:1",
-        "http_proxy": "http://127.0.0.1:1",  # not heeded
+        "http_proxy": "http://127.0.0.1:1",  # must be ignored
     }
     return Workplace(tmp_path, environment=environment)
 
 
 def own(work: Workplace, name: str, values: list[float], pause: float) -> str:
-    """An ablation with a mixer of its own in a module beside it; a trial sleeps about 50 pauses."""
+    """Write an ablation with its own mixer in a module; a trial sleeps for about 50 pauses."""
     module = work.mixers(f"{name}_mixers", pause=pause)
     return work.ablation(
         name, mixer=f"{module}:Slow", values=values, probes=["quality", "parameters"], seeds=1
@@ -130,7 +130,7 @@ def test_a_sweep_outlives_its_submitter_and_its_report_comes_home(
     os.killpg(submitter.pid, signal.SIGKILL)
     submitter.communicate()
 
-    # --out is the same folder for both runs here, which share a file system
+    # Both runs use the same --out folder here, because they share a file system.
     again = said(work, *submit)
     assert f"{submission} works on this sweep already" in again
     running = waited(work, there, lambda told: bool(told["running"]), 60)
@@ -162,7 +162,7 @@ def test_a_sweep_outlives_its_submitter_and_its_report_comes_home(
 
 
 def assert_same_numbers(there: Path, here: Path, name: str) -> None:
-    """Quality rows, ids and commit; not where they ran, nor how long it took."""
+    """Compare quality rows, ids and commit, but not the place or the time."""
     columns = ("probe", "trial_id", "variant", "seed", "metric", "at", "value", "status", "commit")
     found = [
         [
@@ -200,7 +200,7 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
     assert len(after) == 5
     assert {result.status for result in after.values()} == {Status.OK}
     for trial_id, result in before.items():
-        assert after[trial_id] == result  # not made twice
+        assert after[trial_id] == result  # it did not run again
     assert "no submitted sweep is alive" in without_out(work, *cancel, code=USAGE).stderr
 
 
@@ -256,7 +256,7 @@ def test_a_dry_run_asks_nobody(work: Workplace) -> None:
 
 
 def test_no_secret_is_left_anywhere(work: Workplace, there: Cluster, place: Path) -> None:
-    """Runs after the others: all that they said, and all that they left, without the two files."""
+    """Check all output and all files of the other tests, except the token file."""
     secrets = (TOKEN.encode(), PASSWORD.encode())
     told = "".join(SAID) + json.dumps(there.get("/api/jobs/"))
     for job in there.get("/api/jobs/"):
@@ -277,7 +277,7 @@ def both_have_succeeded(told: Any) -> bool:
 def test_a_relative_folder_is_in_the_home_of_the_heads_user_and_taken_in_turns(
     work: Workplace, there: Cluster, place: Path
 ) -> None:
-    """Two sweeps into one folder: the second waits for the first."""
+    """Submit two sweeps into one folder, so that the second waits for the first."""
     files = [own(work, name, [1e-3, 1e-2], pause=0.05) for name in ("first", "second")]
     for file in files:
         without_out(work, "submit", file, "--address", there.url, "--out", "shared")

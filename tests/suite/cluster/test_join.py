@@ -1,4 +1,4 @@
-"""`bakeoff run --address`: a cluster that runs already is joined, or refuses us in a sentence."""
+"""Tests for `bakeoff run --address`: joining a running cluster, and one-line refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """With a home of its own, where there is no token."""
+    """Return a workplace whose home holds no token."""
     for name in AUTHENTICATION:
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"

@@ -1,4 +1,4 @@
-"""Trials of two workers on a real Ray: the numbers of one process, whatever is killed meanwhile."""
+"""Tests for trials of two workers on a real Ray, with and without kills: same numbers as inline."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Raises(Told):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the mixers stand and tell, and checkpoints are kept."""
+    """Return a folder with the mixers, the record of their passes, and the checkpoints."""
     made = tmp_path_factory.mktemp("workers")
     (made / "worker_mixers.py").write_text(MIXERS.format(folder=str(made), pause=0.1))
     return made
@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def executor(folder: Path) -> Iterator[object]:
-    """One embedded Ray for all tests of this file; a checkpoint at every evaluation."""
+    """Yield one embedded Ray for all tests of this file, with a checkpoint at every evaluation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         with embedded(folder, folder, seconds_between=0.0) as opened:
@@ -124,7 +124,7 @@ def trial_with(mixer: str) -> Trial:
 
 @pytest.fixture(scope="module")
 def undisturbed(executor: object) -> Result:
-    """The same trial in one process, by the local engine."""
+    """Return the result of the same trial in one process, by the local engine."""
     *_, last = run_trial(replace(trial_with("Told"), parallel=None), Resources(), "here")
     assert isinstance(last, Finished)
     return last.result
@@ -143,19 +143,19 @@ def assert_same_numbers(result: Result, wanted: Result) -> None:
 
 
 def passes(folder: Path, rank: int) -> list[int]:
-    """The process of each training pass of that worker, in order."""
+    """Return the process id of each training pass of a worker, in order."""
     file = folder / f"worker-{rank}"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether a checkpoint of both workers is complete, and some steps were made since."""
+    """Return True if there is a checkpoint and worker 1 has passed a quarter of the steps."""
     kept = [*(folder / "checkpoints").glob("*/generation-*")]
     return bool(kept) and len(passes(folder, 1)) > STEPS // 4
 
 
 def assert_committed(folder: Path) -> None:
-    """Checkpoints stay until the driver has the result, and then nothing does."""
+    """Check the checkpoints of a finished trial, and that `remove` deletes all of them."""
     trial_id = trial_with("Told").trial_id
     kept = [*(folder / "checkpoints" / trial_id).glob("generation-*")]
     assert 1 <= len(kept) <= 2

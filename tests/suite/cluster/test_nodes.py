@@ -1,4 +1,4 @@
-"""Which environment are timings made in? One; that of before while there is a node of it."""
+"""Tests for the choice of nodes for timings: one environment, the earlier one where it exists."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from suite.schema import Resources
 
 
 class FakeCluster:
-    """Nodes by name, with the environment that each would answer; empty for one that is silent.
+    """A fake cluster of named nodes, each with an environment; an empty one does not answer.
 
-    Its time passes while somebody waits for an answer.
+    Its clock advances while an answer is awaited.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, environments: Mapping[str, str]) -> None:
@@ -106,7 +106,7 @@ def test_looks_at_a_silent_node_take_no_time_and_ask_it_with_pauses(
         cluster.now = start + look
         assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b"]
         assert cluster.now == start + look
-    assert cluster.asked == ["a", "b", "a", "a"]  # a minute each, half a minute between
+    assert cluster.asked == ["a", "b", "a", "a"]  # one minute each, half a minute apart
     assert cluster.withdrawn == ["a", "a"]
 
 

@@ -1,4 +1,4 @@
-"""Which attempts are retried, where and with what; and which nodes are excluded."""
+"""Tests for retries: which attempts, on which nodes, with which resources; excluded nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_the_world_did_is_tried_three_times_in_all(kind: FailureKind) -> No
 
 def test_where_a_process_died_the_trial_should_not_run_again() -> None:
     assert retried(attempt(), FailureKind.DEAD_WORKER, "aaaa1111").avoided == ("aaaa1111",)
-    # A lost node is gone; its name cannot come back.
+    # A lost node is gone, and its name is not used again.
     assert retried(attempt(), FailureKind.LOST_NODE, "aaaa1111").avoided == ()
 
 
@@ -102,7 +102,7 @@ def test_more_memory_has_room_for_all_workers_of_the_trial() -> None:
     spread = Parallel(workers=2, zero=1, precision="float32", accumulation=1)
     ended = attempt(memory_bytes=3 * GIB)
     ended = replace(ended, trial=replace(ended.trial, parallel=spread))
-    # 6 GiB, on one of them only
+    # Each worker needs 6 GiB, which only one node has.
     assert next_attempt(ended, FailureKind.HOST_MEMORY, "", NODES) is None
     again = retried(ended, FailureKind.HOST_MEMORY, "", [*NODES, WIDE])
     assert again.resources.memory_bytes == 32 * GIB
@@ -140,7 +140,7 @@ def test_a_failure_has_the_provenance_of_the_worker() -> None:
     again = retried(replace(begun, number=1), FailureKind.LOST_NODE, "aaaa1111")
     for result in (
         retry.failed_result(begun, WorkerCrashedError()),
-        retry.failed_result(again, WorkerCrashedError()),  # though it has not begun there
+        retry.failed_result(again, WorkerCrashedError()),  # although it did not start
         retry.timeout_result(begun, 1.0),
     ):
         assert result.provenance == elsewhere
@@ -150,7 +150,8 @@ def test_a_failure_has_the_provenance_of_the_worker() -> None:
 
 def test_a_node_on_which_three_trials_died_in_a_row_is_left_out() -> None:
     failing = FailingNodes()
-    for trial_id in ("a", "a", "a", "b"):  # one trial that dies everywhere says nothing
+    # A trial that fails everywhere is not evidence against the node.
+    for trial_id in ("a", "a", "a", "b"):
         failing.record_crash("aaaa1111", trial_id)
     assert failing.excluded(NODES) == ()
     failing.record_crash("aaaa1111", "c")

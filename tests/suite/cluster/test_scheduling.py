@@ -1,4 +1,4 @@
-"""Three nodes of different sizes: where trials run, which are alone, and the loss of one."""
+"""Tests for scheduling on nodes of different sizes: placement, timings, and a lost node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FOUR = Parallel(workers=4, zero=0, precision="float32", accumulation=1)
 
 @dataclass(frozen=True)
 class Span:
-    """A trial, from when it was heard to begin until it was heard to end."""
+    """The time between the start and the end of a trial, as received."""
 
     node: str
     process: str
@@ -53,7 +53,7 @@ def mixers(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A head that runs nothing; one CPU; two CPUs and a T4; four CPUs and two A100."""
+    """Yield a cluster: a head without CPUs; 1 CPU; 2 CPUs and a T4; 4 CPUs and 2 A100."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         authenticate(None)
@@ -79,7 +79,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def executor(cluster: Any, mixers: Workplace) -> Any:
-    """One for all tests: it asks each node for its environment once."""
+    """Return one executor for all tests; it queries each node's environment once."""
     from suite.cluster.execute import RayExecutor
 
     settings = ExecutorSettings(
@@ -95,7 +95,7 @@ def name_of(cluster: Any, node: str) -> str:
 def trials(
     mixers: Workplace, number: int, *, steps: int = 6, probe: str = "quality"
 ) -> list[Trial]:
-    """They sleep as they train, so that they last however many cores there are."""
+    """Return trials that sleep as they train, so that they last on any number of cores."""
     file = mixers.ablation(
         mixer="scheduled_mixers:Slow", values=[1e-3], seeds=number, steps=steps, probes=[probe]
     )
@@ -103,7 +103,7 @@ def trials(
 
 
 def spans(cluster: Any, events: Iterator[Event]) -> list[Span]:
-    """Reads the events as they come, with the clock beside."""
+    """Return the span of each trial, by the clock at the time of its events."""
     begun: dict[str, tuple[str, str, float]] = {}
     found = []
     for event in events:
@@ -117,7 +117,7 @@ def spans(cluster: Any, events: Iterator[Event]) -> list[Span]:
 
 
 def most_at_once(found: list[Span]) -> dict[str, int]:
-    """The largest number of trials that overlap, by node."""
+    """Return the largest number of trials that overlap, by node."""
     most: dict[str, int] = defaultdict(int)
     for span in found:
         together = [s for s in found if s.node == span.node and s.start <= span.start < s.end]
@@ -129,7 +129,7 @@ def test_trials_pack_by_what_they_ask_for(cluster: Any, executor: Any, mixers: W
     work = [(trial, Resources(num_cpus=2)) for trial in trials(mixers, 9, steps=15)]
     found = spans(cluster, executor.execute(work))
     assert [span.status for span in found] == [Status.OK] * 9
-    assert most_at_once(found) == {"two": 1, "four": 2}  # and none on the node with one CPU
+    assert most_at_once(found) == {"two": 1, "four": 2}  # the node with one CPU runs none
 
 
 def test_memory_keeps_trials_apart(cluster: Any, executor: Any, mixers: Workplace) -> None:
@@ -149,13 +149,13 @@ def test_memory_keeps_trials_apart(cluster: Any, executor: Any, mixers: Workplac
 def test_a_gpu_model_is_a_place(
     asked: Resources, node: str, cluster: Any, executor: Any, mixers: Workplace
 ) -> None:
-    """The cards are only declared, so that the trials fail, each where it should have run."""
+    """Check placement alone: the GPUs are only declared, so the trials fail on their node."""
     work = [(trial, asked) for trial in trials(mixers, 2)]
     events = list(executor.execute(work))
     begun = [event for event in events if isinstance(event, Started)]
     places = [event.place.replace(",", "").split() for event in begun]
     assert {name_of(cluster, words[1]) for words in places} == {node}
-    assert len({words[-1] for words in places}) == 2  # a fresh process each
+    assert len({words[-1] for words in places}) == 2  # each has its own process
     ends = [event.result for event in events if isinstance(event, Finished)]
     assert {result.status for result in ends} == {Status.ERROR}
     assert all("CUDA" in result.reason for result in ends)
@@ -186,13 +186,13 @@ def test_timings_have_a_node_alone(cluster: Any, executor: Any, mixers: Workplac
     environment = executor.environment_for_timing(Resources(), "")
     found = spans(cluster, executor.execute_alone(work, environment))
     assert [span.status for span in found] == [Status.OK] * 3
-    assert most_at_once(found) == {"two": 1, "four": 1}  # the first node declares no timing
+    assert most_at_once(found) == {"two": 1, "four": 1}  # the first node does not declare timing
     assert len({span.process for span in found}) == 3
 
 
 @contextmanager
 def occupied(cluster: Any, name: str, seconds: float) -> Iterator[list[float]]:
-    """Another's trial on that node; the list gets the time of its end."""
+    """Occupy a node by a task of another driver; the yielded list gets its end time."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -207,7 +207,7 @@ def occupied(cluster: Any, name: str, seconds: float) -> Iterator[list[float]]:
 
     thread = threading.Thread(target=note_end)
     thread.start()
-    time.sleep(1.5)  # until it runs
+    time.sleep(1.5)  # until the task runs
     yield ended
     thread.join()
 
@@ -237,15 +237,17 @@ def test_who_waits_is_told_why(
 def test_a_node_that_ends_every_worker_is_left_out(
     cluster: Any, executor: Any, mixers: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the third death on; whatever has been handed out by then may still begin there."""
-    monkeypatch.setattr("suite.cluster.trial_queue._ATTEMPTS_PER_SLOT", 1)  # one for each of 7 CPUs
+    """Check that the node gets no trials after three deaths, except those already handed out."""
+    # One attempt per slot; the cluster has 7 slots.
+    monkeypatch.setattr("suite.cluster.trial_queue._ATTEMPTS_PER_SLOT", 1)
     good = [cluster.nodes[name].node_id for name in ("one", "two")]
     (mixers.path / "good_nodes").write_text("\n".join(good))
     file = mixers.ablation(
         mixer="scheduled_mixers:KilledThere", values=[1e-3], seeds=16, probes=["quality"]
     )
     work = [(trial, Resources()) for trial in plan(file).trials]
-    its_own = type(executor)(executor.settings, is_own=False)  # which remembers the bad node
+    # This executor remembers the bad node, so the other tests do not use it.
+    its_own = type(executor)(executor.settings, is_own=False)
     events = list(its_own.execute(work))
     ends = [event.result for event in events if isinstance(event, Finished)]
     assert {result.status for result in ends} == {Status.OK}, [r.reason for r in ends]
@@ -268,7 +270,7 @@ def test_a_node_that_ends_every_worker_is_left_out(
 def test_trials_of_a_lost_node_run_elsewhere(
     cluster: Any, executor: Any, mixers: Workplace
 ) -> None:
-    """Last, since a node is gone afterwards."""
+    """Remove a node from the cluster; this test must be the last of the file."""
     work = [(trial, Resources()) for trial in trials(mixers, 12, steps=60)]
     begun: list[str] = []
     ends = []
@@ -277,10 +279,10 @@ def test_trials_of_a_lost_node_run_elsewhere(
         if isinstance(event, Started):
             begun.append(event.trial_id)
             if name_of(cluster, event.place.split()[1]) == "four" and not killer.is_alive():
-                with suppress(RuntimeError):  # it can be started once
+                with suppress(RuntimeError):  # a timer starts only once
                     killer.start()
         elif isinstance(event, Finished):
             ends.append(event.result)
     assert {result.status for result in ends} == {Status.OK}, [r.reason for r in ends]
     assert len(ends) == len({result.trial_id for result in ends}) == 12
-    assert len(begun) > 12  # some began twice
+    assert len(begun) > 12  # some started twice

@@ -1,4 +1,4 @@
-"""Trials run in the order of the work, no place idle, no backlog; and timings alone."""
+"""Tests for the trial queue: order, full use of the nodes, no backlog, and timings alone."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_timing_avoids_nodes_if_it_can() -> None:
     first, second = queue.take([])
     queue.put_back(replace(second, node=None, avoided=("tw",)))
     queue.put_back(replace(first, node=None, avoided=("tw",)))
-    # the other node is better than none
+    # a node to avoid is better than none
     assert [attempt.node for attempt in queue.take([])] == [FOUR, TWO]
 
 

@@ -1,4 +1,4 @@
-"""Does an error say that another worker has gone, or is it the trial's own?"""
+"""Tests for telling the loss of another worker from an error of the trial itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = "mat1 and mat2 shapes cannot be multiplied (8x64 and 32x64)"
 
 
 def raised_in(module: str, error: Exception) -> Exception:
-    """The error, with a traceback whose innermost frame is of that module."""
+    """Return the error, with a traceback whose innermost frame is in the given module."""
     names: dict[str, Any] = {"__name__": module, "error": error}
     exec("def wait():\n    raise error", names)
     with pytest.raises(type(error)) as caught:

@@ -1,4 +1,4 @@
-"""Which sweeps are meant to be stopped."""
+"""Tests for the choice of the submitted sweep that `bakeoff cancel` stops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDED = replace(HEADS, submission_id="bakeoff-heads-quick-0123456789ab", status=
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was stopped, on a cluster that has `JOBS`."""
+    """Return a list of the stopped submissions, from a fake cluster."""
     stopped: list[str] = []
 
     def stop(url: str, submission_id: str) -> Job:

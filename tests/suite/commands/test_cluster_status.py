@@ -1,4 +1,4 @@
-"""`bakeoff status --address` shows a cluster's jobs from their logs."""
+"""Tests for `bakeoff status --address`, which shows a cluster's jobs from their logs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOG = f"9 trials to run\n{line_of(STANDING)}\nbakeoff: it ends here\n"
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Job, str]]:
-    """Jobs by id, each with its log; what is put into it is what the cluster has."""
+    """Return the jobs and logs of a fake cluster, by submission id; a test may add to them."""
     has: dict[str, tuple[Job, str]] = {}
     monkeypatch.setattr(cluster_status, "check_url", lambda address: address)
     monkeypatch.setattr(cluster_status, "list_jobs", lambda url: [job for job, _ in has.values()])

@@ -1,4 +1,4 @@
-"""The findings of `bakeoff doctor`, and its exit code."""
+"""Tests for the findings of `bakeoff doctor` and its exit code."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_without_a_home_commands_get_one(tmp_path: Path) -> None:
     program = (
         "import os, pwd, sys\n"
         "def nobody(*_): raise KeyError('uid not found')\n"
-        "pwd.getpwuid = nobody\n"  # as of a user id that passwd does not have
+        "pwd.getpwuid = nobody\n"  # simulates a user id that is not in passwd
         "from suite import cli\n"
         "cli.main()"
     )

@@ -1,4 +1,4 @@
-"""`bakeoff fetch` of a sweep that was cancelled: the reports are made here, of what is done."""
+"""Test `bakeoff fetch` of a cancelled sweep: it renders the reports from the finished trials."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ def test_what_a_cancelled_sweep_has_done_becomes_a_report_here(
     assert f"{JOB.submission_id} (stopped): 6 trials done so far in ~/out" in said
     assert f"report:    {page}" in said
     assert page.is_file()
-    assert (home / "reports" / "index.html").is_file()  # to which "All ablations" leads
+    assert (home / "reports" / "index.html").is_file()  # target of the "All ablations" link

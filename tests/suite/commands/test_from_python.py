@@ -1,4 +1,4 @@
-"""Do sweeps from Python have names of their own, and do failures to record them raise?"""
+"""Tests for the names of ablations in Python, and for errors that recording raises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_name_is_made_from_the_question_and_stays() -> None:
     names = {_asking(question, [8]).own_name for question in alike}
     assert len({name, *names}) == 6
     for each in names:
-        assert make_ablation(name=each).own_name == each  # it is one that may be given
+        assert make_ablation(name=each).own_name == each  # it may also be given
     assert suite.plan(make_ablation(name="mine")).about.ablation == "mine"
 
 

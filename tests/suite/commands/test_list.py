@@ -1,4 +1,4 @@
-"""`bakeoff list` shows everything that there is, with its size."""
+"""Tests for `bakeoff list`, which shows everything available with its size."""
 
 import json
 import re

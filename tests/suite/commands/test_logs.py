@@ -1,4 +1,4 @@
-"""A failure is told with the user's own line, and `bakeoff logs` prints what was kept of it."""
+"""Tests for `bakeoff logs`, and for failures that quote the line of the user's code."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`bakeoff plan`: the table for people, one object a trial for programs."""
+"""Tests for `bakeoff plan`: a table for people, and one JSON object per trial for programs."""
 
 import json
 from dataclasses import replace
@@ -177,7 +177,7 @@ def test_a_folder_name_that_is_too_long_has_no_journal(planned: Plan) -> None:
 
 
 def _uneven(trial: Trial, result: Result) -> Result:
-    """One head gains more with some seeds than with others."""
+    """Return a result in which the score of one head varies with the seed."""
     (found,) = result.measurements
     more = 0.01 * trial.seed**2 if trial.subjects[0].knobs["heads"] == 1 else 0.0
     return replace(result, measurements=(replace(found, value=(found.value or 0.0) + more),))
@@ -186,7 +186,7 @@ def _uneven(trial: Trial, result: Result) -> Result:
 def test_the_smallest_effect_that_the_seeds_can_find_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By results of the same edition with fewer seeds, or of an earlier edition."""
+    """Estimate it from the same edition with fewer seeds, and from an earlier edition."""
     earlier = FinishedSweep("heads")
     with Journal(tmp_path / "journal.db") as journal:
         journal.keep_plan(earlier.plan)

@@ -1,4 +1,4 @@
-"""The display while trials run: lines in a pipe, a live display on a terminal."""
+"""Tests for the progress display: plain lines in a pipe, a live display on a terminal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def said(console: Console) -> str:
 
 
 def plainly(text: str) -> str:
-    """Without colours and movements of the cursor."""
+    """Return the text without colours and cursor movements."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
@@ -123,7 +123,7 @@ def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Pend
     assert "starting" in running
     assert "0 of 5 trials done, 2 running" in running
     assert "2 of 5 trials done, 0 running, 0 done before, 1 failed" in plainly(said(out))
-    assert "crashed: [/nothing] '[bold]'" in said(out)  # brackets are no markup
+    assert "crashed: [/nothing] '[bold]'" in said(out)  # brackets are not interpreted as markup
 
 
 def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
@@ -132,7 +132,8 @@ def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
     out = console(is_terminal=True)
     with pytest.raises(KeyboardInterrupt), display_for([sweep], missing, out):
         raise KeyboardInterrupt
-    assert said(out).count("\x1b[?25l") == said(out).count("\x1b[?25h")  # the cursor is back
+    # The cursor is visible again.
+    assert said(out).count("\x1b[?25l") == said(out).count("\x1b[?25h")
 
 
 def test_a_submitted_driver_tells_programs_how_far_it_is(
@@ -167,7 +168,7 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
     assert running.labels.keys() == {first.trial_id, second.trial_id}
     assert ended.counts == {"crashed": 1, "missing": 3, "ok": 1}
     assert ended.failed == {second.trial_id: "crashed: it died"}
-    assert "[1/5]" in said(out)  # and plain lines for people, even on a terminal
+    assert "[1/5]" in said(out)  # plain lines for people, even on a terminal
 
 
 def test_a_day_of_lines_is_no_endless_log(
@@ -185,7 +186,7 @@ def test_a_day_of_lines_is_no_endless_log(
             display.show(Progressed(sweep.trials[0].trial_id, ()))
     assert 1400 < len(capsys.readouterr().out.splitlines()) < 2000
     assert isinstance(display, PlainLines)
-    assert display.state.points == {}  # an event without a point changes nothing
+    assert display.state.points == {}  # an event without points changes nothing
 
 
 def test_what_waited_waits_no_more() -> None:
@@ -212,7 +213,7 @@ def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPa
     assert 30.0 <= found.eta_seconds() <= 40.0  # on several CPUs, or one
     found.take(Started("a", "here"))
     now = 200.0
-    found.take(Finished(replace(result("a"), seconds=100.0)))  # was estimated to take 10 s
+    found.take(Finished(replace(result("a"), seconds=100.0)))  # the estimate was 10 s
     found.take(Started("b", "here"))
     assert found.eta_seconds() == pytest.approx(300.0, rel=0.1)
     now = 300.0
@@ -268,7 +269,7 @@ def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measu
     [
         ([], "ok"),
         ([replace(timed("accuracy", 0.123456789), unit="1")], "accuracy 0.123457"),
-        (  # the number of a variant, before those of the instrument
+        (  # the variant's value precedes those of the instrument
             [timed("copy_peak_bytes_per_second", 1e10), timed("forward_seconds", 0.5)],
             "forward_seconds 0.5 s",
         ),

@@ -1,4 +1,4 @@
-"""`bakeoff report --compare` on small output folders that were really run."""
+"""Tests for `bakeoff report --compare` on output folders of small sweeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMITS = ("aaaa00000000", "bbbb00000000")
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """`out` at one commit, `copy` of it, and `other` with more steps at another commit."""
+    """Return a workplace with `out`, its `copy`, and `other` with more steps at a new commit."""
     torch.set_num_threads(1)
     work = Workplace(tmp_path_factory.mktemp("compared"))
     RunWriter(store_of(work.out, f"sqlite:///{work.path / 'empty.db'}"))
@@ -44,7 +44,7 @@ def _sweep(work: Workplace, out: str, *, steps: int, seeds: int) -> None:
 def _here(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
 ) -> tuple[int, str]:
-    """The entry point in this process: its exit code, and all that it says."""
+    """Run the command line in this process; return the exit code and all output."""
     monkeypatch.setattr(sys, "argv", ["bakeoff", *arguments])
     with pytest.raises(SystemExit) as caught:
         cli.main()
@@ -62,7 +62,7 @@ def test_two_output_folders_side_by_side_through_the_installed_command(work: Wor
         rows = list(csv.DictReader(file))
     scores = [row for row in rows if row["kind"] == "score"]
     assert {row["variant"] for row in scores} == {"learning_rate=0.001", "learning_rate=0.01"}
-    # Five times the steps: the trials are others, and so are the numbers.
+    # With five times the steps, all trials and all numbers differ.
     assert {row["differs"] for row in scores} == {"trial, commit"}
     assert all(row["outcome"] != "identical" and row["n"] == "3" for row in scores)
     text = Path(page).read_text()
@@ -96,7 +96,7 @@ def test_a_commit_and_a_device_of_one_store(
     code, said = _here(capsys, monkeypatch, "report", "small", "--compare", "aaaa", device)
     assert code == 0, said
     headline, page = said.splitlines()
-    assert headline.startswith("Nothing moved for certain")  # they are the same rows
+    assert headline.startswith("Nothing moved for certain")  # both sides have the same rows
     assert Path(page).parent.name.startswith(f"compare-{COMMITS[0]}-")
 
 

@@ -1,4 +1,4 @@
-"""The last lines of a run, and how it is interrupted."""
+"""Tests for the last lines of a run, and for its interruption."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_without_dashboard_or_record_there_is_nothing_to_compare(
 def test_of_all_what_cannot_run_here_is_left_out_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As on a machine without Ray: data_parallel needs several workers."""
+    """Check data_parallel, which needs several workers, with the inline executor."""
     ran: list[str] = []
 
     def run_plans(plans: Sequence[Plan], *rest: object) -> SweepOutcome:

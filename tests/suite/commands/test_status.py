@@ -1,4 +1,4 @@
-"""`bakeoff status`: the counts are right whatever state the folder was left in."""
+"""Tests for `bakeoff status`, with output folders in various states."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sweep(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def out(tmp_path: Path, sweep: Plan) -> Path:
-    """Six trials: two ok, one failed, one diverged, one begun, one not begun."""
+    """Return an output folder of six trials: 2 ok, 1 failed, 1 diverged, 1 begun, 1 not begun."""
     folder = tmp_path / "out"
     folder.mkdir()
     with Journal(folder / "journal.db") as journal:
@@ -84,7 +84,7 @@ def test_while_a_driver_works(out: Path, sweep: Plan, capsys: pytest.CaptureFixt
 def test_what_waits_and_why_while_a_driver_works(
     num_reported: int, out: Path, sweep: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Never more than are missing: what has begun since the driver counted does not wait."""
+    """Check that no more trials wait than are missing, whatever number the driver reported."""
     with Journal(out / "journal.db") as journal:
         journal.note_waiting(num_reported, "asks for [1] CPU")
     with lock_folder(out):
@@ -102,7 +102,7 @@ def test_the_last_words_of_an_older_driver_are_not_those_of_the_new_one(
 ) -> None:
     with Journal(out / "journal.db") as journal:
         journal.note_waiting(1, "no node is free")
-        journal.keep_plan(sweep)  # the next driver begins
+        journal.keep_plan(sweep)  # a new driver starts
     with lock_folder(out):
         found = status_of(out)
     assert found.waiting is None
@@ -132,7 +132,7 @@ def test_a_trial_that_two_sweeps_share_is_counted_once(out: Path, sweep: Plan) -
 
 
 def test_after_a_killed_driver_nothing_runs_and_its_hours_are_known(out: Path) -> None:
-    """Two trials of 2.7 seconds are left, as many at a time as the four that have ended."""
+    """Check the estimate: two trials of 8/3 s remain, one to two at a time."""
     found = status_of(out)
     assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
     assert found.running == {}
@@ -168,7 +168,7 @@ def test_a_journal_of_format_2_says_the_same(out: Path) -> None:
         assert getattr(old, name) == getattr(now, name)
     with lock_folder(out):
         assert list(status_of(out).running.values()) == ["node 1, process 2"]
-    with Journal(out / "journal.db"):  # opened to write: brought to this format
+    with Journal(out / "journal.db"):  # opening it to write migrates the file
         pass
     with Journal(out / "journal.db", read_only=True) as journal:
         assert len(journal.ends()) == 4
@@ -177,7 +177,7 @@ def test_a_journal_of_format_2_says_the_same(out: Path) -> None:
 def test_a_sweep_at_its_end_stands_by_its_own_trials(
     out: Path, sweep: Plan, tmp_path: Path
 ) -> None:
-    """Another sweep of the same folder does not count."""
+    """Check that another sweep in the same folder is not counted."""
     other = plan(Workplace(tmp_path).ablation("other", values=[0.5, 0.6], probes=["quality"]))
     with Journal(out / "journal.db") as journal:
         journal.keep_plan(other)
@@ -207,7 +207,7 @@ def test_it_is_followed_until_no_driver_works(
     monkeypatch.setattr(status, "is_held", lambda out: next(works, False))
     assert status.follow_status(out) == 0
     said = capsys.readouterr().out
-    assert said.count("2 ok") == 2  # what has not changed is not said again
+    assert said.count("2 ok") == 2  # an unchanged status is not printed again
     assert "1 running" in said.split("\n\n")[0]
 
 
@@ -241,7 +241,7 @@ print([name for name in ("torch", "ray", "mlflow", "pandas") if name in sys.modu
     assert done.stdout.strip() == "[]"
 
 
-# --- what is printed -----------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
 def printed(standing: SweepStatus) -> str:
@@ -328,7 +328,7 @@ def test_a_price_is_of_gpus_or_of_cpus_where_there_are_none(
 def test_joules_and_money_are_summed_from_the_journal(
     out: Path, sweep: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two attempts one after the other; for programs as numbers."""
+    """Check the sums over two attempts in succession, as numbers in the JSON output."""
     place = replace(HEADS.place, num_gpus=1.0)
     with Journal(out / "journal.db") as journal:
         for trial, joules in zip(sweep.trials[4:], (400.0, 800.0), strict=True):

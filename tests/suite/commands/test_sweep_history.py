@@ -1,4 +1,4 @@
-"""Hours, rate and time left, from sweeps that are written down here as lists."""
+"""Tests for hours, rate and time left, on sweeps given as lists."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def end(name: str, seconds: float = 60.0, at: float | None = NOW, **changes: Any
 
 
 def history(trials: list[Listed], ends: list[End] = [], **changes: Any) -> History:  # noqa: B006
-    """`running` says since when; all else has begun as long ago as it took."""
+    """Return a history; `running` has start times, all else started `seconds` before its end."""
     running = changes.pop("running", {})
     starts = changes.pop("starts", None)
     changes.setdefault("estimates", Estimates(work=changes.pop("weights", {})))
@@ -186,7 +186,7 @@ def test_each_kind_of_trial_takes_as_long_as_its_finished_ones() -> None:
     ends = [end("a", 100.0), end("p", 1.0), end("x", 10.0)]
     left = seconds_left(history(trials, ends))
     assert left == {"b": 100.0, "q": 1.0, "y": 10.0}
-    assert usage(trials, ends).eta_seconds is None  # of f nothing is known
+    assert usage(trials, ends).eta_seconds is None  # nothing is known about the probe of f
     assert usage(trials[:-1], ends).eta_seconds is not None
 
 
@@ -199,7 +199,7 @@ def test_a_trial_of_more_work_takes_longer_than_others_of_its_kind() -> None:
 
 
 def test_trials_of_milliseconds_say_nothing_of_trainings() -> None:
-    """They once made 0 s of nine trainings, or hours where the first one had to load torch."""
+    """Check that trials without training do not set the estimate of nine trainings."""
     counts = [trial(f"p{k}", probe="parameters") for k in range(9)]
     trials = [*counts, *numbered(9)]
     weights = {each.trial_id: 0.02 for each in counts} | {f"t{k}": 30.0 for k in range(9)}
@@ -226,7 +226,7 @@ def test_failures_say_nothing_of_how_long_a_trial_takes() -> None:
 
 
 def test_the_rest_is_divided_among_the_slots_that_were_in_use() -> None:
-    """Four at a time, though this machine may have any number of CPUs."""
+    """Check a sweep of four slots on a machine with any number of CPUs."""
     trials = numbered(80)
     ends = [end(each.trial_id, 60.0, NOW - 60.0 * (k // 4)) for k, each in enumerate(trials[:40])]
     found = usage(trials, ends, driver_started=None)
@@ -234,7 +234,7 @@ def test_the_rest_is_divided_among_the_slots_that_were_in_use() -> None:
 
 
 def test_pauses_between_short_trials_count() -> None:
-    """A tenth of a second each, one a second: the rest takes a second each."""
+    """Check trials of 0.1 s that start one second apart: each remaining one takes a second."""
     trials = numbered(200)
     ends = [end(each.trial_id, 0.1, NOW - float(k)) for k, each in enumerate(trials[:100])]
     found = usage(trials, ends)

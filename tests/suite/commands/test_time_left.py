@@ -1,4 +1,4 @@
-"""The time left against the truth, in sweeps of known durations; nothing waits for a clock."""
+"""Compare the estimated time left with the truth, in simulated sweeps of known durations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 
 SCALE = {"dim": 32, "depth": 2, "length": 64, "steps": 400, "batch": 16, "num_evaluations": 8}
-# How many times as long as its FLOPs say a training takes.
+# The ratio of a training's time to the time that its FLOPs suggest.
 OF_A_MIXER = {"attention": 1.0, "lstm": 3.0, "conv": 0.5, "linear_transformer": 1.5}
 TIMING_SECONDS = (4.0, 9.0)
 PAUSE = 0.2
@@ -31,7 +31,7 @@ Moment = tuple[float, Event]
 
 @pytest.fixture(scope="module")
 def mixed() -> list[Plan]:
-    """Trainings of models of 16 to 128 numbers on two tasks, counts, and timings."""
+    """Return trainings of width 16 to 128 on two tasks, parameter counts, and timings."""
     sizes = make_ablation(
         axes=[vary("mixer", list(OF_A_MIXER)), vary("dim", [16, 32, 64, 128])],
         scale=SCALE,
@@ -51,7 +51,7 @@ def mixed() -> list[Plan]:
 
 @pytest.fixture(scope="module")
 def short(mixed: list[Plan]) -> list[Plan]:
-    """Few trainings, and mostly timings."""
+    """Return a plan with few trainings and many timings."""
     about = make_ablation(
         axes=[vary("mixer", ["attention", "linear_transformer"])],
         tasks=["mqar_small"],
@@ -63,7 +63,7 @@ def short(mixed: list[Plan]) -> list[Plan]:
 
 
 class Truth:
-    """How long each trial takes, whatever was estimated."""
+    """The true duration of each trial in a simulated sweep."""
 
     def __init__(self, works: Sequence[Work], machine: float, seed: int) -> None:
         drawn = random.Random(seed)
@@ -90,9 +90,10 @@ class Truth:
 def schedule(
     missing: Pending, truth: Truth, places: int, pause: float
 ) -> tuple[list[Moment], float]:
-    """What happens when, and how long it takes: packed first, in its order, then timings.
+    """Simulate a sweep; return its events with their times, and its total time in seconds.
 
-    Each of these waits for `pause` seconds, in which its process starts.
+    Packed trials run first, in order, then timings. Each timing starts `pause` seconds after the
+    previous one, because its process must start.
     """
     moments: list[Moment] = []
     free = [0.0] * places
@@ -134,7 +135,7 @@ def said_at(
     happened: tuple[list[Moment], float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[float, float]:
-    """The time left that is shown after that share of the whole time, and the true one."""
+    """Return the estimated and the true time left, after `share` of the total time."""
     now = 1_000.0
     monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     state = state_of(plans, missing)
@@ -166,7 +167,7 @@ def test_after_a_tenth_the_time_left_is_right_within_half(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On machines faster and slower than estimated, with mixers that FLOPs say little of."""
+    """Check machines of several speeds, with mixers whose time is not proportional to FLOPs."""
     plans: list[Plan] = request.getfixturevalue(sweep)
     missing = replace(pending_work(plans, {}), num_places=float(places))
     works = (*missing.packed, *missing.alone)
@@ -181,7 +182,7 @@ def test_after_a_tenth_the_time_left_is_right_within_half(
 def test_before_anything_has_run_the_times_of_an_earlier_run_count(
     short: list[Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This machine is five times as slow as a matrix product says, and one seed is done."""
+    """Check a machine five times slower than estimated, after an earlier run of one seed."""
     every = pending_work(short, {})
     truth = Truth((*every.packed, *every.alone), 5.0, 0)
     before = {t.trial_id: truth.of(t) for p in short for t in p.trials if t.seed == 0}

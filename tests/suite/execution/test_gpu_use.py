@@ -1,4 +1,4 @@
-"""A trial keeps to its share of a GPU's memory, and its result says what it took."""
+"""Tests for the limit on a trial's GPU memory, and for the peak usage in its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Properties:
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The shares of the memory that this process was limited to, on a GPU of 80 GiB."""
+    """Return a list of the memory fractions that are set, on a fake GPU of 80 GiB."""
     found: list[float] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Card 9000")

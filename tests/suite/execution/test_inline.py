@@ -1,4 +1,4 @@
-"""This machine refuses what it can never run; what trials in this process start ends with them."""
+"""Tests for the inline executor: trials that never fit, and processes that a trial leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep() -> Non
 
 
 def test_a_trial_on_a_gpu_gets_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process whose GPU has failed it, as in a capture, is of no use to the next trial."""
+    """Check that it runs in a subprocess, because a GPU fault makes a process unusable."""
     given: list[Resources] = []
     monkeypatch.setattr(fork_server, "ForkServer", lambda environment: BytesIO())
     monkeypatch.setattr(

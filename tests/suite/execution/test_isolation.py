@@ -1,4 +1,4 @@
-"""No trial changes another one: user code has its own processes, shared ones are guarded."""
+"""Tests for the isolation of trials: separate processes for user code, guards in shared ones."""
 
 import os
 import subprocess

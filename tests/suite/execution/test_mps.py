@@ -1,4 +1,4 @@
-"""MPS is used where its daemon starts and serves a process, and ended with the block."""
+"""Tests for MPS: used where its daemon starts and serves a process, ended after the block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ exit {code}
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the daemon, which starts, is told; its client computes."""
+    """Return the log of a fake MPS daemon that starts, whose test client succeeds."""
     daemon = tmp_path / "nvidia-cuda-mps-control"
     daemon.write_text(DAEMON.format(log=tmp_path / "log", code=0))
     daemon.chmod(daemon.stat().st_mode | stat.S_IXUSR)
@@ -39,7 +39,7 @@ def test_it_serves_processes_until_the_end(log: Path) -> None:
         (begun,) = log.read_text().splitlines()
         assert Path(environment[PIPES]).is_dir()
     begun, ended = (line.split() for line in log.read_text().splitlines())
-    # It sees all GPUs, so that their numbers mean the same to its clients.
+    # The daemon sees all GPUs, so that its clients number them in the same way.
     assert begun == ["-d", f"pipes={environment[PIPES]}", "visible="]
     assert ended == ["quit", *begun[1:]]
     assert not Path(environment[PIPES]).exists()
@@ -73,5 +73,5 @@ def test_a_daemon_that_runs_already_is_left_alone(
 ) -> None:
     monkeypatch.setenv(PIPES, "/somewhere")
     with shared_gpus(SHARED) as environment:
-        assert environment == {}  # processes inherit it
+        assert environment == {}  # processes inherit the variable
     assert not log.exists()

@@ -1,4 +1,4 @@
-"""The output of a trial is kept with its failure, of each of several workers too."""
+"""Test that the output of dead workers is kept in the result, within the limit for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planned modules, and nothing else of the user's, can be imported where a trial runs."""
+"""Tests for importing the planned modules, and no other code of the user's, in a trial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.execution.planned_code import ChangedFile, import_only, refuse_change
 
 @pytest.fixture
 def code(tmp_path: Path) -> Iterator[PlannedCode]:
-    """A package whose files were edited after it had been planned."""
+    """Yield a planned package whose files were edited after planning."""
     (tmp_path / "own_pkg").mkdir()
     modules = {}
     for name, place in {"own_pkg": "own_pkg/__init__.py", "own_pkg.net": "own_pkg/net.py"}.items():

@@ -1,4 +1,4 @@
-"""A process that has left its parent, its group and its session is ended all the same."""
+"""Test that a process outside its parent's group and session is ended too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 from suite.execution import process_cleanup as cleanup
 from suite.execution.process_cleanup import process_cleanup
 
-# It starts a process in a session of its own, prints its number, and exits.
+# It starts a process in a new session, prints its process id, and exits.
 PARENT = """
 import subprocess
 child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
@@ -60,8 +60,9 @@ def test_a_live_driver_s_are_not_and_nor_are_those_of_another_namespace() -> Non
     namespace = os.readlink("/proc/self/ns/pid")
     with process_cleanup():
         of_ours = left_behind()
-        with process_cleanup():  # of the same driver: not ended when this block begins
+        with process_cleanup():  # a nested block of the same driver does not end the process
             assert of_ours.is_running()
     for driver in ("1-0-another", "nonsense", ""):
         assert cleanup._is_alive(driver)
-    assert not cleanup._is_alive(f"1-x-{namespace}")  # that number has another start
+    # The process with this id has another start time.
+    assert not cleanup._is_alive(f"1-x-{namespace}")

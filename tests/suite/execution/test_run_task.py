@@ -1,4 +1,4 @@
-"""`run_task`: a module of one's own, trained and scored without an ablation."""
+"""Tests for `run_task`, which trains and scores a module without an ablation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _one_thread() -> None:
 
 
 class Linear(nn.Module):
-    """Images as a flat vector, one linear map: 10 x 785 parameters."""
+    """A linear map of flattened images: 10 x 785 parameters."""
 
     def __init__(self, factor: float = 1.0) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def test_a_language_model_takes_the_length_that_is_asked_for() -> None:
 def test_it_trains_as_an_ablation_with_the_same_scale(
     steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No silent difference between a user's module and the suite's, at the same settings."""
+    """Check that a user's module trains with the defaults of an ablation."""
     seen: list[Training] = []
 
     def noted(module: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
@@ -149,7 +149,7 @@ def test_what_cannot_be_meant_is_one_sentence(
 
 
 class Named(NamedTuple):
-    """Outputs as another library has them."""
+    """The outputs of a model of another library."""
 
     logits: Tensor
     hidden: Tensor
@@ -249,7 +249,7 @@ def test_a_task_with_parts_is_scored_by_part() -> None:
 
 
 class Symbols(nn.Module):
-    """Of each token a row of a table: as many logits as symbols, or as asked."""
+    """A table with a row of logits per token; by default one logit per symbol."""
 
     def __init__(self, num_symbols: int, num_logits: int | None = None) -> None:
         super().__init__()
@@ -260,14 +260,14 @@ class Symbols(nn.Module):
 
 
 class Pooled(Symbols):
-    """One row for the whole sequence."""
+    """One row of logits for the whole sequence."""
 
     def forward(self, inputs: Tensor) -> object:
         return self.table(inputs).mean(dim=1)
 
 
 class Recurrent(nn.Module):
-    """Forgets that a GRU returns its state too."""
+    """A GRU whose output wrongly includes its state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -383,7 +383,7 @@ def test_a_module_that_cannot_serve_a_source_is_one_sentence(
 
 
 def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One for each interface that a task can ask for, with few examples to score."""
+    """Run one example for each interface that a task can require, on few examples."""
     monkeypatch.setattr(GeneratedTask, "num_held_out", {"validation": 4, "test": 8})
     monkeypatch.setitem(TASKS, "same_first", f"{__name__}:SameFirst")
     asked: set[str] = set()
@@ -416,7 +416,7 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Player(nn.Module):
-    """Acts by the state alone."""
+    """A policy that depends on the state alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -431,7 +431,7 @@ class Player(nn.Module):
 
 
 class Painter(nn.Module):
-    """Two tokens a picture, each black or white by its upper and its lower half."""
+    """A model with two image tokens: the upper and the lower half are black or white."""
 
     num_image_tokens = 2
 
@@ -464,7 +464,7 @@ def test_a_module_that_cannot_draw_is_one_sentence() -> None:
 
 
 class Towers(nn.Module):
-    """Images and texts by one linear map and one table."""
+    """Two towers: a linear map of images, and a table for texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -482,7 +482,7 @@ class Towers(nn.Module):
 
 
 class SameFirst(GeneratedTask):
-    """Whether two sequences begin alike."""
+    """Classify whether two sequences begin with the same symbol."""
 
     name = "same_first"
     asks_for = "pair"
@@ -560,7 +560,7 @@ def test_a_module_that_mixes_rows_is_not_trained_in_parts_of_a_batch() -> None:
 
 def test_a_score_that_is_no_number_is_said() -> None:
     class FailsAtTest(Linear):
-        """Numbers for the 1,000 validation images and in training, none for what comes after."""
+        """A module with finite outputs in training and validation, and NaN in the test."""
 
         num_scored = 0
 
@@ -573,7 +573,7 @@ def test_a_score_that_is_no_number_is_said() -> None:
 
 
 def test_trying_the_module_moves_nothing() -> None:
-    """Dropout draws as if it had not been called before, and stays switched on."""
+    """Check that dropout draws the same numbers afterwards, and stays on."""
 
     class Dropped(Linear):
         def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:

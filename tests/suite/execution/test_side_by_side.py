@@ -1,4 +1,4 @@
-"""Trials share GPUs by their fractions, in real processes; only the number of GPUs is made up."""
+"""Tests for trials that share GPUs by fractions, in real processes with a fake number of GPUs."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ ABLATION = Ablation(
 
 @dataclass
 class Bench:
-    """Four trials of a mixer that notes, and their folder."""
+    """Four trials of a mixer that records its environment and times, and their folder."""
 
     folder: Path
     trials: tuple[Trial, ...]
 
     def work(self, resources: Resources, seconds: float, together: float = 99) -> Assignments:
-        """Each waits so long at most, and no longer than until so many have begun."""
+        """Return the trials; each waits at most `seconds`, or until `together` of them run."""
         (self.folder / "seconds").write_text(f"{seconds} {together}")
         return [(trial, resources) for trial in self.trials]
 
@@ -80,14 +80,14 @@ class Bench:
         )
 
     def notes(self) -> list[dict[str, Any]]:
-        """In the order in which they began."""
+        """Return the record of each trial, in the order of their starts."""
         found = [json.loads(file.read_text()) for file in self.folder.glob("note-*")]
         return sorted(found, key=lambda note: note["begun"])
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Planned before anybody believes in GPUs."""
+    """Plan the trials, then fake two GPUs and four CPUs."""
     (tmp_path / "own_noting.py").write_text(MIXER)
     (tmp_path / "own.py").write_text(ABLATION)
     trials = plan(str(tmp_path / "own.py")).trials

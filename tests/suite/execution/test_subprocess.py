@@ -1,6 +1,6 @@
-"""A trial in a process of its own: the same numbers, every end a result, and nothing left over.
+"""Tests for a trial in a separate process: same numbers, a result for every end, no leftovers.
 
-See sweep/test_deadline.py for what a process leaves that is ended from outside.
+See sweep/test_deadline.py for the processes left by one that is ended from outside.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ def test_what_cannot_even_begin_is_a_result_that_says_why(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = trial(work, "fresh_mixers:Prints")
-    monkeypatch.setattr(sys, "path", [str(work.path)])  # neither Python's own modules nor ours
+    # This removes the paths of Python's modules and of the project's.
+    monkeypatch.setattr(sys, "path", [str(work.path)])
     result = ended(list(run_in_subprocess(wanted, Resources())))
     assert result.status is Status.CRASHED
     assert "exit code 1" in result.reason
@@ -190,7 +191,7 @@ print(EVENT.dump_json(finished).decode())
 def test_the_death_of_the_process_is_a_result_and_the_program_is_not_run_again(
     work: Workplace, tmp_path: Path
 ) -> None:
-    """The program that asks is a script without a main guard."""
+    """Run the trial from a script without a main guard."""
     wanted, resources = trial(work, "fresh_mixers:Dies"), Resources(num_cpus=2, num_threads=2)
     order = TrialRequest(trial=wanted, resources=resources)
     (tmp_path / "order.json").write_bytes(REQUEST.dump_json(order))
@@ -221,7 +222,7 @@ def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
     monkeypatch.setattr(trial_subprocess, "SECONDS_OF_GRACE", 1.0)
     wanted, resources, pids = trial(work, f"fresh_mixers:{mixer}"), Resources(), work.path / "pids"
     pids.unlink(missing_ok=True)
-    for limit in (6.0, 16.0, 60.0):  # a busy machine starts a process slowly
+    for limit in (6.0, 16.0, 60.0):  # a process starts slowly on a busy machine
         result = ended(list(run_in_subprocess(wanted, resources, limit)))
         assert result.status is Status.TIMEOUT, result.reason
         assert "--trial-limit" in result.reason
@@ -231,7 +232,7 @@ def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
 
 
 def _wait_for_the_end_of(pids: Sequence[str]) -> None:
-    """A process that is killed lives on until the system has come to it."""
+    """Wait up to 5 s for the end of killed processes, which the system may delay."""
     until = time.monotonic() + 5
     while any(is_alive(int(pid)) for pid in pids):
         assert time.monotonic() < until
@@ -265,7 +266,7 @@ def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_
     lines = trial_subprocess._lines
 
     def late(process: fork_server.FreshProcess, is_stopped: threading.Event) -> Iterator[bytes]:
-        time.sleep(3.0)  # who takes the events is busy
+        time.sleep(3.0)  # the reader of the events is busy
         return lines(process, is_stopped)
 
     monkeypatch.setattr(trial_subprocess, "_lines", late)
@@ -276,7 +277,7 @@ def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, str]:
-    """A trial of five minutes, and the folder of its mixer."""
+    """Return a trial of five minutes, and the folder of its mixer."""
     work = Workplace(tmp_path_factory.mktemp("slow"))
     mixers = work.mixers("slow_one_trial", pause=60.0)
     file = work.ablation(mixer=f"{mixers}:Slow", probes=["quality"], seeds=1)
@@ -293,7 +294,7 @@ def test_a_trial_is_the_same_on_the_other_side(slow: tuple[Trial, str]) -> None:
 
 
 def test_it_dies_with_its_input_in_the_middle_of_its_work(slow: tuple[Trial, str]) -> None:
-    """The pipe closes by itself when whoever holds it is killed."""
+    """Check that the process ends when its input is closed, as by a killed driver."""
     trial, folder = slow
     paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
@@ -337,7 +338,7 @@ def test_ctrl_c_ends_a_sweep_and_the_process_of_its_timing(
         assert driver.poll() is None, driver.communicate()
         assert time.monotonic() < until, "the mixer was never called"
         time.sleep(0.02)
-    os.killpg(driver.pid, number)  # as a terminal does: to all processes of its session
+    os.killpg(driver.pid, number)  # a terminal also signals all processes of the group
     said = driver.communicate(timeout=60)[0]
     assert driver.returncode == INTERRUPTED, said
     assert "the same command continues from here" in said

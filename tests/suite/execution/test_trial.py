@@ -1,4 +1,4 @@
-"""One trial in this process: the same twice gives the same bits, and every end is a result."""
+"""Tests for one trial in this process: reproducible to the bit, and a result for every end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def numbers(result: Result) -> tuple[object, ...]:
 
 def test_the_same_trial_twice_gives_the_same_bits(quality: Trial) -> None:
     first = result_of(quality)
-    torch.rand(1000)  # what this process drew before does not matter
+    torch.rand(1000)  # earlier draws of this process do not matter
     again = result_of(quality)
     assert first.status is Status.OK
     assert len(first.points) == 7
@@ -77,7 +77,7 @@ def test_it_takes_the_threads_that_it_may_use(
 
 
 class _Scripted(Probe):
-    """Says what it is given; raises what is an exception."""
+    """A probe that yields the given points and measurements, and raises the given exceptions."""
 
     name = "scripted"
     version = 1
@@ -104,7 +104,7 @@ NUMBER = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
 
 
 class PanicException(BaseException):
-    """As an extension in Rust raises it."""
+    """An exception such as those of extensions in Rust."""
 
 
 ENDS = {
@@ -135,7 +135,7 @@ ENDS = {
     ("changes", "num_gpus", "joules"),
     [
         ({}, 1.0, 60.0),
-        ({}, 0.25, 15.0),  # its neighbours' joules are in the counter, too
+        ({}, 0.25, 15.0),  # the counter includes the energy of other trials on the card
         ({"probe": "step_time"}, 0.25, 60.0),  # a timing never shares a card
         ({"parallel": Parallel(workers=2, zero=0, precision="float32", accumulation=1)}, 1.0, None),
         ({}, 0.0, None),
@@ -172,8 +172,8 @@ def test_every_exception_is_a_result(
     assert (result.status, result.reason) == (status, reason)
     assert type(error).__name__ in result.traceback
     assert "in measure" in result.traceback
-    assert result.points == (point(1),)  # the curve up to there is worth keeping
-    assert result.measurements == ()  # a number from a trial that failed is none
+    assert result.points == (point(1),)  # the curve up to the failure is kept
+    assert result.measurements == ()  # measurements of a failed trial are not kept
     assert classified(error) == (status, reason)
 
 
@@ -183,7 +183,7 @@ def test_every_exception_is_a_result(
 def test_a_number_that_is_none_is_no_result(
     said: Measurement | Point, quality: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no hash, so that no book could hold it."""
+    """Check NaN and infinity, which are not allowed in a hashed result."""
     monkeypatch.setattr(trial_module, "probe", lambda name: _Scripted(point(1), said))
     result = result_of(quality)
     assert (result.status, result.points) == (Status.DIVERGED, (point(1),))
@@ -192,7 +192,7 @@ def test_a_number_that_is_none_is_no_result(
 
 
 class _OfTheSuite(BaseException):
-    __module__ = "suite.cluster.worker"  # which is imported only where Ray is
+    __module__ = "suite.cluster.worker"  # this module is imported only if Ray is installed
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_an_end_that_is_the_users_or_the_suites_is_not_the_trials(
 def test_points_are_passed_on_now_and_then_and_each_once(
     quality: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = itertools.count(0.0, 0.2)  # seconds; one look a point
+    clock = itertools.count(0.0, 0.2)  # seconds; the clock is read once per point
     monkeypatch.setattr("suite.execution.trial.time.monotonic", lambda: next(clock))
     script = [point(step) for step in range(12)]
     monkeypatch.setattr(trial_module, "probe", lambda name: _Scripted(*script, NUMBER))

@@ -1,4 +1,4 @@
-"""Every version of a plan is kept, numbered, and goes where the journal goes."""
+"""Tests for the editions of a plan: they are kept, numbered, and copied with the journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make(steps: int = 4, **scale: int) -> Plan:
 
 
 def numbers(planned: Plan) -> tuple[int, list[tuple[int, int]]]:
-    """Of the shown one; of each its number and how many trials are done."""
+    """Return the number of the shown edition, and each edition's number and finished trials."""
     return planned.about.edition, [(e.number, e.num_done) for e in planned.about.editions]
 
 
@@ -52,7 +52,7 @@ def test_an_edition_keeps_its_number_and_what_is_older_is_the_first(tmp_path: Pa
 
 
 def test_what_was_kept_under_old_names_is_read_and_is_the_same_edition(tmp_path: Path) -> None:
-    """An architecture was called a skeleton once."""
+    """Read a journal and a file from when an architecture was called a skeleton."""
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
         shown = journal.keep_plan(make())

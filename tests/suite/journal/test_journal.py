@@ -1,4 +1,4 @@
-"""The journal: what it acknowledged it holds, whatever happens to the process that wrote it."""
+"""Tests for the journal: what it has acknowledged stays in it, whatever happens to its process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_how_each_attempt_ended_is_kept_though_its_result_gives_way(journal: Jou
     journal.commit(result(status=Status.ERROR), first)
     assert not journal.commit(result(), late)
     assert journal.commit(result(), journal.begin("a", "node 2"))
-    assert not journal.commit(result(value=2.0), 3)  # told twice
+    assert not journal.commit(result(value=2.0), 3)  # the result is reported twice
     ends = {end.attempt: end for end in journal.ends()}
     assert {number: (end.status, end.is_kept) for number, end in ends.items()} == {
         1: ("ok", False),
@@ -227,7 +227,7 @@ def test_a_reader_cannot_write(path: Path, journal: Journal) -> None:
 
 
 class AgainstAModel(RuleBasedStateMachine):
-    """The journal and a dictionary get the same calls; they must hold the same."""
+    """A state machine that compares the journal with a dictionary under the same calls."""
 
     trials = st.sampled_from("abc")
     places = st.sampled_from([HERE, ELSEWHERE])
@@ -275,7 +275,7 @@ class AgainstAModel(RuleBasedStateMachine):
             (found.trial_id, found.provenance.environment_id): found
             for found in self.journal.results("abc")
         }
-        assert found == self.held  # bit for bit, also of a journal that was opened again
+        assert found == self.held  # to the bit, also in a journal that was opened again
         hashes = {(e.trial_id, e.environment_id): e.sha256 for e in self.journal.entries()}
         assert hashes == {key: kept.sha256 for key, kept in self.held.items()}
         done: dict[str, set[str]] = {}
@@ -321,7 +321,7 @@ except JournalError as error:
 
 
 def writer(path: Path, first: int, limit: str = "none") -> subprocess.Popen[str]:
-    """A process that writes results until it is killed, or finds no room."""
+    """Start a process that writes results until it is killed or the disk is full."""
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path), str(first), limit],
         stdout=subprocess.PIPE,
@@ -345,7 +345,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(path: Path) -> None:
             found = [entry.trial_id for entry in journal.entries()]
             assert len(found) == len(set(found))
             assert set(acknowledged) <= set(found)
-            # What was written last may not have been acknowledged any more.
+            # The kill may precede the acknowledgement of the last write.
             assert len(found) - len(acknowledged) in (0, 1)
             assert [r.seconds for r in journal.results(found)] == [int(t) for t in found]
         acknowledged = found
@@ -451,7 +451,7 @@ def test_a_sound_row_never_gives_way_and_a_damaged_one_does(path: Path, journal:
 
 @pytest.mark.parametrize("limit", ["pages", "0", "70000"])
 def test_a_full_disk_is_one_sentence_and_the_file_stays_usable(path: Path, limit: str) -> None:
-    """Full by SQLite's own count; and refused by the system, at the first write or in between."""
+    """Check a disk that is full by SQLite's own limit, or by the system's at various writes."""
     process = writer(path, 0, limit)
     said, errors = process.communicate()
     assert process.returncode == 1
@@ -464,5 +464,5 @@ def test_a_full_disk_is_one_sentence_and_the_file_stays_usable(path: Path, limit
         found = [entry.trial_id for entry in journal.entries()]
         assert found == acknowledged
         assert journal.damaged() == []
-        again = f"{len(found):06d}"  # the trial whose result found no room
+        again = f"{len(found):06d}"  # the trial whose result was not written
         assert journal.commit(result(again), journal.begin(again, "here"))

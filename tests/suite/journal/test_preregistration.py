@@ -1,4 +1,4 @@
-"""A claim that was stated before its results is told from one that was not, whatever is tried."""
+"""Tests that a claim stated before its results is distinguished from one stated later."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.workplace import Workplace
 
 
 def make(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
-    """A plan whose claim, seeds or scale differ as asked."""
+    """Return a plan with the given claim fields, seeds and scale."""
     fields = {"metric": "bits_per_character", "a": "heads=4", "b": "heads=1", "by": 0.02}
     fields |= {"statement": "four beat one", "source": "A paper"} | claim
     stated = Claim(fields.pop("statement"), **fields)
@@ -82,7 +82,7 @@ def test_the_hash_is_that_of_the_canonical_json() -> None:
 
 
 def test_a_schedule_is_part_of_the_test_but_the_one_that_was_not_said_once() -> None:
-    """Statements and editions of before, which did not say it, stay what they were."""
+    """Check that statements and editions without a schedule keep their hashes."""
     first = make(scale={"schedule": "cosine"})
     settings = first.about.settings
     unsaid = replace(first, about=replace(first.about, settings=without(settings, "schedule")))
@@ -117,7 +117,7 @@ def test_alpha_is_that_of_the_reports() -> None:
     ],
 )
 def test_what_changes_the_test_changes_its_hash(change: dict[str, Any], *, is_part: bool) -> None:
-    """What others found, and where it runs, is no part of the test."""
+    """Check that sources, published numbers and resources are not part of the test."""
     assert (content_of(make(**change).about) != content_of(make().about)) == is_part
 
 
@@ -159,7 +159,7 @@ def test_failures_and_skips_are_not_seen(journal: Journal, status: Status) -> No
 
 @pytest.mark.parametrize("sides", [{"heads=1"}, {"heads=4"}, {"heads=1", "heads=4"}])
 def test_an_edit_after_results_is_exploratory(journal: Journal, sides: set[str]) -> None:
-    """A sweep that is interrupted may leave those of one side."""
+    """Check that the results of one side, as of an interrupted sweep, are enough."""
     for cell in journal.keep_plan(make()).cells:
         if cell.variant in sides and cell.seed < 2:
             journal.commit(ok(cell.trial_id), journal.begin(cell.trial_id, "here"))
@@ -209,7 +209,7 @@ def test_a_claim_stated_first_is_confirmatory_and_stays_so(journal: Journal) -> 
     [
         ({"by": 0.01, "seeds": 5}, False, 0, ("by 0.02 -> 0.01", "seeds 3 -> 5")),
         ({"seeds": 5}, True, 3, ("seeds 3 -> 5, after results were seen",)),
-        ({"scale": {"steps": 5}}, True, 0, ("steps 4 -> 5",)),  # other trials: none was seen
+        ({"scale": {"steps": 5}}, True, 0, ("steps 4 -> 5",)),  # no results were known
     ],
 )
 def test_an_edit_says_what_changed_and_what_was_seen(
@@ -255,7 +255,7 @@ def test_words_with_spaces_are_quoted_and_nothing_is_none() -> None:
     )
 
 
-# --- where it travels ----------------------------------------------------------------------------
+# --- copies --------------------------------------------------------------------------------------
 
 
 def test_it_travels_in_the_frame(journal: Journal, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_what_was_stated_here_late_was_stated_there_early(tmp_path: Path) -> Non
         assert not registered(here.keep_plan(make()).about).is_confirmatory
         assert registered(here.adopt_plan(make(), there).about).is_confirmatory
         late = here.statements(make().key)
-        there.adopt_plan(make(), here)  # and not the other way round
+        there.adopt_plan(make(), here)  # the other direction changes nothing
         assert there.statements(make().key) == late
 
 
@@ -304,7 +304,7 @@ def test_a_rebuilt_journal_knows_what_the_old_one_knew(tmp_path: Path) -> None:
 
 
 def test_reports_from_the_store_know_it(tmp_path: Path) -> None:
-    """From a run, and from a second one with the claim edited."""
+    """Read the registration after a run, and after a second one with an edited claim."""
     work = Workplace(tmp_path)
 
     def ran(by: float) -> About:
@@ -324,11 +324,11 @@ def test_reports_from_the_store_know_it(tmp_path: Path) -> None:
     assert (edited.num_pairs_before, edited.changes) == (2, ("by 0.5 -> 0.25",))
 
 
-# --- journals from before ------------------------------------------------------------------------
+# --- older journals ------------------------------------------------------------------------------
 
 
 def without_statements(path: Path) -> None:
-    """As format 2 was."""
+    """Convert the journal to format 2."""
     with closing(sqlite3.connect(path)) as db, db:
         db.executescript(
             "DROP TABLE statements; DROP TABLE ends; DROP TABLE trials; DROP TABLE driver; "
@@ -338,7 +338,7 @@ def without_statements(path: Path) -> None:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A journal of format 2 that holds the plan and all of its results."""
+    """Return a journal of format 2 with the plan and all of its results."""
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
         journal.keep_plan(make())

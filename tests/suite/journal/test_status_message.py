@@ -1,4 +1,4 @@
-"""The messages of a driver to a program elsewhere, through its log."""
+"""Tests for the status messages that a driver writes to its log for other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How trained models write is an axis that trains nothing anew."""
+"""Tests for axes of beam search, which share the trained models."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_beams_share_a_training_and_a_search_for_its_rate() -> None:
         assert trial.trained in of("quality", found)
         assert trial.trained.seed == trial.seed
     cells = [cell for cell in found.cells if cell.probe == "quality" and cell.seed == 0]
-    assert len(cells) == 3  # of each variant one, all filled by the same trial
+    assert len(cells) == 3  # one per variant, all filled by the same trial
     assert len({cell.trial_id for cell in cells}) == 1
 
 
 def test_a_training_is_the_one_that_other_ablations_have() -> None:
-    """What a beam of another probe's is leaves no trace in its id."""
+    """Check that the id of a training does not depend on the beam of another probe."""
     plain = planned(axes=[vary("summary", ["states", "context"])], probes=["quality"])
     beam = planned(scale={"beam": 4, "length_penalty": 1.0}, axes=[vary("beam", [4, 8])])
     assert {t.trial_id for t in of("quality", beam)} < {t.trial_id for t in of("quality", plain)}

@@ -1,4 +1,4 @@
-"""Which trials fill a table's cells, at each grain of probe."""
+"""Tests for the trials that fill a table's cells, for each grain of probe."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.suite.small_ablation import make_ablation
 
 
 def _models(found: Plan, probe_name: str) -> dict[str, set[str]]:
-    """Variant -> mixers that its cells of the probe point at."""
+    """Return the mixers that the cells of the probe point at, by variant."""
     trials = {trial.trial_id: trial for trial in found.trials}
     models: dict[str, set[str]] = {}
     for cell in found.cells:

@@ -1,4 +1,4 @@
-"""Rough, but in the right order: more work takes longer, more resources less."""
+"""Tests for the order of cost estimates: more work takes longer, more resources less."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ def test_workers_share_the_training_and_take_as_many_places(planned: Plan) -> No
     assert seconds_of(four, ONE) == pytest.approx(seconds_of(long, ONE) / 4, rel=0.01)
     both_twos, both_fours = (planned_work([t, t], ONE).seconds(4) for t in (two, four))
     assert both_twos == pytest.approx(both_fours, rel=0.01)
-    assert planned_work([two], ONE).seconds(4) >= seconds_of(two, ONE)  # no sooner than by itself
+    assert planned_work([two], ONE).seconds(4) >= seconds_of(two, ONE)  # not less than by itself
 
 
 def test_a_faster_card_takes_less_and_one_card_takes_one_trial_at_a_time(planned: Plan) -> None:
@@ -100,7 +100,7 @@ def test_a_faster_card_takes_less_and_one_card_takes_one_trial_at_a_time(planned
     a100, t4 = (planned_work(long, whole, rates(name)).seconds(64) for name in ("a100", "t4"))
     assert t4 > 2 * a100
     one_cpu = planned_work(long, whole, rates("a100")).seconds(1)
-    assert a100 == one_cpu  # however many cores there are
+    assert a100 == one_cpu  # independent of the number of cores
 
 
 def rates(name: str) -> Mapping[str, float]:
@@ -108,7 +108,7 @@ def rates(name: str) -> Mapping[str, float]:
 
 
 def test_packing_saves_what_no_flops_account_for(planned: Plan) -> None:
-    """Half of a GPU computes half as fast: only what leaves it idle is done at the same time."""
+    """Check that two trials on halves of a GPU save only the time in which it is idle."""
     training = [t for t in planned.trials if t.probe == "quality"]
     long = [replace(t, batch=1_000_000) for t in training]
     whole, half = (Resources(num_gpus=share) for share in (1.0, 0.5))
@@ -147,7 +147,7 @@ def test_precision_counts_on_a_card(planned: Plan) -> None:
 def test_playing_counts_by_the_length_of_an_episode_and_the_number_of_evaluations(
     on: Resources,
 ) -> None:
-    """A training of few steps plays most of its time."""
+    """Check trainings of so few steps that evaluation episodes take most of the time."""
     ablation = make_ablation(
         baseline=Model("decision_transformer", mixer="attention", position="none"),
         axes=[vary("depth", [1, 2])],
@@ -165,7 +165,7 @@ def test_playing_counts_by_the_length_of_an_episode_and_the_number_of_evaluation
 
 
 def test_tokens_of_a_recurrent_architecture_wait_for_one_another_on_a_gpu() -> None:
-    """A loop over tokens more than a layer of torch, and that more than convolutions."""
+    """Check that token loops cost more than recurrent layers, which cost more than convolutions."""
     models = [
         Model("conv_seq2seq"),
         Model("seq2seq"),

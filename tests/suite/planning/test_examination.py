@@ -1,4 +1,4 @@
-"""Own mixers are examined before they train: a broken promise is refused with what was seen."""
+"""Tests for the examination of own mixers before training, and its reasons for a refusal."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from suite.planning.examination import try_own_mixer
 
 
 class Causal(Mixer):
-    """The running mean; what is below breaks a promise each."""
+    """A causal running mean, from which faulty mixers are derived."""
 
     supports_causal = True
     gate = total = 0.0

@@ -1,4 +1,4 @@
-"""A card has a name, or is the one that is here, as measured."""
+"""Tests for GPU specifications, by name or measured on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own mixer is imported, built and called once before anything runs; faults are told."""
+"""Tests for own mixers, which are imported, built and called before any trial; reported faults."""
 
 import time
 from collections.abc import Callable
@@ -49,7 +49,7 @@ Planned = Callable[..., Plan]
 
 @pytest.fixture
 def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
-    """The plan of an ablation whose baseline is the mixer of this source, some text replaced."""
+    """Return a function that plans an ablation with `AVERAGE` as baseline, after replacements."""
 
     def make(
         *replaced: tuple[str, str], name: str = "own.average:Average", knobs: str = ""
@@ -65,7 +65,8 @@ def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
             axes='[vary("position", ["sinusoidal", "none"])]',
             probes='["quality", "flops"]',
         )
-        for remembered in (mixer_version, _why_unbuildable):  # one process, several sources
+        # The process loads several versions of the source.
+        for remembered in (mixer_version, _why_unbuildable):
             remembered.cache_clear()
         return plan(str(path), seeds=1)
 
@@ -192,7 +193,7 @@ def test_it_is_tried_with_room_for_a_class_token(
 
 
 def test_its_constructor_may_look_at_data(planned: Planned) -> None:
-    """As tensors without data, on which shipped mixers are checked, could not."""
+    """Check that an own mixer is built with real tensors, not with shapes alone."""
     looks = "import torch; self.strength = float(torch.ones(2).sum().item())"
     assert planned((INIT, looks)).trials
 

@@ -1,4 +1,4 @@
-"""A user's file is a program: each way in which it can fail is one sentence with file and line."""
+"""Tests for the errors of a user's file: one sentence each, with file and line."""
 
 import importlib.util
 import signal

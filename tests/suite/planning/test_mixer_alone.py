@@ -1,4 +1,4 @@
-"""Sweeps: every length at one width, every width at one length, the mixer with nothing around."""
+"""Tests for sweeps of the mixer alone: lengths at one width, and widths at one length."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_widths_are_swept_at_the_middle_length_unless_told() -> None:
 
 
 def test_batches_and_thread_counts_are_swept_at_one_length_by_times_alone() -> None:
-    """The first of each is what all other coordinates have: no trial of its own, and no new id."""
+    """Check that the first batch size and thread count add no trials and change no ids."""
     loads = {**SWEEP, "batches": [1, 8], "thread_counts": [1, 2]}
     before, after = (swept(probes=["mixer_time"], scale=scale) for scale in (SWEEP, loads))
     assert before.trials == after.trials[: len(before.trials)]
@@ -112,7 +112,7 @@ def test_what_a_mixer_cannot_take_is_a_skipped_cell_at_that_coordinate() -> None
 
 def test_the_baseline_is_the_first_subject_of_a_comparison() -> None:
     baseline = Model(mixer="fnet")
-    tasks = ["fashion_mnist_patches"]  # where FNet can be
+    tasks = ["fashion_mnist_patches"]  # a task that FNet supports
     found = swept(probes=["mixer_time"], baseline=baseline, tasks=tasks)
     assert {trial.subjects[0].mixer for trial in found.trials} == {"fnet"}
     assert len(found.trials) == 4 * 3, "places that differ, times processes"
@@ -175,7 +175,7 @@ class TestClaims:
 
     def test_a_coordinate_where_nothing_is_swept_is_refused(self) -> None:
         claim = Claim("cheaper", **CLAIM, at="length=9")
-        with pytest.raises(SpecError, match="allowed: length=8"):  # that of the task
+        with pytest.raises(SpecError, match="allowed: length=8"):  # the task's own length
             swept(probes=["flops"], claim=claim)
         claim = Claim("cheaper", **{**CLAIM, "metric": "num_parameters"}, at="length=8")
         with pytest.raises(SpecError, match="nothing is swept there"):

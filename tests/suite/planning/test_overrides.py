@@ -1,4 +1,4 @@
-"""`--set`: the plan is that of the edited file, or one sentence says why there is none."""
+"""Tests for `--set`: the plan equals that of an edited file, or one sentence explains why not."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The source of a plan is the ablation's file and what it imports of the user's own."""
+"""Tests for the source of a plan: the ablation's file and the user's own modules it imports."""
 
 import hashlib
 import importlib
@@ -52,7 +52,7 @@ class Net(Architecture):
 
 @pytest.fixture
 def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
-    """The versions of the classes of a plan, one by one; `sources` are the user's files."""
+    """Return a function that plans with the given files and returns the versions of the class."""
 
     def make(
         *names: str, question: str = "'How many?'", files: object = (), **sources: str

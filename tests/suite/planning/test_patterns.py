@@ -1,4 +1,4 @@
-"""Patterns of mixers, and knobs that came late: what a plan makes of them."""
+"""Tests for plans with patterns of mixers, and with knobs that were added later."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from suite.schema import Plan
 from suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
-TASK = "fashion_mnist_patches"  # its model sees both directions
+TASK = "fashion_mnist_patches"  # its model is not causal
 PATTERN = "fnet*2+attention"
 
 
@@ -29,7 +29,7 @@ def test_a_pattern_is_planned_with_the_knobs_and_versions_of_its_mixers() -> Non
 
 
 def test_a_default_that_mixers_do_not_share_is_left_to_each() -> None:
-    pattern = "attention+plain_attention"  # whose scales are None and "none"
+    pattern = "attention+plain_attention"  # their defaults of `scale` are None and "none"
     (model,) = {m.mixer: m for m in models(planned(pattern)) if m.mixer == pattern}.values()
     assert "scale" not in model.knobs
     assert model.knobs["heads"] == 4

@@ -1,4 +1,4 @@
-"""The first arrow: the same question has the same trials everywhere; nonsense is refused."""
+"""Tests for planning: equal questions have equal trials everywhere; invalid ones are refused."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def _ids(found: Plan, probe_name: str | None = None) -> set[str]:
 
 
 def _ids_elsewhere(names: Iterable[str], hash_seed: str) -> dict[str, list[str]]:
-    """As another process with another PYTHONHASHSEED plans them."""
+    """Return the ids planned by another process, with another PYTHONHASHSEED."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PRINT_IDS, *names],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -92,7 +92,7 @@ def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
         if cell.variant == heads.about.baseline and cell.probe != "step_time"
     }
     assert shared == baseline | {cell.trial_id for cell in heads.cells if cell.probe == "floors"}
-    # Quality under ten seeds, the search for the learning rate, parameters, flops, and the floors.
+    # Quality under ten seeds, the search for the learning rate, parameters, FLOPs, and floors.
     assert len(shared) == 14
 
 
@@ -177,7 +177,7 @@ def test_what_a_page_opens_with_is_said_and_moves_nothing() -> None:
     assert (plain.about.opens_with, asked.about.opens_with) == ("", "filters")
     assert asked.trials == plain.trials
     assert edition_sha256(asked) == edition_sha256(plain)
-    assert b"opens_with" not in bare_json(plain)  # as it was before there was such a thing
+    assert b"opens_with" not in bare_json(plain)  # unchanged from before the field existed
     assert b'"opens_with":"filters"' in bare_json(asked)
     with pytest.raises(SpecError, match="opens_with"):
         make_ablation(opens_with="feelings")
@@ -263,7 +263,7 @@ def test_only_the_same_models_and_settings_share_an_id(
         )
         return plan(ablation, seeds=1).trials[0].trial_id
 
-    a_counts = {**a, "length": 0}  # the images dictate the length
+    a_counts = {**a, "length": 0}  # the images determine the length
     b_counts = {**b, "length": 0}
     is_same = (a_counts, mixer_a) == (b_counts, mixer_b)
     assert (first(a, mixer_a) == first(b, mixer_b)) == is_same
@@ -302,7 +302,7 @@ def _claim(**changes: Any) -> Claim:
     ],
 )
 def test_a_claim_on_a_score_always_has_floors(fields: dict[str, Any], has_floors: bool) -> None:
-    """A gate that is evaded by leaving out a probe is none."""
+    """Check that floors are added even if the ablation leaves out the probe."""
     about = plan(make_ablation(**fields)).about
     assert about.probes.count("floors") == has_floors
     assert bool(about.floors) == has_floors
@@ -399,8 +399,8 @@ def test_a_plan_says_what_a_report_must_know() -> None:
     assert about.claim.task == TEXT
     assert about.model["heads"] == 4
     assert about.model["norm_placement"] == "pre"
-    assert about.model["pooling"] == "mean"  # the images' architecture has it
-    assert "norm_kind" not in about.model  # what came late is said where it is set
+    assert about.model["pooling"] == "mean"  # the architecture for images has it
+    assert "norm_kind" not in about.model  # a late knob is present only where it is set
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}
@@ -410,7 +410,7 @@ def test_a_plan_says_what_a_report_must_know() -> None:
 
 
 def test_an_axis_may_hold_whole_models() -> None:
-    """As attention, and windows that attention does not have; their trials are anybody's."""
+    """Compare attention with two windows; check that their trials are those of other ablations."""
     windows = [Model(mixer="local_attention", window=window) for window in (2, 4)]
     attention = Model(mixer="attention", heads=4)
     found = plan(make_ablation(baseline=attention, axes=[vary("model", [attention, *windows])]))
@@ -454,7 +454,7 @@ def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell() -> None:
     assert len(set(keys)) == len(keys)
 
 
-# Of a training; were a default to change, so would the ids of all that was ever trained.
+# Defaults of a training. A changed default would change the ids of all trained trials.
 IDLE = {
     "label_smoothing": 0.0,
     "optimizer": "adamw",
@@ -483,7 +483,7 @@ IDLE = {
 def test_an_id_is_the_hash_of_the_content() -> None:
     for trial in plan(make_ablation(recipe=Recipe(schedule="cosine"))).trials:
         content = asdict(trial)
-        assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
+        assert content.pop("parallel") is None  # an absent part does not change the id
         assert (content.pop("test_lengths"), content.pop("decoding")) == ((), ())
         assert content.pop("precision") == "float32"
         assert (content.pop("beam"), content.pop("length_penalty")) == (1, 0.6)
@@ -496,7 +496,7 @@ def test_an_id_is_the_hash_of_the_content() -> None:
         for subject in content["subjects"]:
             assert subject.pop("runtime") == "eager"
             assert (subject.pop("grid"), subject.pop("others")) == (None, {})
-            subject["skeleton"] = subject.pop("architecture")  # its name where it is hashed
+            subject["skeleton"] = subject.pop("architecture")  # it is hashed under its former name
         assert trial.trial_id == content_hash(content)
         assert len(trial.trial_id) == 32
         compiled = tuple(replace(each, runtime="compiled") for each in trial.subjects)

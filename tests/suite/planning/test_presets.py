@@ -1,4 +1,4 @@
-"""Models of a size of their own, and those that a preset names."""
+"""Tests for models with their own sizes, and for presets."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SMALL_VIT = Model(preset="vit_tiny", patch=7, dim=48)
 
 
 def _of(ablation: Ablation, *options: str) -> dict[str, ModelSpec]:
-    """Label -> what is built."""
+    """Return the model that is built for each variant."""
     found = plan(ablation, settings=parsed(options) if options else None)
     trials = {trial.trial_id: trial for trial in found.trials}
     return {c.variant: trials[c.trial_id].subjects[0] for c in found.cells if c.trial_id}

@@ -1,4 +1,4 @@
-"""Knobs that count in reading alone: what differs in them is trained once, and scored for each."""
+"""Tests for reading-only knobs: one training is scored with each of their values."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_each_reading_is_scored_and_each_training_runs_once() -> None:
 
 
 def test_a_training_that_nobody_varies_has_the_id_that_it_had() -> None:
-    """Also where the search has found its rate."""
+    """Check that this holds with a search for the learning rate."""
     recipe = Recipe(learning_rate="tuned")
     axes = [vary("rounds", [1, 2])]
     before = plan(make_ablation(baseline=BASELINE, axes=axes, recipe=recipe), seeds=2)
@@ -64,5 +64,5 @@ def test_a_teacher_that_is_read_otherwise_is_impossible() -> None:
 
 
 def test_reading_knobs_are_late() -> None:
-    """At their default they are in no hash."""
+    """Check that their defaults are in no hash."""
     assert {"is_late", "reading_only"} <= set(reading_knob(None).metadata)

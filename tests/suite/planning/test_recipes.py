@@ -1,4 +1,4 @@
-"""A recipe in a plan: fields of the training, axes, ids, skipped rows."""
+"""Tests for recipes in a plan: fields of the training, axes, ids, and skipped rows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_momentum_is_of_sgd_alone() -> None:
 
 
 def test_sgd_may_have_a_weight_decay_of_its_own() -> None:
-    """What is added to a gradient is not what AdamW takes off the weights."""
+    """Check the option; SGD adds the decay to the gradient, AdamW subtracts it from the weights."""
     assert _ids(scale={"sgd_weight_decay": 1e-4}) == _ids()
     own = {"optimizer": "sgd", "weight_decay": 0.05, "sgd_weight_decay": 1e-4}
     assert _training(scale=own).weight_decay == 1e-4
@@ -98,7 +98,7 @@ def test_bf16_needs_no_deepspeed_and_workers_have_it_there() -> None:
 
 @pytest.mark.parametrize(("optimizer", "rate"), [("adamw", 5e-3), ("sgd", 0.1)])
 def test_the_search_of_a_trained_model_begins_at_a_tenth(optimizer: str, rate: float) -> None:
-    """But where what is taken over is not what the recipe trains, as of image tokens."""
+    """Check the first rate, which is not lowered if the reused part is not trained."""
     scale = {"learning_rate": "tuned", "optimizer": optimizer}
     found = plan(make_ablation(axes=[vary("start", ["none", "parity"])], scale=scale), seeds=1)
     first = {bool(t.start): t.search.training for t in found.trials if t.search}

@@ -1,4 +1,4 @@
-"""Models that cannot be: refused as a baseline, a row with its reason as a cell of a cross."""
+"""Tests for impossible models: refused as a baseline, a row with its reason in a cross."""
 
 import re
 from itertools import product
@@ -65,7 +65,7 @@ def test_what_cannot_be_trained_in_parts_is_a_row(
     ids=str,
 )
 def test_what_a_choice_cannot_learn_from_is_a_row(scale: dict[str, int | str], reason: str) -> None:
-    """Of the estimators that choose, only the one that reads costs is refused."""
+    """Check that only REINFORCE, which needs the cost of each example, is refused."""
     values = ["soft", "straight_through", "reinforce"]
     found = plan(
         make_ablation(

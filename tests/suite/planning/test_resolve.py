@@ -1,4 +1,4 @@
-"""Variant and task become a complete model; mistakes are refused, what is incompatible a row."""
+"""Tests for resolving a variant and a task to a model, with refusals and incompatible rows."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ def _baseline(ablation: Ablation) -> Baseline:
 
 
 def _subjects(ablation: Ablation, task: str = SHAKESPEARE) -> dict[str, Trial | str]:
-    """Label -> subject, or the reason why there is none."""
+    """Return each variant's subject, or the reason why there is none, by label."""
     found: dict[str, Trial | str] = {}
     baseline = _baseline(ablation)
     refuse_foreign_axes(baseline)
@@ -123,7 +123,7 @@ def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row() -> None:
     found = _subjects(make_ablation(axes=axes, combine="cross"))
     assert found["mixer=lstm, heads=1"] == "lstm has no knob 'heads'"
     assert isinstance(found["mixer=attention, heads=1"], Trial)
-    assert isinstance(found["mixer=lstm, heads=4"], Trial)  # 4 is what the baseline has
+    assert isinstance(found["mixer=lstm, heads=4"], Trial)  # 4 is the value of the baseline
 
 
 def test_a_size_that_no_tensor_has_is_a_row_with_one_line() -> None:
@@ -170,7 +170,7 @@ def test_a_knob_that_one_tasks_architecture_lacks_is_a_row_there() -> None:
     axes = [vary("pooling", ["mean", "class_token"])]
     ablation = make_ablation(tasks=[SHAKESPEARE, IMAGES], axes=axes)
     text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
-    assert isinstance(text["pooling=mean"], Trial)  # what the baseline has: nothing is set
+    assert isinstance(text["pooling=mean"], Trial)  # equal to the baseline, so nothing is set
     assert text["pooling=class_token"] == "language_model has no knob 'pooling'"
     assert _settings(images["pooling=class_token"])["pooling"] == "class_token"
 

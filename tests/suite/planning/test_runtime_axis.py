@@ -1,4 +1,4 @@
-"""How a model is run is a field of it: part of the ids where it is not eager, and no trace else."""
+"""Tests for the runtime axis, which is part of the ids only where it is not eager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a value of an axis the baseline's, and counted once, however it is written?"""
+"""Tests that a value of an axis equal to the baseline's is counted once, in any notation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_default_of_a_knob_is_the_baseline(baseline: Model) -> None:
     one = _about(baseline, vary("forget_bias", [-1.0, 0.0, 1.0]))
     assert one.baseline == "forget_bias=0.0"
     assert one.variants == ("forget_bias=-1.0", "forget_bias=0.0", "forget_bias=1.0")
-    assert "forget_bias" not in one.model  # the edition is what it was
+    assert "forget_bias" not in one.model  # the edition is unchanged
     whole = _about(baseline, vary("forget_bias", [-1, 0, 1]))
     assert (whole.baseline, len(whole.variants)) == ("forget_bias=0", 3)
     steps = vary("steps", [4, 8])

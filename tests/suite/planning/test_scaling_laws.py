@@ -1,4 +1,4 @@
-"""The plan of an ablation with a scaling law, and its one-sentence errors."""
+"""Tests for the plan of an ablation with a scaling law, and for its one-sentence errors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_quick_may_hold_out_others_and_smoke_as_much_less_as_its_axes() -> None:
     assert plan(ablation, seeds=1).about.held_out == {"dim": 32, "steps": 16}
     assert plan(ablation, scale="standard", seeds=1).about.held_out == {"dim": 64, "steps": 32}
     shipped = find("scaling_laws").ablation.at_scale("smoke")
-    assert shipped.at_scale("smoke").scaling_law == shipped.scaling_law  # once is enough
+    assert shipped.at_scale("smoke").scaling_law == shipped.scaling_law  # not reduced again
     assert plan("scaling_laws", scale="smoke").about.held_out == {"dim": 96, "steps": 40}
 
 
@@ -153,7 +153,7 @@ def _rates(recipe: Recipe, **changes: Any) -> dict[int, float]:
 
 
 def test_a_rate_may_fall_with_the_width() -> None:
-    """The scale is 16 wide."""
+    """Check the rates; the scale has width 16."""
     falling = _rates(Recipe(learning_rate=0.01, width_power=0.5))
     assert falling == {4: 0.02, 8: 0.0141421, 16: 0.01, 32: 0.00707107}
     assert _rates(Recipe(learning_rate=0.01, width_power=1.0))[32] == 0.005

@@ -1,4 +1,4 @@
-"""A start in a plan: a parent, shared by those that agree in model and seed."""
+"""Tests for starts in a plan: a parent, shared by trials with the same model and seed."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_probe_of_what_was_drawn_is_skipped() -> None:
     assert "starts from other weights" in reasons[f"start={ON}"]
 
 
-# Where a model has parts that another architecture trains.
+# A model with parts that another architecture trains.
 
 DRAWING = {
     "baseline": Model("image_tokens", mixer="attention", heads=4, codes=32),

@@ -1,4 +1,4 @@
-"""A teacher in a plan: a parent, shared by all that learn from it on the same data."""
+"""Tests for teachers in a plan: a parent, shared by all of its students on the same data."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ ON_IMAGES: dict[str, Any] = {"tasks": ["fashion_mnist_images"], "baseline": DEIT
 
 
 def test_what_has_a_head_for_a_teacher_is_trained_without_one_too() -> None:
-    """Both of its heads then learn the targets."""
+    """Check that DeiT has a row without a teacher; both of its heads then learn the targets."""
     planned = _planned(**ON_IMAGES, scale={"distillation": "hard"})
     assert {cell.variant for cell in planned.cells if not cell.reason} == {
         "distillation=none",

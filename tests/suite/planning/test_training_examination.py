@@ -1,4 +1,4 @@
-"""State outside checkpoints, mixed rows and odd parameters of own classes are found by training."""
+"""Tests for the examination of own classes by training: unsaved state, mixed rows, parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CALLS = 0
 
 
 class Net(Architecture):
-    """A linear map of the mean; what is below does more as it trains."""
+    """A linear map of the mean of its inputs; subclasses change more in training."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -47,7 +47,7 @@ class Net(Architecture):
         self.make()
 
     def make(self) -> None:
-        """Add what a subclass has."""
+        """Add the attributes of a subclass."""
 
     def forward(self, inputs: Tensor) -> Tensor:  # type: ignore[override]
         x = self.first(inputs).mean(1)
@@ -63,7 +63,7 @@ Change = Callable[[Any, Tensor], Tensor | None]
 
 
 def net(change: Change, **made: Callable[[], Any]) -> type[Net]:
-    """A class that does `change` in training, to what it has made."""
+    """Return a subclass of `Net` with the attributes `made`, which applies `change` in training."""
 
     def make(self: Any) -> None:
         for name, value in made.items():
@@ -112,7 +112,7 @@ def counted(start: int = 0) -> Callable[[], int]:
 
 
 class Counter:
-    """What a module may hold."""
+    """An object with state, as a module may hold it."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -268,7 +268,7 @@ def test_parameters_that_deepspeed_cannot_reduce_are_found(found: Callable[..., 
 
 
 class Drifting(Mixer):
-    """Counts, and normalises over the batch, as it trains."""
+    """A mixer that counts its calls and normalises over the batch in training."""
 
     supports_causal = True
     calls = 0

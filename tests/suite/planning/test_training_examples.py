@@ -1,4 +1,4 @@
-"""The number of training examples is an axis: it moves what is trained, and nothing else."""
+"""Tests for the number of training examples as an axis, which affects the training alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own architecture: planned, examined, refused and identified like a user's own mixer."""
+"""Tests for own architectures: planned, examined, refused and identified like own mixers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Planned = Callable[..., Plan]
 
 @pytest.fixture
 def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
-    """The plan of an ablation whose baseline is a class of this source, some text replaced."""
+    """Return a function that plans an ablation with `NET` as baseline, after replacements."""
 
     def make(*replaced: tuple[str, str], model: str = '"own_net:Net"', **parts: str) -> Plan:
         source = NET
@@ -67,7 +67,7 @@ def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
             source = source.replace(old, new)
         (tmp_path / "own_net.py").write_text(source)
         fields = {"axes": '[vary("width", [4, 8])]', "probes": '["quality", "flops"]', **parts}
-        _why_unbuildable.cache_clear()  # one process, several sources
+        _why_unbuildable.cache_clear()  # the process loads several versions of the source
         return plan(str(write_ablation(baseline=f"Model({model})", **fields)), seeds=1)
 
     return make
@@ -165,7 +165,7 @@ def test_one_with_a_hole_takes_a_mixer_and_the_sizes_of_the_scale(planned: Plann
 
 
 def test_one_that_takes_no_sizes_needs_none(planned: Planned) -> None:
-    """Then no table shows one; and its ids are those of a scale that gave them idly."""
+    """Check that missing sizes appear in no table, and that unused ones do not change the ids."""
     bare = {"scales": '{"quick": Scale(length=8, steps=4, batch=2)}'}
     found, idle = planned(**bare), planned()
     assert [trial.trial_id for trial in found.trials] == [trial.trial_id for trial in idle.trials]
@@ -209,7 +209,7 @@ def _reasons(**fields: Any) -> dict[str, str]:
 
 
 def test_axes_compare_whole_models_with_and_without_a_mixer(planned: Planned) -> None:
-    planned()  # puts the module where it can be imported
+    planned()  # this makes the module importable
     own = Model("own_net:Net", width=4)
     found = plan(make_ablation(axes=[vary("model", [Model(mixer="lstm"), own])]), seeds=1)
     assert found.about.variants[1:] == ("model=lstm", "model=own_net:Net (width 4)")
@@ -252,7 +252,7 @@ def test_an_incomplete_or_impossible_baseline_is_refused(model: Model, said: str
 
 
 def test_any_architecture_that_answers_serves_a_task() -> None:
-    """Not only the one that the task takes where none is named."""
+    """Check an architecture that is not the default of the task."""
     found = plan(
         make_ablation(
             baseline=Model("tagger", mixer="lstm"),

@@ -1,4 +1,4 @@
-"""Axes become variants: labels, order, and what is refused before anything is expanded."""
+"""Tests for the variants of axes: labels, order, and refusals before any expansion."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -105,7 +105,7 @@ def test_an_axis_of_whole_models_is_labelled_by_what_they_say() -> None:
 
 
 def test_a_model_is_called_by_its_label() -> None:
-    """Which changes no trial, and stands beside what it means in the settings."""
+    """Check that a label changes no trial, and that the settings explain it."""
     own, called = (
         make_ablation(
             baseline=Model(mixer="attention"),
@@ -176,7 +176,7 @@ def test_a_scale_may_have_tasks_of_its_own() -> None:
 
 
 def test_a_value_of_the_baselines_is_set_in_another_whole_model() -> None:
-    """Whose own may be another one; what belongs to the scale is not a model's."""
+    """Check that another model sets the baseline's value of a field, but not a scale's field."""
     theirs = Model(mixer="conv")
     axes = [
         vary("model", [Model(mixer="attention"), theirs]),

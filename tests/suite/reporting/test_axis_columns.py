@@ -1,4 +1,4 @@
-"""Do the columns of axes hold the values of variants, whatever their labels look like?"""
+"""Tests that the columns of axes hold the values of variants, whatever the labels look like."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _own(write_ablation: WriteAblation, module: str, **parts: str) -> str:
 
 
 def _measured(planned: Plan) -> Sweep:
-    """With a result of every trial: its place in the plan."""
+    """Return a sweep in which the result of each trial is its position in the plan."""
     results = [
         Result(
             trial_id=trial.trial_id,
@@ -122,7 +122,7 @@ def test_texts_that_look_like_labels_are_told_from_other_axes(
         assert row["axis_width"] == expected["width"]
     with (home / "results.csv").open(newline="") as file:
         texts = {(r["axis_kernels"], r["axis_width"]) for r in csv.DictReader(file)}
-    # A spreadsheet must not compute the text "=1+1".
+    # A spreadsheet must not evaluate the text "=1+1".
     shown = ["'" + text if text.startswith("=") else text for text in TEXTS]
     assert texts == {("3", "4"), *((text, width) for text in shown for width in ("8", "16"))}
     of_store = sweep_files(crossed, {})

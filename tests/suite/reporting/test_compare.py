@@ -1,4 +1,4 @@
-"""The meaning of a name given to `--compare`, and the errors if it is ambiguous."""
+"""Tests for the meaning of a name given to `--compare`, and for errors if it is ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The costs of trials by variant: sums of hours and joules, on the page at a stated price."""
+"""Tests for the costs of trials by variant: hours and joules, and a price on the page."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_a_variant_has_its_own_trials_and_what_several_share_stands_apart() -> N
         one = found[variant]
         assert (one.num_trials, one.cpu_hours, one.gpu_hours) == (2, 2.0, 1.0)
         assert (one.joules, one.num_told) == (5.0, 1)
-    assert (found[SEVERAL].gpu_hours, found[SEVERAL].joules) == (2.0, 8.0)  # a whole card
+    assert (found[SEVERAL].gpu_hours, found[SEVERAL].joules) == (2.0, 8.0)  # the whole card
     assert (found["floors"].gpu_hours, found["floors"].joules) == (0.25, None)
     without = replace(planned, cells=tuple(c for c in planned.cells if c.probe == "quality"))
     assert {each.name for each in costs_of(without, by_trial(results[:4]))} == {
         *planned.about.variants
-    }  # as an earlier edition is judged
+    }  # an earlier edition is judged this way
 
 
 def test_all_workers_of_a_trial_hold_what_it_asks_for() -> None:
@@ -71,7 +71,7 @@ def test_all_workers_of_a_trial_hold_what_it_asks_for() -> None:
 
 
 def page_of(planned: Plan, results: Sequence[Result], price: Price | None, home: Path) -> str:
-    """The page as Markdown; it can be made again from its own frames."""
+    """Return the page as Markdown; check that it is the same if rendered from its own frames."""
     sweeps = {"heads": [sweep_of(planned, by_trial(results))]}
     made = render("heads", at_price(sweeps, price)["heads"] if price else sweeps["heads"], home)
     text = made.with_name("report.md").read_text()
@@ -82,7 +82,7 @@ def page_of(planned: Plan, results: Sequence[Result], price: Price | None, home:
 
 
 def test_the_page_says_hours_energy_and_money(tmp_path: Path) -> None:
-    """Nine trials of 24 minutes on half a card; the first one's joules are not known."""
+    """Render nine trials of 24 minutes on half a card, one without joules."""
     sweep = FinishedSweep("heads")
     results = [
         replace(result, provenance=ON_HALF_A_CARD, seconds=1440.0, joules=150e3 if seen else None)

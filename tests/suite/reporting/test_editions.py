@@ -1,4 +1,4 @@
-"""A page says which editions were tried, with which settings, and how they came out."""
+"""Tests that a page shows the editions that were run, with their settings and results."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_two_editions_are_compared_by_their_numbers(tmp_path: Path) -> None:
 
 def test_a_page_of_one_edition_says_nothing_of_editions(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.db") as journal:
-        journal.keep_plan(FinishedSweep(NAME, steps=9).plan)  # nothing of it ran
+        journal.keep_plan(FinishedSweep(NAME, steps=9).plan)  # no trial of this edition runs
         run(journal, 100)
         sweeps = sweeps_to_report(journal, tmp_path, None)[NAME]
     bare = [replace(each, about=replace(each.about, editions=())) for each in sweeps]

@@ -1,4 +1,4 @@
-"""Plan and results -> rows: a failure or an impossible cell leaves a row under all that it owes."""
+"""Tests for the rows of plans and results, with a row for each failure and impossible cell."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -268,7 +268,7 @@ def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them() -> None:
 def test_a_page_gives_the_signature_of_its_metric(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """From the plan through the stored files to both forms of the page."""
+    """Follow the signature from the plan through the stored files to both formats of the page."""
     monkeypatch.setattr(ShakespeareCharacters, "metric", Bleu(text=str))
     planned = plan(make_ablation(), seeds=1)
     results = [

@@ -1,4 +1,4 @@
-"""The summary in the store is that of the report."""
+"""Tests that the summary in the store agrees with the report."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_end_of_a_run_explains_its_marks(finished: FinishedSweep) -> None:
 
 
 def test_the_end_of_a_run_says_from_which_length_a_mixer_is_faster() -> None:
-    """Times of n^2 / 32 and n with a little noise, so that they are equal at 32."""
+    """Use times of n^2 / 32 and of n, with a little noise, which are equal at n = 32."""
     ablation = make_ablation(
         axes=[vary("mixer", ["attention", "fnet"])],
         baseline=Model(mixer="attention"),

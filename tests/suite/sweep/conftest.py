@@ -1,4 +1,4 @@
-"""A folder with an ablation and the tables of a store, for tests that run whole sweeps."""
+"""Fixtures for tests of whole sweeps: a workplace with the tables of a store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.workplace import Workplace
 
 @pytest.fixture(scope="session")
 def store_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of a store: to make them costs seconds, to copy them nothing."""
+    """Return a database with the tables of a store; copying it is faster than creating them."""
     folder = tmp_path_factory.mktemp("store")
     RunWriter(store_of(folder, None))
     return folder / "mlflow.db"

@@ -22,7 +22,7 @@ class Folder:
     """An output folder."""
 
     out: Path
-    number: int = 0  # of the child that a fault is planted in
+    number: int = 0  # the child in which a fault is planted
 
     @property
     def database(self) -> Path:
@@ -42,7 +42,7 @@ class Folder:
         )
 
     def state(self) -> tuple[list[str], dict[str, tuple[bytes, int]]]:
-        """All of the database, and every other file with the time at which it was written."""
+        """Return a dump of the database, and the content and write time of every other file."""
         with closing(sqlite3.connect(self.database)) as db:
             rows = list(db.iterdump())
         shown = ("reports", "artifacts")
@@ -63,7 +63,7 @@ class Folder:
 
 
 def kept(out: Path) -> None:
-    """A journal with all results: what a driver leaves whose store was away."""
+    """Write a journal with all results, as a driver does while the store is unavailable."""
     with Journal(out / "journal.db") as journal:
         planned = journal.keep_plan(SWEEP.plan)
         for result in SWEEP.results:
@@ -110,7 +110,7 @@ def alter_row(folder: Folder) -> None:
         db.commit()
 
 
-# Name -> what is planted, and words of each sentence that `verify` prints then, in their order.
+# By name: the function that plants the fault, and words of each line that `verify` prints.
 PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     "a run deleted": (
         lambda f: f.store(DELETE.replace("CHILD", CHILD)),

@@ -1,4 +1,4 @@
-"""Whatever text an error or a sample holds, the sweep ends, and every format can show it."""
+"""Tests that no text of an error or a sample breaks a sweep or an output format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An output folder that was copied, moved, archived or linked to is used on its own."""
+"""Tests for output folders that were copied, moved, archived or linked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measured(work: Workplace, out: Path, *depths: int) -> None:
 
 
 def homes(out: Path) -> set[Path]:
-    """The folders that the store's paths lead to."""
+    """Return the folders that the store's artifact paths point to."""
     with closing(sqlite3.connect(out / "mlflow.db")) as db:
         paths = db.execute("SELECT artifact_uri FROM runs").fetchall()
     return {Path(path).parents[3] for (path,) in paths}
@@ -50,7 +50,7 @@ def test_neither_folder_changes_the_other(
     measured(work, out, 1, 2)
     WAYS[way](out, new)
     if way == "copied":
-        measured(work, out, 1, 2, 3)  # a reader of the copy must not meet this
+        measured(work, out, 1, 2, 3)  # must not appear in the copy
         assert sweeps_in(store_of(new, None))["small"][0].about.variants == ("depth=1", "depth=2")
     before = files_in(out)
     measured(work, new, 1, 2, 4)

@@ -1,4 +1,4 @@
-"""A sweep with a time limit: what has finished is kept and reported, what ran is gone, whole."""
+"""Tests for a sweep with a time limit: finished trials are kept, running processes are ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def options(work: Workplace, deadline: Deadline) -> Options:
 
 
 def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
-    """(probe, seed, status) of every result in the journal."""
+    """Count the results in the journal by (probe, seed, status)."""
     with Journal(work.out / "journal.db", read_only=True) as journal:
         trials = {trial.trial_id: trial for plan in journal.plans() for trial in plan.trials}
         return Counter(
@@ -43,7 +43,7 @@ def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
 
 
 def shown(work: Workplace) -> Counter[str]:
-    """The status of every trial in the store."""
+    """Count the trials in the store by status."""
     return Counter(child.status for child in LocalStore(work.out).trials(("small", "quick")))
 
 
@@ -79,7 +79,7 @@ class StillWorks(Good):
 
 
 def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
-    """One whose second variant is cut by the deadline as soon as it is run."""
+    """Write an ablation whose second variant triggers the deadline as soon as it runs."""
     (work.path / f"{module}.py").write_text(MIXERS)
     (work.path / "driver").write_text(str(os.getpid()))
     return work.ablation(
@@ -92,14 +92,14 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
 
 @pytest.fixture(autouse=True)
 def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
+    """Treat every alarm as the deadline of the sweep, which is set before the limits of trials."""
     monkeypatch.setattr(timeouts, "_is_due", lambda one, now: one is timeouts._ALARMS[0])
-    monkeypatch.setattr(stopping, "SECONDS_TO_SAVE", 0.1)  # nothing here ends its step
+    monkeypatch.setattr(stopping, "SECONDS_TO_SAVE", 0.1)  # no test waits for the end of a step
 
 
 @pytest.fixture(autouse=True)
 def _who_has_begun_is_noted(work: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a file for each trial, once its beginning is in the journal and sent to the store."""
+    """Create a file for each started trial, once its event is in the journal and sent on."""
     write = EventLog.write
 
     def noted(log: EventLog, event: Event) -> None:
@@ -112,7 +112,7 @@ def _who_has_begun_is_noted(work: Workplace, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When, on the monotonic clock, the sweep has ended, and its report is begun."""
+    """Return a list of the times at which a sweep ended, before its report (monotonic clock)."""
     found: list[float] = []
     conclude = sweep.conclude
 
@@ -125,7 +125,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def reached(work: Workplace) -> tuple[float, int, int]:
-    """When the deadline came, the process in which that was brought about, and its child."""
+    """Return the time of the deadline, the process that triggered it, and that process's child."""
     seconds, pid, child = (work.path / "reached").read_text().split()
     return float(seconds), int(pid), int(child)
 
@@ -188,7 +188,7 @@ def test_a_limit_that_is_over_before_anything_ran_leaves_a_report_of_nothing(
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the order of things: trainings succeed, timings fail; no store, no report."""
+    """Replace the trials: trainings succeed and timings fail, without store or report."""
 
     def ended(
         trial: Trial, resources: Resources, *rest: object, **named: object
@@ -247,7 +247,7 @@ def test_on_ray_what_runs_is_ended_too(work: Workplace) -> None:
     )
     begun = time.monotonic()
     done = work.bakeoff("run", file, "--time-limit", "30")
-    assert time.monotonic() - begun < 30 + 15  # Ray shuts down, and the report is made
+    assert time.monotonic() - begun < 30 + 15  # includes the shutdown of Ray and the report
     assert done.returncode == FAILED, done.stderr
     assert "the time limit of 30 s came: 1 trial is left" in done.stderr.replace("\n", " ")
     assert shown(work) == {"FINISHED": 3, "KILLED": 1}

@@ -1,4 +1,4 @@
-"""Whole sweeps in this process, with a real store: what runs, what is kept, what is said."""
+"""Tests for whole sweeps in this process with a real store: trials, records, and messages."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def agrees(work: Workplace) -> bool:
 
 def test_a_sweep_ends_in_a_journal_a_store_and_a_report_that_agree(work: Workplace) -> None:
     outcome = run(work.ablation(), options=inline(work))
-    # Two learning rates of two seeds, and the number of parameters, which is the same for both.
+    # Two learning rates with two seeds, and the number of parameters, which is the same for both.
     assert outcome.counts == {Status.OK: 5}
     assert (outcome.num_run, outcome.num_missing, outcome.error) == (5, 0, "")
     assert outcome.reports == (work.out / "reports" / "small" / "index.html",)
@@ -101,7 +101,7 @@ def test_a_trial_that_two_ablations_share_runs_once(work: Workplace) -> None:
     second = work.ablation("second", values=[1e-2, 1e-1])
     outcome = run(first, second, options=inline(work))
     assert set(attempts(work).values()) == {1}
-    # Three learning rates of two seeds; the number of parameters is the same for all of them.
+    # Three learning rates with two seeds; the number of parameters is the same for all of them.
     assert outcome.num_run == len(attempts(work)) == 3 * 2 + 1
     for name in ("first", "second"):
         assert len([row for row in rows(work, name) if row["probe"] == "quality"]) == 4
@@ -116,7 +116,7 @@ def test_a_seed_that_is_added_trains_only_the_new_trials(work: Workplace) -> Non
     assert {trial_id: attempts(work)[trial_id] for trial_id in before} == before
     assert {row["seed"] for row in rows(work)} == {"0", "1", "2"}
     assert agrees(work)
-    assert run(file, seeds=1, options=inline(work)).num_run == 0  # fewer than before
+    assert run(file, seeds=1, options=inline(work)).num_run == 0  # fewer seeds than before
     assert {row["seed"] for row in rows(work)} == {"0"}
     assert agrees(work)
 
@@ -129,7 +129,7 @@ def test_an_axis_that_is_added_shows_in_what_was_recorded_before(work: Workplace
     Path(file).write_text(text.replace("axes=[", 'axes=[vary("depth", [1, 2]), '))
     outcome = run(file, options=inline(work))
     assert outcome.num_run < sum(outcome.counts.values())
-    assert agrees(work)  # names and parameters of what ran before, too
+    assert agrees(work)  # including the names and parameters of earlier runs
 
 
 FAULTS = {
@@ -255,7 +255,7 @@ def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Its report is that of the store; see test_lone_box.py for machines that have less still."""
+    """Compare the reports; test_lone_box.py covers machines with fewer packages."""
     file, away = work.ablation(probes=["quality"]), tmp_path / "away"
     with monkeypatch.context() as patch:
         for absent in ("mlflow", "ray"):
@@ -324,7 +324,7 @@ def test_timings_run_last_with_the_store_at_rest(
         order.append(trial.probe)
         return run_trial(trial, resources, "here")
 
-    for name in ("run_trial", "run_in_subprocess"):  # in this process; in a fresh one
+    for name in ("run_trial", "run_in_subprocess"):  # in this process, and in a fresh one
         monkeypatch.setattr(inline_module, name, noted_run)
     file = work.ablation(
         axis="depth", values=[1, 2], probes=["step_time", "parameters", "quality"], seeds=1, batch=8
@@ -372,7 +372,7 @@ def test_only_checkpoints_of_what_is_done_are_removed(tmp_path: Path) -> None:
         pytest.raises(PermissionError, match="of something else"),
         checkpoint_folder(checkpoints, {}),
     ):
-        raise PermissionError("of something else")  # not taken for the folder's
+        raise PermissionError("of something else")  # not attributed to the folder
     assert not checkpoints.folder.exists()
     for name in ("done", "begun"):
         (checkpoints.folder / name).mkdir(parents=True)

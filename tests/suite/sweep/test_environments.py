@@ -1,4 +1,4 @@
-"""One comparison is made in one environment: all of it on the same device, threads and torch."""
+"""Tests that one comparison is made in one environment: device, threads and versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEW = replace(OLD, device="the new machine")
 
 @dataclass
 class Cluster:
-    """An executor whose nodes are all of one kind; notes what it was asked to time there."""
+    """A fake executor whose nodes have one environment; it records the timings it was given."""
 
     place: Provenance
     timed: list[Trial] = field(default_factory=list)
@@ -67,7 +67,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def timings(planned: Plan) -> list[Trial]:
-    """One a process: both variants stand in each."""
+    """Return the timings, one per process; each compares both variants."""
     found = [trial for trial in planned.trials if trial.probe == "step_time"]
     assert [trial.seed for trial in found] == [0, 1, 2]
     return found
@@ -88,10 +88,11 @@ def test_where_the_nodes_of_earlier_timings_are_gone_all_are_made_anew(
     seconds: float | None,
 ) -> None:
     out, cluster = tmp_path / "out", Cluster(NEW)
-    deadline = None if seconds is None else Deadline(seconds)  # begun now, not at collection
+    deadline = None if seconds is None else Deadline(seconds)  # starts here, not at collection
     out.mkdir()
     with Journal(out / "journal.db") as journal:
-        for trial in timings(planned)[3 - num_done :]:  # the last ones, so that none comes by order
+        # Use the last ones, so that the order alone does not give the right answer.
+        for trial in timings(planned)[3 - num_done :]:
             journal.commit(ended(trial, OLD), journal.begin(trial.trial_id, "node 0"))
     monkeypatch.setattr(sweep, "executing", lambda *arguments: nullcontext(cluster))
     options = Options(out=out, address="127.0.0.1:6379", deadline=deadline)

@@ -1,4 +1,4 @@
-"""Journal first: the store never hears of what is not safe on disk."""
+"""Tests that an event is in the journal before it is sent to the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def result(status: Status = Status.OK) -> Result:
 
 
 class FakeSync:
-    """Notes what it is told, and what a reader of the journal sees at that moment."""
+    """A fake writer that records each event, and the number of results in the journal then."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,7 +52,7 @@ def test_without_a_store_the_journal_is_kept_all_the_same(journal: Journal) -> N
 
 
 def test_a_process_that_died_before_it_began_leaves_its_result(journal: Journal) -> None:
-    """An earlier driver began the trial and was killed; now its process dies at once."""
+    """Check a trial that a killed driver had started, and whose new process dies at once."""
     journal.begin("a", "a driver that was killed")
     EventLog(journal, None).write(Finished(result(Status.CRASHED)))
     assert list(journal.results("a")) == [result(Status.CRASHED)]

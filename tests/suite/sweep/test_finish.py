@@ -1,4 +1,4 @@
-"""A sweep's end makes its pages from the journal; what prevents it is a sentence."""
+"""Tests for the end of a sweep, which renders its pages from the journal, and its failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OURS = FinishedSweep("ours")
 
 @dataclass(frozen=True)
 class Folder:
-    """An output folder that records into a store, which may be another folder's."""
+    """An output folder that records into a store, which may belong to another folder."""
 
     out: Path
     uri: str
@@ -41,7 +41,7 @@ class Folder:
         return store_of(self.out, self.uri)
 
     def finish(self, sweep: FinishedSweep) -> SweepOutcome:
-        """Everything that a driver does but run the trials."""
+        """Do everything that a driver does, except running the trials."""
         self.out.mkdir(exist_ok=True)
         with Journal(self.out / "journal.db") as journal:
             planned = journal.keep_plan(sweep.plan)
@@ -54,7 +54,7 @@ class Folder:
             return conclude(ended, [planned], journal, recorder, self.out, self.store)
 
     def report(self, *names: str) -> None:
-        """As `bakeoff report`."""
+        """Render the reports as `bakeoff report` does."""
         reports_of(names, sweeps_in(self.store), self.out / "reports")
 
     def overview(self) -> str:
@@ -72,14 +72,14 @@ def mine(store_tables: Path, tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def theirs(mine: Folder) -> Folder:
-    """Somebody else's folder, who records into the same store."""
+    """Return the folder of another user, which records into the same store."""
     return Folder(mine.out.with_name("theirs"), mine.uri)
 
 
 def test_the_pages_are_made_from_the_rows_in_hand(
     mine: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all scales and ablations that the journal has; the store gives the same bytes."""
+    """Check all scales and ablations in the journal; the store must give the same bytes."""
 
     def read(*_: object) -> None:
         raise AssertionError("the store was read")
@@ -103,7 +103,7 @@ def test_the_end_keeps_what_earlier_reports_here_show_of_others(
     theirs.finish(FinishedSweep("theirs"))
     theirs.finish(FinishedSweep("ours", "standard"))
     mine.finish(OURS)
-    assert "theirs" not in mine.overview()  # a link to it would lead nowhere
+    assert "theirs" not in mine.overview()  # a link to it would have no target
     assert mine.scales("ours") == {"quick"}
     assert differences(mine.out, mine.uri).differences == ()
     mine.report("theirs", "ours")
@@ -119,7 +119,7 @@ def test_the_end_keeps_what_earlier_reports_here_show_of_others(
 
 
 def test_a_plan_of_another_version_costs_no_report(mine: Folder) -> None:
-    """The store has its frames."""
+    """Check that its report is rendered from the frames in the store."""
     mine.finish(FinishedSweep("earlier"))
     with Journal(mine.out / "journal.db") as journal, journal._db as db:
         db.execute('UPDATE sweeps SET plan = \'{"of": "another version"}\'')

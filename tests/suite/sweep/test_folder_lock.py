@@ -1,4 +1,4 @@
-"""One driver per output folder, for as long as it lives."""
+"""Tests that an output folder has one driver, for as long as that is alive."""
 
 import os
 import signal
@@ -124,7 +124,7 @@ def test_a_child_that_was_forked_does_not_keep_the_lock_of_a_driver_that_ended(
             driver.stdin.close()
             driver.wait(timeout=30)
             assert not is_held(tmp_path)
-            os.kill(child, 0)  # it lives still
+            os.kill(child, 0)  # it is still alive
         finally:
             os.kill(child, signal.SIGKILL)
 

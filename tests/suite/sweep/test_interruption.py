@@ -1,4 +1,4 @@
-"""A sweep that a signal ends: its training saves its state, and continues from there."""
+"""Tests for a sweep that a signal ends: its training saves its state and continues from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 def numbers(out: Path) -> dict[str, object]:
-    """Return what the journal holds of each trial, without the times."""
+    """Return the results in the journal, by trial and without the times."""
     with Journal(out / "journal.db", read_only=True) as journal:
         trial_ids = [entry.trial_id for entry in journal.entries()]
         results = list(journal.results(trial_ids))
@@ -37,7 +37,7 @@ def run(work: Workplace, file: str) -> int:
 
 @pytest.fixture(autouse=True)
 def _no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes most of the time, and only the journal matters here."""
+    """Disable MLflow, which takes most of the time, because these tests only read the journal."""
     monkeypatch.setattr(driver, "mlflow_is_installed", lambda: False)
 
 

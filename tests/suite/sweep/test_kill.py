@@ -1,4 +1,4 @@
-"""A sweep that is killed, at any moment, and started again: nothing lost, doubled or changed."""
+"""Tests that a sweep killed at any moment and started again loses and duplicates nothing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.workplace import Workplace
 pytestmark = pytest.mark.ray
 
 NUM_TRIALS = 12
-RATES = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]  # of two seeds each
+RATES = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]  # two seeds each
 Moment = Callable[["Run"], bool]
 
 
 class Run:
-    """`bakeoff run` in a process of its own; all that it starts bears a mark."""
+    """`bakeoff run` in a separate process; a mark in the environment identifies all it starts."""
 
     def __init__(self, work: Workplace, file: str) -> None:
         self.work = work
@@ -46,11 +46,11 @@ class Run:
         try:
             with Journal(self.work.out / "journal.db", read_only=True) as journal:
                 return len(journal.entries())
-        except JournalError:  # not made yet
+        except JournalError:  # there is no journal yet
             return 0
 
     def reaches(self, moment: Moment, seconds: float = 120.0) -> bool:
-        """Wait for the moment; False if the command ended before."""
+        """Wait for the moment; return False if the command ended before."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if moment(self):
@@ -61,15 +61,15 @@ class Run:
         raise AssertionError("the moment never came")
 
     def end(self, number: signal.Signals) -> str:
-        """Send the signal to the driver alone; returns what it had said."""
+        """Send the signal to the driver alone; return its output."""
         self.process.send_signal(number)
         return self.process.communicate(timeout=60)[0]
 
     def processes(self, *, with_agents: bool = False) -> list[str]:
-        """The command lines of what is alive and was started by this run.
+        """Return the command lines of the live processes that this run started.
 
-        Ray's two agents hold no trial and no CPU, but end themselves only after a minute: finding
-        their node dead they first report that, 60 seconds long, to a head that is dead too
+        Ray's two agents hold no trial and no CPU, but end only after a minute: when their node is
+        dead they first report that for 60 seconds to a head that is dead too
         (`publish_error_to_driver` in ray/_private/utils.py, 2.60).
         """
         return [line for line in self._alive() if with_agents or "Agent" not in line]
@@ -77,13 +77,13 @@ class Run:
     def _alive(self) -> list[str]:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it ended while we looked
+            with suppress(OSError):  # the process has just ended
                 if self.mark.encode() in (folder / "environ").read_bytes():
                     found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         return found
 
     def leaves_nothing(self, seconds: float = 30.0, *, with_agents: bool = False) -> bool:
-        """Ray's processes see for themselves that their parent is gone: late on a busy machine."""
+        """Wait until no process is left; on a busy machine Ray's processes notice a kill late."""
         until = time.monotonic() + seconds
         while self.processes(with_agents=with_agents):
             if time.monotonic() > until:
@@ -101,10 +101,10 @@ def after_seconds(seconds: float) -> Moment:
 
 
 def while_starting(run: Run) -> bool:
-    """The journal is there, Ray is on its way.
+    """Return True if the journal exists and Ray is starting.
 
-    A child of Ray's that has not begun its own program yet does not hear that its parent is gone
-    (it asks for that after the fork); the next run ends it: `suite.execution.process_cleanup`.
+    A child of Ray that has not started its own program yet is not notified when its parent ends, as
+    it requests that after the fork; the next run ends it (`suite.execution.process_cleanup`).
     """
     has_begun = any("gcs_server" in line for line in run.processes())
     return (run.work.out / "journal.db").exists() and has_begun
@@ -120,7 +120,7 @@ def attempts(work: Workplace) -> dict[str, int]:
 
 
 def numbers(work: Workplace) -> dict[str, object]:
-    """Every number of every trial, as it stands in the journal."""
+    """Return the status, measurements and points of every trial in the journal."""
     with Journal(work.out / "journal.db", read_only=True) as journal:
         trial_ids = [entry.trial_id for entry in journal.entries()]
         assert len(trial_ids) == len(set(trial_ids))
@@ -141,7 +141,7 @@ def reported(work: Workplace) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """The same sweep without an interruption, in this process."""
+    """Return a workplace in which the same sweep ran inline, without an interruption."""
     torch.set_num_threads(1)
     work = Workplace(tmp_path_factory.mktemp("undisturbed"))
     file = work.ablation(values=RATES, probes=["quality"])
@@ -150,7 +150,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 def finish(work: Workplace, file: str, undisturbed: Workplace) -> None:
-    """The same command once more; then everything must be as if nothing had happened."""
+    """Run the command once more, and compare everything with the undisturbed sweep."""
     done = work.bakeoff("run", file)
     assert done.returncode == DONE, done.stderr
     assert numbers(work) == numbers(undisturbed)
@@ -161,7 +161,7 @@ def finish(work: Workplace, file: str, undisturbed: Workplace) -> None:
 
 
 def children_of(work: Workplace) -> Counter[tuple[str, int]]:
-    """(status, how often the trial is there) of each trial in the store, complete or not."""
+    """Count the trials in the store by status and by the number of their runs."""
     from tests.suite.heads_sweep import LocalStore
 
     shown = LocalStore(work.out).trials(("small", "quick"))
@@ -170,7 +170,7 @@ def children_of(work: Workplace) -> Counter[tuple[str, int]]:
 
 
 def killed_at(work: Workplace, file: str, moment: Moment, *, may_end: bool = False) -> None:
-    """Kill the driver at that moment. What had a result before keeps it, and no process is left."""
+    """Kill the driver at a moment; check that results are kept and that no process is left."""
     finished_before = numbers(work) if (work.out / "journal.db").exists() else {}
     started_before = attempts(work) if finished_before else {}
     run = Run(work, file)
@@ -189,7 +189,7 @@ def killed_at(work: Workplace, file: str, moment: Moment, *, may_end: bool = Fal
 
 
 def interrupted_at(work: Workplace, file: str, moment: Moment) -> None:
-    """Ctrl-C: a clean end that says how to go on, with nothing shown as running any more."""
+    """Interrupt the driver by Ctrl-C; check its message, and that no trial is shown as running."""
     run = Run(work, file)
     assert run.reaches(moment)
     said = run.end(signal.SIGINT)
@@ -214,7 +214,7 @@ def test_kill_after_kill_the_sweep_ends_as_if_nothing_had_happened(
     counted = attempts(work)
     assert len(counted) == NUM_TRIALS
     finish(work, file, undisturbed)
-    assert attempts(work) == counted  # all had ended before the last kill
+    assert attempts(work) == counted  # all trials had ended before the last kill
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_killed_at_every_moment(tmp_path: Path, undisturbed: Workplace, moment: 
 def test_ctrl_c_of_a_terminal_reaches_all_processes_and_twice_is_no_worse(
     tmp_path: Path, undisturbed: Workplace
 ) -> None:
-    """A terminal sends the signal to the whole group; an impatient person presses it twice."""
+    """Send the signal to the whole process group, as a terminal does, and send it twice."""
     work = Workplace(tmp_path)
     file = work.ablation(values=RATES, probes=["quality"])
     run = Run(work, file)
@@ -264,7 +264,7 @@ def test_ctrl_c_of_a_terminal_reaches_all_processes_and_twice_is_no_worse(
 
 @pytest.mark.slow
 def test_a_stopped_driver_goes_on_where_it_was(tmp_path: Path, undisturbed: Workplace) -> None:
-    """SIGSTOP and SIGCONT: a laptop that sleeps."""
+    """Stop the driver by SIGSTOP and resume it by SIGCONT, like a laptop that sleeps."""
     work = Workplace(tmp_path)
     file = work.ablation(values=RATES, probes=["quality"])
     run = Run(work, file)

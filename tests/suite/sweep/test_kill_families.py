@@ -1,8 +1,9 @@
-"""Three trainings and thirty that start from them, killed at every stage: none is lost or redone.
+"""Kill a sweep of 3 parents and 30 children at every stage; no trial is lost or run again.
 
-Driver and workers get SIGKILL, in turn: while Ray starts, while parents train, among the children,
-and while the report is written. In a sweep of its own, when all parents have a result and no child
-has: after a kill, a parent that is missing and children of the others run side by side.
+The driver and workers get SIGKILL in turn: while Ray starts, while parents train, among the
+children, and while the report is written. Another sweep is killed when all parents have a result
+and no child has; the first sweep cannot test this, because after a kill a missing parent may run
+beside children of other parents.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tests.workplace import Workplace
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 NUM_PARENTS, NUM_CHILDREN = 3, 30
-MOST_SECONDS = 300.0  # until a moment comes, on a busy machine
+MOST_SECONDS = 300.0  # limit of the wait for a moment, on a busy machine
 FILE = '''"""Does pre-training help at every rate?"""
 from suite import Ablation, Model, Scale, vary
 
@@ -64,7 +65,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def parents(file: Path) -> dict[str, str]:
-    """Of each child its parent."""
+    """Return the parent of each child, by id."""
     trials = plan(str(file)).trials
     found = {trial.trial_id: trial.start.trial_id for trial in trials if trial.start}
     assert (len(set(found.values())), len(found)) == (NUM_PARENTS, NUM_CHILDREN)
@@ -82,10 +83,10 @@ def undisturbed(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Workpla
 
 
 def all_parents_alone(run: Run) -> bool:
-    """As many results as parents, which in a new folder run before all children.
+    """Return True once there are as many results as parents, which run before all children.
 
-    The driver is stopped while we look, and stays so in that moment: a child takes less than a look
-    on a busy machine.
+    The driver is stopped during the check, and stays stopped if the result is True, because on a
+    busy machine a child may take less time than the check.
     """
     run.process.send_signal(signal.SIGSTOP)
     is_reached = run.num_results() >= NUM_PARENTS
@@ -95,7 +96,7 @@ def all_parents_alone(run: Run) -> bool:
 
 
 def killed(work: Workplace, file: Path, moment: Moment, of_workers: Moment | None = None) -> None:
-    """Kill the driver then, and its workers before."""
+    """Kill the driver at a moment, and optionally its workers at an earlier one."""
     begun = Run(work, str(file))
     if of_workers:
         assert begun.reaches(of_workers, MOST_SECONDS)
@@ -110,10 +111,10 @@ def killed(work: Workplace, file: Path, moment: Moment, of_workers: Moment | Non
 
 
 def _workers_of(driver: int) -> Iterator[int]:
-    """Processes of Ray that run trials, below that process."""
+    """Yield the Ray processes that run trials and descend from the driver."""
     above = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it ended while we looked
+        with suppress(OSError):  # the process has just ended
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             above[int(folder.name)] = int(fields[1])
     for pid in above:
@@ -127,7 +128,7 @@ def _workers_of(driver: int) -> Iterator[int]:
 
 
 def _begun(work: Workplace) -> dict[str, int]:
-    """How often each trial that has a result was begun."""
+    """Return the number of attempts of each trial that has a result."""
     with Journal(work.out / "journal.db", read_only=True) as journal:
         done = {entry.trial_id for entry in journal.entries()}
     return {trial_id: count for trial_id, count in attempts(work).items() if trial_id in done}
@@ -171,7 +172,7 @@ def test_killed_between_parents_and_children(
 
 
 def finish(work: Workplace, file: Path, undisturbed: Workplace) -> None:
-    """The same command once more; then everything is as if nothing had happened."""
+    """Run the command once more, and compare the numbers with the undisturbed sweep."""
     ended = work.bakeoff("run", str(file), timeout=2 * MOST_SECONDS)
     assert ended.returncode == DONE, ended.stderr
     assert numbers(work) == numbers(undisturbed)

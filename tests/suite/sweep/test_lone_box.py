@@ -1,6 +1,6 @@
-"""A box with torch and little else: it runs, leaves one file, and that file is recorded elsewhere.
+"""Tests on a machine with torch and little else: it leaves one file, which is recorded elsewhere.
 
-Neither Ray, MLflow and DeepSpeed nor what reports are made with are there.
+Ray, MLflow, DeepSpeed and the packages for reports are missing.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def ablation(work: Workplace, mixer: str = "fnet") -> str:
 def run_lonely(
     python: Sequence[str], file: str, out: Path, limit: str, path: Sequence[Path]
 ) -> subprocess.CompletedProcess[str]:
-    """`bakeoff run` as it is typed there, in a folder that holds nothing of ours."""
+    """Run `bakeoff run` as a user does there, in a folder without files of this project."""
     return subprocess.run(
         [
             *python,
@@ -122,7 +122,7 @@ def run_lonely(
 
 
 def refuse_more_than_one_file(done: subprocess.CompletedProcess[str], out: Path) -> None:
-    """It said that there is neither store nor report, and left the journal."""
+    """Check the message that there is no store and no report, and that only the journal is left."""
     said = " ".join(done.stderr.split())
     assert "MLflow is not installed here" in said
     assert f"the results are in {out / 'journal.db'}" in said
@@ -139,7 +139,7 @@ def kept(journal: Path) -> tuple[Plan, list[Result]]:
 
 
 def refuse_other_rows(journal: Path, out: Path) -> None:
-    """What the store of `out` holds is what follows from the file, to the last digit."""
+    """Check that the frames in the store of `out` equal those of the journal exactly."""
     plan, results = kept(journal)
     with tempfile.TemporaryDirectory() as folder:
         uri = f"sqlite:///{out / 'mlflow.db'}"
@@ -154,7 +154,7 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
 
 
 def record(journal: Path, out: Path) -> SweepOutcome:
-    """On a machine that has a store; then there is a report too."""
+    """Record the journal on a machine that has a store, and check the report."""
     outcome = record_journal(journal, Options(out=out))
     assert outcome.error == ""
     assert outcome.reports[0].is_file()
@@ -164,7 +164,7 @@ def record(journal: Path, out: Path) -> SweepOutcome:
 
 @pytest.fixture
 def without(tmp_path: Path) -> Path:
-    """A folder that, in front of all others, makes packages unimportable."""
+    """Return a folder that makes packages unimportable if it is first on the path."""
     folder = tmp_path / "without"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(BLOCKER)
@@ -203,7 +203,8 @@ def test_where_the_others_were_never_installed(work: Workplace) -> None:
     apart = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     constraints = ["-c", str(ROOT / "constraints.txt")]
     subprocess.run([*pip, "install", *constraints, *HAS], check=True, env=apart)
-    subprocess.run([*pip, "uninstall", "--yes", "jinja2"], check=True, env=apart)  # of torch's
+    # jinja2 is a dependency of torch.
+    subprocess.run([*pip, "uninstall", "--yes", "jinja2"], check=True, env=apart)
     found = subprocess.run(
         [python, "-c", FIND, *LACKS], check=True, env=apart, cwd=place, capture_output=True
     )

@@ -1,4 +1,4 @@
-"""The writer to the store: behind, away, broken or held back, it loses and hides nothing."""
+"""Tests for the writer to the store: behind, disconnected, failing or paused, it loses nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HERE = HEADS.place
 
 
 class FakeStore:
-    """What a store would hold; it can be away, slow or faulty."""
+    """A fake store, which can be unavailable, slow or faulty."""
 
     def __init__(self, plan: Plan, journal: Path) -> None:
         self.plan = plan
@@ -41,7 +41,7 @@ class FakeStore:
         self.num_connections = 0
         self.is_away = False
         self.fault: Exception | None = None
-        self.refused = ""  # the id of a trial that it does not take
+        self.refused = ""  # the id of a trial that the store refuses
         self.gate = threading.Event()
         self.gate.set()
         self.before_request: Callable[[], None] = lambda: None
@@ -62,7 +62,7 @@ class FakeStore:
 
 
 class FakeWriter:
-    """The methods of a `RunWriter` that the thread uses."""
+    """The methods of `RunWriter` that the writer's thread calls."""
 
     def __init__(self, store: FakeStore) -> None:
         self.store = store
@@ -72,7 +72,7 @@ class FakeWriter:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """As a file does: an error undoes what was written before it."""
+        """Undo the writes of the block after an error, as a database file does."""
         before = dict(self.store.results)
         try:
             yield
@@ -142,7 +142,7 @@ def running(store: FakeStore) -> Iterator[tuple[EventLog, MlflowSync, Journal]]:
 
 @contextmanager
 def caught_up(store: FakeStore) -> Iterator[tuple[EventLog, MlflowSync, Journal]]:
-    """With an empty journal, which costs two writes."""
+    """Yield the parts once an empty journal is synchronised, which takes two writes."""
     with running(store) as parts:
         assert soon(lambda: store.num_writes >= 2)
         yield parts
@@ -220,7 +220,7 @@ def test_what_the_journal_holds_and_the_store_lacks_is_brought_at_the_start(
         before = store.num_writes
         sync.close()
     assert store.results == hashes(store.plan.trials)
-    # Connect, open, the lacking ones, publish: the one that was there is not sent again.
+    # Connect, open, the missing results, publish: the existing result is not sent again.
     assert store.num_writes - before <= 2 + len(others) + 1
 
 
@@ -292,7 +292,7 @@ def test_the_driver_never_waits_for_a_store_that_hangs(store: FakeStore) -> None
         store.gate.set()
         sync.close()
     assert store.results == hashes(store.plan.trials)
-    assert store.begun == []  # the starts waited while catching up brought the ends
+    assert store.begun == []  # the results were sent while the starts were still queued
 
 
 def test_a_fault_of_ours_is_said_and_not_taken_for_an_outage(store: FakeStore) -> None:
@@ -347,7 +347,7 @@ def test_a_timing_does_not_wait_for_a_store_that_hangs(
         time.sleep(0.1)  # the first write hangs at the gate
         before = store.num_writes
         with log.store_paused():
-            store.gate.set()  # it revives: the request in flight ends, and no other follows
+            store.gate.set()  # the pending request ends, and no other follows
             time.sleep(0.3)
             assert store.num_writes <= before + 1
         assert soon(lambda: store.results == hashes(store.plan.trials))
@@ -358,7 +358,7 @@ def test_a_trial_that_ended_while_it_waited_in_line_costs_one_write(store: FakeS
         first, *others = store.plan.trials
         store.gate.clear()
         log.write(Started(first.trial_id, "here"))
-        time.sleep(0.1)  # the writer hangs at the gate with it; all else waits in line
+        time.sleep(0.1)  # the writer hangs at the gate with this event; all others are queued
         run(log, others)
         store.gate.set()
         sync.close()
@@ -437,7 +437,7 @@ def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(store:
 def test_the_line_is_short_however_long_the_store_hangs(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What finds no place in it is in the journal, and is brought from there."""
+    """Check that events beyond the queue's limit are sent from the journal."""
     monkeypatch.setattr(mlflow_sync, "_MAX_QUEUED", 4)
     store.gate.clear()
     with running(store) as (log, sync, _):
@@ -475,7 +475,7 @@ def test_a_store_that_hangs_does_not_hold_up_the_end(
         assert writer is None
         assert "does not answer" in trouble
         before = store.num_writes
-        store.gate.set()  # it revives: the request in flight ends, and no other follows
+        store.gate.set()  # the pending request ends, and no other follows
         assert soon(lambda: not sync.is_alive())
         assert store.num_writes <= before + 1
 
@@ -518,7 +518,7 @@ def test_a_refused_result_keeps_no_other_back_and_is_brought_by_the_next_run(
         run(log, store.plan.trials)
         writer, trouble = sync.close()
     assert {trial_id for trial_id, _ in store.results} == trial_ids - {store.refused}
-    assert writer is not None  # it makes the report all the same
+    assert writer is not None  # the report is still made
     assert trouble.startswith("The store lacks results that it does not take (1; the journal")
     assert "a parameter is too long" in trouble
     store.refused = ""

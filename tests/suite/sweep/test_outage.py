@@ -1,4 +1,4 @@
-"""A real MLflow server that is stopped, frozen and killed while a sweep runs: nothing is lost."""
+"""Tests with a real MLflow server that is stopped, frozen or killed during a sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 class Server:
-    """`mlflow server` in a process group of its own, which can be frozen or ended whole."""
+    """`mlflow server` in its own process group, which can be frozen or killed as a whole."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -79,7 +79,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @contextmanager
 def after(seconds: float, *calls: object) -> Iterator[None]:
-    """Beside the block: so many seconds before each of the calls."""
+    """Make the calls in a thread beside the block, with a delay of `seconds` before each."""
 
     def act() -> None:
         for call in calls:
@@ -109,7 +109,7 @@ def test_a_server_that_comes_back_has_everything_at_the_end(
     with after(0.7, away, back):
         outcome = run(ablation, options=options)
     assert outcome.num_missing == 0
-    if outcome.error:  # it came back too late to be told
+    if outcome.error:  # the server came back after the last report of an error
         assert "\n" not in outcome.error
     assert repaired(work.out, server.uri).differences == ()
     assert differences(work.out, server.uri).differences == ()

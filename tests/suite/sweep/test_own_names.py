@@ -1,4 +1,4 @@
-"""Does each ablation that a Python program holds have a record and a report of its own?"""
+"""Test that each ablation of a Python program has its own record and report."""
 
 from __future__ import annotations
 

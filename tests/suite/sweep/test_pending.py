@@ -1,4 +1,4 @@
-"""The work that is left: each trial once, timings apart and per environment; and in which order."""
+"""Tests for the remaining work: each trial once, timings per environment, and the order."""
 
 from dataclasses import replace
 
@@ -97,7 +97,7 @@ def test_before_there_are_timings_no_environment_is_kept_to(planned: Plan) -> No
 def test_a_timing_that_two_plans_give_other_threads_is_one_for_each(
     planned: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each comparison would else be filled from the threads of both."""
+    """Check both thread counts, because a comparison must not mix their timings."""
     monkeypatch.setattr("suite.provenance.cpu_model", lambda: "a CPU")
     two = replace(planned, resources=Resources(num_cpus=2, num_threads=2))
     plans = [planned, two]
@@ -114,10 +114,10 @@ def test_a_timing_that_two_plans_give_other_threads_is_one_for_each(
         (trial_id, two.resources) for trial_id in timings
     }
     assert environment_of_most(plans, done, planned.resources) == here
-    assert environment_of_most(plans, done, two.resources) == here  # a cluster's preference only
+    assert environment_of_most(plans, done, two.resources) == here  # only a preference of a cluster
 
 
-# --- the order, where a sweep may be cut ----------------------------------------------------------
+# --- the order, if a sweep may be cut ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_where_it_may_be_cut_a_seed_of_everything_comes_before_the_next(missing:
 
 
 def test_the_last_stage_with_timings_takes_all_that_are_left_by_then(missing: Pending) -> None:
-    """On a cluster whose nodes have changed those are more than were missing at first."""
+    """Check that it has no last seed, as a cluster with other nodes may need more timings."""
     timings = tuple(work for work in missing.alone if work[0].seed == 0)
     part = Pending(packed=missing.packed, alone=timings, num_done=0)
     assert [last_seed for _, last_seed in split_by_seed(part, may_be_cut=True)] == [

@@ -1,4 +1,4 @@
-"""A sweep runs the code that was planned, though its files are edited while it runs."""
+"""Tests that a sweep runs the planned code, even if its files are edited while it runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BLOCKS = "def scale_by(x):\n    return x\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, store_tables: Path) -> Path:
-    """The user's folder, which holds names of ours too."""
+    """Return a folder of the user, in which some files have the names of this project's modules."""
     texts = {
         "own_exp.py": EXP,
         "own_blocks.py": BLOCKS,
@@ -69,7 +69,7 @@ def folder(tmp_path: Path, store_tables: Path) -> Path:
 
 
 def swept(folder: Path, edit: Callable[[], object], executor: Any) -> list[Finished]:
-    """Run the sweep, and edit at the first result."""
+    """Run the sweep, and call `edit` after each result."""
     ended: list[Finished] = []
 
     class Editor(Display):
@@ -109,7 +109,7 @@ def test_a_declared_file_that_is_edited_ends_later_trials(folder: Path) -> None:
 
 
 def printed(folder: Path, code: str) -> str:
-    """What a program prints in the folder, which comes first on its import path."""
+    """Return the output of a program in the folder, which comes first on its import path."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -122,7 +122,7 @@ def printed(folder: Path, code: str) -> str:
 
 
 def test_a_folder_with_a_name_of_ours_does_not_disturb(folder: Path) -> None:
-    (folder / "suite.py").unlink()  # what comes first is that, and cannot know of us
+    (folder / "suite.py").unlink()  # this name shadows the package, which cannot prevent it
     code = "import suite, models, reports; from suite.planning.loader import shipped"
     assert printed(folder, f"{code}; print('heads' in shipped(), models.MIXERS)").startswith("True")
 

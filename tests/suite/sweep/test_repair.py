@@ -1,4 +1,4 @@
-"""Whatever is lost, doubled or altered is named and repaired; what cannot be is said and left."""
+"""Tests that lost, duplicated and altered records are named and repaired, or left with a reason."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Folder:
-    """A copy, whose store has the paths of its own files."""
+    """Return a copy of the finished folder, whose store has the paths of its own files."""
     copy = Folder(Path(shutil.copytree(whole, tmp_path / "out")))
     assert try_rebase(store_of(copy.out, None))
     return copy
 
 
 FAST = ("the journal deleted", "the store deleted", "a row of the journal altered")
-FOUND = (  # of each kind one; the slow tests repair all
+FOUND = (  # one of each kind; the slow tests repair all
     "a run deleted",
     "a run doubled",
     "another result",
@@ -89,7 +89,7 @@ def test_every_planted_difference_is_named_and_nothing_else(folder: Folder, faul
 
 
 def test_a_folder_that_was_moved_agrees(whole: Path, tmp_path: Path) -> None:
-    """It finds its artifacts beside it, not where they were made."""
+    """Check that its artifacts are found in the new place."""
     moved = whole.rename(tmp_path / "moved")
     try:
         found = differences(moved, None)
@@ -107,7 +107,7 @@ def test_a_store_of_an_older_version_without_editions_and_variants_agrees(folder
 
 
 def test_a_store_of_an_older_version_is_continued_without_duplicates(folder: Folder) -> None:
-    """It has no hashes of contents: its trials stay as they are, its variants are written anew."""
+    """Check a store without content hashes: its trials stay, and its variants are written again."""
     old, new = "bakeoff.variant_sha256", "bakeoff.content_sha256"
     folder.store(
         f"UPDATE tags SET key = '{old}' WHERE key = '{new}' AND run_uuid IN (SELECT run_uuid FROM "
@@ -122,7 +122,7 @@ def test_a_store_of_an_older_version_is_continued_without_duplicates(folder: Fol
         return [run.run_id for run in getattr(sweep, role)]
 
     trials = runs("trials")
-    shutil.rmtree(folder.out / "reports")  # something to do
+    shutil.rmtree(folder.out / "reports")  # something to repair
     assert repaired(folder.out, None).differences == ()
     assert runs("trials") == trials
     assert len(runs("variants")) == 3
@@ -135,7 +135,7 @@ def changes_nothing(folder: Folder, left: tuple[str, ...] = ()) -> bool:
 
 
 def test_many_faults_at_once_are_told_apart_and_mended_and_mended_once(folder: Folder) -> None:
-    """One child each; the slow tests plant every fault alone."""
+    """Plant each fault in another child; the slow tests plant every fault alone."""
     assert changes_nothing(folder)
     others = ("results truncated", "a report altered in the store")
     for number, fault in enumerate((*OF_CHILDREN, *others)):
@@ -214,7 +214,7 @@ def test_a_contradiction_is_told_and_cannot_be_repaired(folder: Folder) -> None:
 
 
 class Killed(BaseException):
-    """The process dies here."""
+    """An exception that simulates the death of the process."""
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ class Killed(BaseException):
 def test_a_repair_that_is_killed_anywhere_is_done_by_the_next(
     folder: Folder, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between any two of the writes to the store."""
+    """Kill it between any two of the writes to the store."""
     plant = PLANTED[fault][0]
     steps = ("open_sweep", "invalidate", "finish_trial", "publish", "close_sweep")
     for step in steps:

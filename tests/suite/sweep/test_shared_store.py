@@ -1,4 +1,4 @@
-"""People who share one MLflow store, rename things in it, throw them away, and add their own."""
+"""Tests for people who share one MLflow store, and rename, delete and add things in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROLES = ("sweep", "trial", "variant")
 
 
 class Person:
-    """Somebody with a folder, an ``exp.py`` in it, and the address of the team's store."""
+    """A user with a folder, an ``exp.py`` in it, and the address of the team's store."""
 
     def __init__(self, folder: Path, uri: str | None, question: str, axis: str) -> None:
         self.folder, self.uri, self.question, self.axis = folder, uri, question, axis
@@ -88,7 +88,7 @@ def runs(uri: str, name: str, role: str) -> list[mlflow.entities.Run]:
 
 @pytest.fixture
 def team(work: Workplace) -> str:
-    """The address of a store that is in nobody's output folder."""
+    """Return the address of a store outside all output folders."""
     shutil.move(work.out / "mlflow.db", work.path / "team.db")
     return f"sqlite:///{work.path}/team.db"
 
@@ -110,7 +110,7 @@ def test_two_people_with_unlike_files_of_one_name_keep_their_own(
     page = ada.report(capsys)
     assert ada.question in page
     assert bob.question not in page
-    # Somebody who has run neither is not shown either of them.
+    # A user who has run neither of them is not shown either.
     with pytest.raises(SpecError, match="several ablations named 'exp'") as refused:
         Person(work.path / "eve", team, "", "").report(capsys)
     assert exit_code_of(refused.value) == USAGE
@@ -119,7 +119,7 @@ def test_two_people_with_unlike_files_of_one_name_keep_their_own(
 def test_of_one_file_that_two_people_edit_apart_each_is_shown_his_own_edition(
     work: Workplace, team: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They share one experiment; the store shows the edition that was recorded last."""
+    """Check that they share one experiment, which shows the edition recorded last."""
     ada, bob = (Person(work.path / name, team, "Is it better?", "depth") for name in ("a", "b"))
     ada.run()
     bob.run(values=(1, 2))
@@ -194,9 +194,9 @@ def test_what_people_add_to_runs_stays_whatever_is_run_repaired_or_reported_late
         client.set_tag(each.info.run_id, "mlflow.note.content", "look here")
         client.set_tag(each.info.run_id, "owner", "Ada")
         client.update_run(each.info.run_id, name="the best")
-    ada.run(seeds=2)  # other means: the variants are written anew
+    ada.run(seeds=2)  # the means change, so the variants are written again
     (trial, *_) = runs(uri, "exp", "trial")
-    client.log_metric(trial.info.run_id, "accuracy", 7.0)  # wrong: the trial is written anew
+    client.log_metric(trial.info.run_id, "accuracy", 7.0)  # wrong: the trial is written again
     assert not ada.agrees()
     assert repaired(ada.out, None).differences == ()
     left = [each for role in ROLES for each in runs(uri, "exp", role)]

@@ -1,4 +1,4 @@
-"""Trials that start from another's weights: order, kills in between, lost weights, failures."""
+"""Tests for trials that start from another's weights: order, kills, lost weights, failures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ABLATION = Ablation(
 
 @pytest.fixture
 def _no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To make one takes seconds."""
+    """Disable MLflow, because creating a store takes seconds."""
     monkeypatch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
 
 
@@ -72,7 +72,7 @@ def planned() -> Plan:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """trial_id -> the hash of what it found, in a sweep that nothing happens to."""
+    """Return the hash of each trial's result in an undisturbed sweep, by trial id."""
     out = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
@@ -85,7 +85,7 @@ def _options(out: Path, **changes: object) -> Options:
 
 
 def _numbers(out: Path) -> dict[str, tuple[int, str]]:
-    """trial_id -> how often it was begun, and the hash of what it found."""
+    """Return each trial's number of attempts and the hash of its result, by trial id."""
     with Journal(out / "journal.db", read_only=True) as journal:
         attempts = {each.trial_id: each.attempt for each in journal.attempts()}
         return {
@@ -95,11 +95,11 @@ def _numbers(out: Path) -> dict[str, tuple[int, str]]:
 
 
 class Killed(BaseException):
-    """In the place of a kill."""
+    """An exception that simulates a kill."""
 
 
 def _run_until_the_parent_is_done(out: Path, ablation: Ablation = ABLATION) -> Path:
-    """The final weights that it leaves behind."""
+    """Run until the parent is finished; return the folder of its final weights."""
     (parent,) = {t.start.trial_id for t in plan(ablation).trials if t.start}
 
     class Watching(Display):
@@ -145,7 +145,7 @@ def _flip_a_bit(weights: Path) -> None:
 def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
     happens: Callable[[Path], None], tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
-    """The next test has the case in which nothing happens to the weights."""
+    """Lose or damage the weights; the next test includes a case without any damage."""
     weights = _run_until_the_parent_is_done(tmp_path / "killed")
     happens(weights)
     run(ABLATION, options=_options(tmp_path / "killed"))
@@ -182,7 +182,7 @@ def test_another_ablation_that_shares_the_parent_leaves_its_weights_to_who_is_no
 def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_numbers(
     happens: Callable[[Path], None], attempts: int, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
-    """SIGKILL after the second result: the parent's and its sibling's are there, no child's."""
+    """Kill the process after the second result, when no child has one."""
     file, killed = tmp_path / "own.py", tmp_path / "killed"
     file.write_text(FILE)
     _, parent, child = plan(str(file)).trials
@@ -245,7 +245,7 @@ def test_a_vision_transformer_begins_at_half_the_resolution_and_keeps_its_positi
 
 
 def _returned(generator: Generator[Any, None, Any]) -> tuple[Any, list[Any]]:
-    """What it returns, and what it has yielded before."""
+    """Return the generator's return value and the values that it yielded."""
     yielded = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Stores that are locked, read-only, too old or hang, a journal on a full disk: one sentence."""
+"""Tests for stores that are locked, read-only, too old or hang, and for a full disk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def locked(database: Path) -> Iterator[None]:
 
 @contextmanager
 def read_only(database: Path) -> Iterator[None]:
-    """Whoever opens it, root too: a version to write in that this SQLite does not know."""
+    """Make the database read-only, even for root, by a write version that SQLite does not know."""
     body = database.read_bytes()
     database.write_bytes(body[:18] + b"\x03" + body[19:])
     yield
@@ -84,10 +84,11 @@ def test_all_results_are_in_the_journal_and_reach_the_store_once_it_is_mended(
     assert outcome.num_missing == 0
     assert outcome.error.startswith("The MLflow store sqlite:///")
     assert "\n" not in outcome.error
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # warns, unless imported
+    # This import warns, unless MLflow has been imported before.
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     for engine in SqlAlchemyStore._engine_map.values():
-        engine.dispose()  # an open connection stays read-only; the next command has its own
+        engine.dispose()  # an open connection stays read-only; the next command opens another one
     assert repaired(work.out, None).differences == ()
 
 
@@ -172,7 +173,7 @@ def test_a_journal_that_cannot_grow_ends_the_sweep_in_one_sentence_and_the_next_
 
 @contextmanager
 def full_at(num_bytes: int) -> Iterator[None]:
-    """No file grows beyond that, for root neither."""
+    """Limit the size of every file, even for root."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
     try:
@@ -227,7 +228,7 @@ def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
         is_over.set()
     assert outcome.num_missing == 0
     assert "does not answer" in outcome.error or "is not available" in outcome.error
-    assert spent < 20  # a request to it lasts 21 seconds, and there are several a trial
+    assert spent < 20  # a request takes 21 seconds, and each trial makes several
 
 
 def test_reports_that_cannot_be_written_are_one_sentence_and_made_later(work: Workplace) -> None:

@@ -1,4 +1,4 @@
-"""Students of a teacher, run to the end: order, numbers, curves, a kill, a lost file, a failure."""
+"""Tests for students of a teacher, run to the end: order, results, curves, kills and failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ABLATION = Ablation(
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No store and no reports, which take seconds to make."""
+    """Disable the store and the reports, which take seconds."""
     monkeypatch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
     monkeypatch.setattr("suite.sweep.driver.conclude", lambda outcome, *_, **__: outcome)
     torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def _results(out: Path, planned: Plan) -> dict[str, Result]:
 
 
 class Killed(BaseException):
-    """In the place of a kill."""
+    """An exception that simulates a kill."""
 
 
 def test_killed_after_its_teacher_it_ends_with_the_same_numbers(
@@ -89,7 +89,7 @@ def test_killed_after_its_teacher_it_ends_with_the_same_numbers(
     with pytest.raises(Killed):
         run(ABLATION, options=_options(tmp_path / "killed"), display_for=lambda *_: Watching())
     weights = tmp_path / "killed" / "checkpoints" / teacher.trial_id / FINAL
-    (weights / "model.safetensors").unlink()  # and lost: it runs again
+    (weights / "model.safetensors").unlink()  # a lost file, so the teacher runs again
     run(ABLATION, options=_options(tmp_path / "killed"))
     found, wanted = (_results(tmp_path / n, planned) for n in ("killed", "undisturbed"))
     assert {k: r.finding_sha256 for k, r in found.items()} == {
@@ -100,7 +100,7 @@ def test_killed_after_its_teacher_it_ends_with_the_same_numbers(
 
 
 def _curves_count_the_teacher(planned: Plan, results: dict[str, Result]) -> None:
-    """Its forward pass at each step; and each way of learning moves the numbers."""
+    """Check that curves count the teacher's forward pass at each step, and that results differ."""
     teacher = _teacher(planned)
     students = [t for t in planned.trials if t != teacher]
     assert len({results[t.trial_id].state_sha256 for t in students}) == 3

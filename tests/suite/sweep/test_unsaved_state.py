@@ -1,4 +1,4 @@
-"""A model with state that no checkpoint holds ends with the numbers of an undisturbed training."""
+"""Test that a model with state outside checkpoints gives the numbers of an undisturbed training."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_after_a_kill_it_starts_again_and_gives_the_same_numbers(
     (trial,) = planned.trials
 
     def result(out: str) -> Result:
-        """Run it in this process, with the checkpoints that a sweep has."""
+        """Run the trial in this process, with the checkpoints of a sweep."""
         options = Options(out=tmp_path / out, executor="inline", checkpoint_seconds=0.0)
         (tmp_path / out / "checkpoints").mkdir(parents=True, exist_ok=True)
         with Journal(tmp_path / out / "journal.db") as journal:

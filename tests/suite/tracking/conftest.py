@@ -1,4 +1,4 @@
-"""A small sweep, and stores with tables and nothing in them."""
+"""Fixtures: a small sweep, and stores with empty tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(empty_store: LocalStore, tmp_path: Path) -> LocalStore:
 def writer(
     store: LocalStore,
 ) -> RunWriter:
-    """It has opened the sweep."""
+    """Return a writer that has opened the sweep."""
     writer = store.writer()
     writer.open_sweep(HEADS.about)
     return writer

@@ -1,4 +1,4 @@
-"""Samples as files: pictures that other programs read, names that stay in their folder."""
+"""Tests for samples as files: standard image formats, and names that stay in their folder."""
 
 from __future__ import annotations
 
@@ -150,5 +150,5 @@ def test_titles_lead_nowhere_and_never_overwrite() -> None:
         "samples/a_b.txt",
         f"samples/{'x' * 80}.txt",
     }
-    assert found["samples/a_b.txt"] == b"a/b"  # the first stays
+    assert found["samples/a_b.txt"] == b"a/b"  # the first one is kept
     assert files(Sample(kind="text", title="t", text="\ud800"))["samples/t.txt"] == b"?"

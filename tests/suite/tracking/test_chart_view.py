@@ -31,7 +31,7 @@ def test_the_address_is_that_of_the_server_without_its_password() -> None:
 
 
 def _states(about: About) -> dict[str, dict[str, Any]]:
-    """Key of the view -> what it shows."""
+    """Return the decoded state of each shared view, by its key."""
     tags = view_tags(about)
     return {
         name.removeprefix("mlflow.sharedViewState."): json.loads(json.loads(value)["state"])
@@ -57,7 +57,7 @@ def test_the_variants_of_the_newest_edition_are_shown_best_first_and_never_avera
         "metrics.`bits_per_character`",
         True,
     )
-    # By MLflow's own name of the start it would show the parent alone, folded.
+    # MLflow's own column name of the start time would show only the folded parent.
     assert trials["orderByKey"] == "attributes.`start_time`"
     for state in (variants, trials):
         assert [chart["metricKey"] for chart in state["compareRunCharts"]] == [
@@ -84,7 +84,8 @@ def test_a_sweep_opens_at_its_trials_until_its_newest_edition_has_variants() -> 
     assert "viewStateShareKey=quick.trials&" in page_of("7", tags)
     assert "viewStateShareKey=quick.trials&" in page_of("7", tags | {SHOWN_EDITION_TAG: "1"})
     assert page_of("7", tags | {SHOWN_EDITION_TAG: "2"}) == comparison_page("7", "quick")
-    assert page_of("7", {"bakeoff.scale": "quick"}) == comparison_page("7", "quick")  # of before
+    # An older version has no tags of editions.
+    assert page_of("7", {"bakeoff.scale": "quick"}) == comparison_page("7", "quick")
 
 
 def test_the_judged_metric_is_the_claims_else_the_first_score() -> None:

@@ -1,4 +1,4 @@
-"""A store that cannot be opened, or is none, is told of in one sentence without the password."""
+"""Tests for stores that cannot be opened: one sentence each, without the password."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
 
 @pytest.mark.parametrize("scheme", ["http", "postgresql"])
 def test_nobody_listens(scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
-    password = "_".join(["CANARY", "4"])  # so that no line of this file holds it
+    password = "_".join(["CANARY", "4"])  # so that no line of this file contains it
     started = time.monotonic()
     with pytest.raises(StoreUnavailable) as failure:
         RunWriter(Store(uri=f"{scheme}://me:{password}@127.0.0.1:1/x", artifacts=None)).open_sweep(
             HEADS.about
         )
-    assert time.monotonic() - started < 15.0  # not mlflow's four minutes
+    assert time.monotonic() - started < 15.0  # not MLflow's four minutes
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
     assert password not in told
     assert f"{scheme}://***@127.0.0.1:1/x" in str(failure.value)

@@ -1,4 +1,4 @@
-"""Which experiment of a store is a folder's, among those of others with the same name."""
+"""Tests for the experiment that belongs to a folder, among others with the same name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def experiment(
 
 
 def chosen(folder: OutputFolder, *experiments: Any, edition: str = "") -> str | None:
-    """The name of the one that is the folder's, where older versions have written `edition`."""
+    """Return the name of the folder's experiment; `edition` is a tag of an older version."""
     run = SimpleNamespace(
         info=SimpleNamespace(experiment_id="old"),
         data=SimpleNamespace(tags={"bakeoff.edition_sha256": edition}),
@@ -52,10 +52,10 @@ def folder(*sources: str, edition: str = "", artifacts: Path | None = None) -> O
 def test_an_own_file_finds_the_experiment_that_lists_it_whatever_its_name() -> None:
     of_a, of_b = experiment("final", f"{A} {'c' * 12}"), experiment("exp", B)
     assert chosen(folder(A), of_a, of_b) == "final"
-    assert chosen(folder("d" * 12, "c" * 12), of_b, of_a) == "final"  # edited since
+    assert chosen(folder("d" * 12, "c" * 12), of_b, of_a) == "final"  # the file was edited since
     assert chosen(folder(B), of_a, of_b) == "exp"
     assert chosen(folder("d" * 12), of_a, of_b) is None
-    assert chosen(folder(""), of_a, of_b) is None  # of a value in Python, say
+    assert chosen(folder(""), of_a, of_b) is None  # for example an ablation defined in Python
 
 
 def test_without_a_journal_a_folder_knows_what_has_its_artifacts_there() -> None:

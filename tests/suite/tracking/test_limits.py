@@ -36,7 +36,7 @@ def test_names_stay_readable(text: str, key: str) -> None:
 
 
 @pytest.mark.bad_input(40)
-@settings(deadline=None)  # two shared cores
+@settings(deadline=None)  # slow on two shared cores
 @given(st.text(max_size=400))
 def test_mlflow_accepts_every_name(text: str) -> None:
     from mlflow.utils.validation import _validate_metric_name, _validate_tag_name
@@ -47,7 +47,7 @@ def test_mlflow_accepts_every_name(text: str) -> None:
     _validate_tag_name(f"bakeoff.not_finite.{key}")
 
 
-@settings(deadline=None)  # two shared cores
+@settings(deadline=None)  # slow on two shared cores
 @given(st.text(alphabet="a=:, /._-$", max_size=12), st.text(alphabet="a=:, /._-$", max_size=12))
 def test_no_two_names_fall_together(one: str, other: str) -> None:
     assert (entity_key(one) == entity_key(other)) == (one == other)
@@ -85,7 +85,7 @@ def test_what_fits_is_one_request() -> None:
     assert requests_for({}, [], {}) == []
 
 
-@settings(deadline=None)  # two shared cores
+@settings(deadline=None)  # slow on two shared cores
 @given(st.integers(0, 250), st.integers(0, 2300), st.integers(0, 250), st.sampled_from([1, 6_000]))
 def test_every_request_is_within_the_limits_and_nothing_is_lost(
     params: int, rows: int, tags: int, length: int
@@ -104,4 +104,4 @@ def test_every_request_is_within_the_limits_and_nothing_is_lost(
     assert len({name for batch in sent for name, _ in batch.params}) == params
     assert [name for batch in sent for name, _ in batch.tags] == [f"t{i}" for i in range(tags)]
     if tags:
-        assert f"t{tags - 1}" in dict(sent[-1].tags)  # the last tag says that all has arrived
+        assert f"t{tags - 1}" in dict(sent[-1].tags)  # the last tag marks the run as complete

@@ -123,7 +123,8 @@ def test_a_folder_that_mlflow_would_read_otherwise_is_refused_at_once(
         run(file, options=Options(out=out, executor="inline"))
     assert exit_code_of(refused.value) == USAGE
     assert not out.exists()
-    assert store_of(out, "http://127.0.0.1:5000").artifacts is None  # which keeps them itself
+    # The server keeps the artifacts itself.
+    assert store_of(out, "http://127.0.0.1:5000").artifacts is None
 
 
 def test_a_folder_of_any_other_name_holds_a_store(store: LocalStore, tmp_path: Path) -> None:

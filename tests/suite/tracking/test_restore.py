@@ -1,4 +1,4 @@
-"""An empty journal is filled from the store: the same results, attempts, claims, and hashes."""
+"""Tests for filling an empty journal from the store: same results, attempts, claims, hashes."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def failure(result: Result, said: str) -> Result:
 
 
 def filled(path: Path) -> None:
-    """Nine results: one of a second attempt, one a failure, one made elsewhere; a late one too."""
+    """Write nine results, including a second attempt, a failure, an adopted one and a late one."""
     with Journal(path) as journal:
         journal.keep_plan(SWEEP.plan)
         first, second, third, *others = SWEEP.results
         journal.begin(first.trial_id, "a node that was lost")
         for result in (first, *others):
             journal.commit(result, journal.begin(result.trial_id, "here"))
-        journal.commit(first, 1)  # late
+        journal.commit(first, 1)  # a late result of the first attempt
         journal.commit(failure(second, "Traceback"), journal.begin(second.trial_id, "here"))
         journal.adopt(third)
 
@@ -73,7 +73,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def out(whole: Path, tmp_path: Path) -> Path:
-    """A copy with its own store, and no journal."""
+    """Return a copy with its own store and without a journal."""
     utils._artifact_repos_cache.clear()
     copy = tmp_path / "out"
     shutil.copytree(whole, copy, ignore=shutil.ignore_patterns("journal.db*"))
@@ -117,7 +117,7 @@ def test_a_trial_that_failed_is_tried_again_under_the_next_number(out: Path) -> 
 def test_what_others_recorded_in_a_store_that_is_not_our_own_stays_in_it(
     out: Path, tmp_path: Path
 ) -> None:
-    """The writer publishes what the journal holds: theirs must be in it, or it is gone there."""
+    """Check that they enter the journal, because the writer publishes only what is in it."""
     uri, ours = f"sqlite:///{out / 'mlflow.db'}", tmp_path / "ours"
     ours.mkdir()
     with Journal(ours / "journal.db") as journal:
@@ -170,7 +170,7 @@ def test_what_is_damaged_is_refused_in_one_sentence(out: Path, fault: str) -> No
         with pytest.raises(DamagedStore, match="by its SHA-256") as refusal:
             taken_over(journal, store_of(out, None), KEYS)
         assert journal.plans() == []
-    assert isinstance(refusal.value, StoreUnavailable)  # exit 4
+    assert isinstance(refusal.value, StoreUnavailable)  # exit code 4
     assert "\n" not in str(refusal.value)
 
 
@@ -182,7 +182,7 @@ def test_a_report_does_not_need_the_lines(out: Path) -> None:
 
 @contextmanager
 def hanging() -> Iterator[Store]:
-    """A server that takes connections and says nothing, as a stopped process does."""
+    """Yield a server that accepts connections and never answers, like a stopped process."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield Store(uri=f"http://127.0.0.1:{listening.getsockname()[1]}", artifacts=None)
 
@@ -220,7 +220,7 @@ def test_what_an_exception_said_leaves_no_password_behind(tmp_path: Path) -> Non
     assert password.encode() not in unpacked(body)
     (kept,) = parsed(body).results
     with Journal(tmp_path / "other.db") as other:
-        assert other.restore(kept)  # its hash is that of what it says now
+        assert other.restore(kept)  # its hash matches the changed content
         (result,) = other.results([secret.trial_id])
     assert "http://***@host/" in result.traceback
 

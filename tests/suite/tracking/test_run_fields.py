@@ -132,7 +132,8 @@ def test_measurements_stand_by_name_and_those_of_a_curve_under_final() -> None:
     for row in rows:
         by_name.setdefault(row.key, []).append(row)
     assert len(by_name["bits_per_character"]) == 3
-    assert by_name["final/bits_per_character"][0].value == 2.5  # measured, not the last point
+    # The measurement, not the last point of the curve.
+    assert by_name["final/bits_per_character"][0].value == 2.5
     assert by_name["best/bits_per_character"][0].value == HEADS.points()[-1].value
     assert by_name["parameters"][0].value == 100_000.0
     assert by_name["trial_seconds"][0].value == 12.5
@@ -147,7 +148,7 @@ def test_best_and_final_of_a_curve(better: str, best: float | None) -> None:
     points = [replace(_point(v, s), better=better) for s, v in ((20, 2.0), (0, 3.0), (10, 1.0))]
     result = replace(HEADS.result(trial), measurements=(), points=tuple(points))
     rows = {row.key: row.value for row in result_rows(trial, [], result)}
-    assert rows["final/loss"] == 2.0  # of the last step, whatever the order
+    assert rows["final/loss"] == 2.0  # at the last step, in any order
     assert rows.get("best/loss") == best
 
 

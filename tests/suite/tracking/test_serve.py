@@ -1,4 +1,4 @@
-"""The dashboard's server, and the pages as a person sees them."""
+"""Tests for the dashboard's server, and for its pages in a browser."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _free_port() -> int:
 
 
 def _processes_with(text: str) -> list[int]:
-    """Running processes whose command line holds the text."""
+    """Return the ids of the running processes whose command line contains the text."""
     processes = psutil.process_iter(["pid", "cmdline"])
     return [p.info["pid"] for p in processes if text in " ".join(p.info["cmdline"] or [])]
 
@@ -77,7 +77,7 @@ def finished() -> FinishedSweep:
 def shown_store(
     finished: FinishedSweep, empty_store: LocalStore, tmp_path_factory: pytest.TempPathFactory
 ) -> LocalStore:
-    """A finished sweep of nine trials, with its report."""
+    """Return the store of a finished sweep of nine trials, with its report."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("out"))
     _conclude(finished, store.writer(), store.out, store_of(store.out, None))
     return store
@@ -91,7 +91,7 @@ def shown(shown_store: LocalStore) -> Iterator[Dashboard]:
     assert _processes_with(str(store.out)) == []
 
 
-EDITIONS = (20, 30, 40)  # steps of each
+EDITIONS = (20, 30, 40)  # steps of each edition
 
 
 @pytest.fixture(scope="module", params=[17, pytest.param(67, marks=pytest.mark.slow)])
@@ -100,7 +100,7 @@ def edited(
     empty_store: LocalStore,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[LocalStore, Dashboard]]:
-    """A sweep of three variants whose file was edited twice, with 17 or 67 seeds each time."""
+    """Yield a sweep of three variants and three editions, with 17 or 67 seeds each."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("edited"))
     for steps in EDITIONS:
         sweep = FinishedSweep("edited", num_seeds=request.param, steps=steps)
@@ -110,7 +110,7 @@ def edited(
 
 
 def _conclude(sweep: FinishedSweep, writer: RunWriter, out: Path, store: Store) -> SweepOutcome:
-    """Everything that a driver does but run the trials."""
+    """Do everything that a driver does, except running the trials."""
     with Journal(out / "journal.db") as journal:
         planned = sweep.recorded(writer, journal)
         ended = counted([planned], journal, 0)
@@ -194,7 +194,7 @@ def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: sign
 
 
 def test_a_foreign_host_name_is_turned_away(shown: Dashboard) -> None:
-    """A page of another site, whose name was made to point here, reads nothing."""
+    """Check that DNS rebinding fails: a page of another site cannot read the server."""
     request = urllib.request.Request(f"{_base(shown)}/api/2.0/mlflow/experiments/get-by-name")
     request.add_header("Host", "evil.example.org")
     with pytest.raises(urllib.error.HTTPError) as refusal:
@@ -206,7 +206,7 @@ def test_a_foreign_host_name_is_turned_away(shown: Dashboard) -> None:
 def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
     shown: Dashboard, tmp_path: Path
 ) -> None:
-    """Twice is once there too. What is deleted here comes back elsewhere, byte for byte."""
+    """Check that a second recording adds nothing, and that a deleted report is remade exactly."""
     base, sweep = _base(shown), FinishedSweep("over_http")
     for folder in ("first", "again"):
         (tmp_path / folder).mkdir()
@@ -232,7 +232,8 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
     assert done.returncode == 0, done.stderr
     remade = files_in(elsewhere / "out" / "reports")
     overviews = ["index.html", "index.md"]
-    assert b"heads/index.html" in remade[overviews[1]]  # which has all that the server holds
+    # The new overview lists everything on the server.
+    assert b"heads/index.html" in remade[overviews[1]]
     for name in overviews:
         del made[name], remade[name]
     assert remade == made
@@ -265,21 +266,21 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """As a first visit: nothing is remembered of pages seen before."""
+    """Yield a page of a new browser context, without cookies and storage."""
     with browser.new_context(viewport={"width": 1600, "height": 1000}) as visit:
         visit.set_default_timeout(30_000)
         yield visit.new_page()
 
 
 def _picture(page: Page, name: str) -> None:
-    """Kept where BAKEOFF_PICTURES names a folder, to be looked at."""
+    """Save a screenshot in the folder that BAKEOFF_PICTURES names, if it is set."""
     folder = os.environ.get("BAKEOFF_PICTURES")
     if folder:
         page.screenshot(path=str(Path(folder, f"{name}.png")))
 
 
 def _runs(shown: Dashboard, page: Page) -> None:
-    """The experiment's table, the parent unfolded; the address says nothing of the kind of page."""
+    """Open the experiment's table with an unfolded parent, by an address without a page type."""
     page.goto(f"{_base(shown)}/#/experiments/1")
     page.get_by_role("link", name="heads=8 · shakespeare_characters · seed 0").wait_for()
 
@@ -303,7 +304,7 @@ def test_people_land_on_the_variants_side_by_side(shown: Dashboard, page: Page) 
     _picture(page, "comparison")
     means, curves = (card.inner_text() for card in cards.all()[:2])
     assert means.startswith("bits_per_character\n")
-    assert {"2.71", "2.56", "2.51"} <= set(means.splitlines())  # of three seeds each
+    assert {"2.71", "2.56", "2.51"} <= set(means.splitlines())  # over three seeds each
     assert curves.startswith("validation_bits_per_character\n")
     page.get_by_text("3 matching runs").wait_for()
 
@@ -326,7 +327,7 @@ def test_before_there_is_a_report_people_see_the_trials_and_their_curves(
 def test_every_way_in_shows_the_reports_numbers_of_the_newest_edition(
     edited: tuple[LocalStore, Dashboard], page: Page, width: int
 ) -> None:
-    """By the plain address, after a reload, and as a table; three editions are never averaged."""
+    """Check the address, a reload and the table; editions must not be averaged."""
     store, shown = edited
     with (store.out / "reports/edited/tables/shakespeare_characters.csv").open() as file:
         report = {row["variant"]: row for row in csv.DictReader(file)}
@@ -340,7 +341,7 @@ def test_every_way_in_shows_the_reports_numbers_of_the_newest_edition(
             card.get_by_text(f"{score:.2f}", exact=True).wait_for()
         _picture(page, f"edited-{width}")
         page.reload()
-    page.set_viewport_size({"width": 1600, "height": 1000})  # else columns are not drawn
+    page.set_viewport_size({"width": 1600, "height": 1000})  # narrow pages hide these columns
     page.goto(shown.url.replace("CHART", "TABLE"))
     page.get_by_role("link", name="heads=8 · shakespeare_characters · edition 3").wait_for()
     for row, heads in enumerate((8, 2, 1)):
@@ -357,13 +358,13 @@ def test_the_parent_leads_to_its_report(shown: Dashboard, page: Page) -> None:
     page.get_by_role("link", name="heads · quick").first.click()
     page.get_by_text("8 heads beat one: supported").first.wait_for()
     _picture(page, "parent")
-    # The description is drawn anew while the page loads, and would swallow a click.
+    # The description is redrawn while the page loads, and would lose a click.
     page.goto(page.get_by_role("link", name="The report").evaluate("link => link.href"))
     report = page.frame_locator("iframe#html")
     report.get_by_role("heading", level=1).wait_for()
     _picture(page, "report")
     header = report.locator("th", has=report.get_by_role("button")).first
-    header.get_by_role("button").click()  # the page's script runs in there
+    header.get_by_role("button").click()  # the page's script runs in the frame
     report.locator("th[aria-sort=ascending]").first.wait_for()
 
 
@@ -382,7 +383,7 @@ def test_a_trial_shows_its_curve_and_what_its_model_writes(shown: Dashboard, pag
     card.first.wait_for()
     _picture(page, "curve")
     assert "bits_per_character" in card.first.inner_text()
-    assert re.findall("[LC]", line.first.get_attribute("d") or "")[1:]  # points, joined
+    assert re.findall("[LC]", line.first.get_attribute("d") or "")[1:]  # connected points
     page.get_by_role("tab", name="Artifacts").click()
     page.get_by_text("samples").click()
     page.get_by_text("continuation.txt").click()

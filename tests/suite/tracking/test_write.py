@@ -1,4 +1,4 @@
-"""Against a real MLflow store: what is done twice, or interrupted anywhere, is recorded once."""
+"""Tests with a real MLflow store: a repeated or interrupted write is recorded once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FINDINGS = Findings(
 
 
 def _dump(store: LocalStore) -> list[str]:
-    """Everything in the database."""
+    """Return a dump of the database."""
     with closing(sqlite3.connect(store.database)) as db:
         return list(db.iterdump())
 
@@ -59,7 +59,7 @@ def _rows(store: LocalStore, query: str, *values: object) -> list[tuple[Any, ...
 
 
 def _active(store: LocalStore, role: str) -> list[tuple[str, str]]:
-    """(run, status) of the parents or trials that were not deleted."""
+    """Return (run, status) of the sweeps or trials that are not deleted."""
     return _rows(
         store,
         "SELECT run_uuid, status FROM runs NATURAL JOIN tags WHERE lifecycle_stage = 'active' "
@@ -95,9 +95,9 @@ def test_a_sweep_from_start_to_end(store: LocalStore) -> None:
     run = _the_trial(store)
     assert _active(store, "trial") == [(run, "RUNNING")]
     writer.log_points(KEY, trial.trial_id, HEADS.points((0, 10)))
-    assert len(_history(store, run, "bits_per_character")) == 2  # live
+    assert len(_history(store, run, "bits_per_character")) == 2  # recorded live
     params = dict(_rows(store, "SELECT key, value FROM params WHERE run_uuid = ?", run))
-    assert (params["variant"], params["heads"]) == ("heads=4", "4")  # no curve without them
+    assert (params["variant"], params["heads"]) == ("heads=4", "4")  # curves need these parameters
     writer.finish_trial(KEY, trial, cells, result)
     writer.close_sweep(KEY, {"ok": 1}, finished=True)
     assert _active(store, "trial") == [(run, "FINISHED")]
@@ -171,16 +171,16 @@ def test_the_parent_shows_the_verdict(store: LocalStore, writer: RunWriter) -> N
     tags = _tags(store, parent)
     assert tags["bakeoff.verdict"] == "refuted"
     assert "Verdict: 8 &lt; 1: refuted." in tags["mlflow.note.content"]
-    writer.publish_findings(KEY, Findings())  # the claim was taken back
+    writer.publish_findings(KEY, Findings())  # the claim was withdrawn
     assert _tags(store, parent)["bakeoff.verdict"] == ""
     writer.publish_findings(KEY, refuted)
     before = _dump(store)
-    store.writer().open_sweep(HEADS.about)  # another driver: the answer stays until the next
+    store.writer().open_sweep(HEADS.about)  # another driver keeps the answer until it has a new one
     assert _dump(store) == before
 
 
 def _variants(store: LocalStore) -> dict[str, dict[str, float]]:
-    """Name of each variant's run -> its numbers."""
+    """Return the metrics of each variant's run, by the run's name."""
     found = StoreReader(store.uri).sweep(KEY).variants
     assert all(run.status == "FINISHED" for run in found)
     return {run.tags["mlflow.runName"]: dict(run.metrics) for run in found}
@@ -189,11 +189,11 @@ def _variants(store: LocalStore) -> dict[str, dict[str, float]]:
 def test_each_variant_has_one_run_with_the_numbers_of_the_report(
     store: LocalStore, writer: RunWriter
 ) -> None:
-    """What is changed takes the place of what was shown; an older edition's disappears."""
+    """Check that changed numbers replace the old ones, and that an older edition is removed."""
     client = FaultyClient(writer._store.client, 0, "never", Killed())
     writer._store.client = client
     writer.publish_findings(KEY, FINDINGS)
-    assert client.num_requests <= 2 * 3 + 4  # three a variant; the parent's tags, read once
+    assert client.num_requests <= 2 * 3 + 4  # three per variant; the parent's tags, read once
     assert _variants(store) == {
         f"{each.variant} · {TRIAL.task}": {**each.metrics, "validation": 3.0}
         for each in (EIGHT, ONE)
@@ -204,7 +204,7 @@ def test_each_variant_has_one_run_with_the_numbers_of_the_report(
     writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
     again = store.writer()
     again.open_sweep(replace(HEADS.about, editions=(SECOND_EDITION,)))
-    assert len(_variants(store)) == 2  # until there are others
+    assert len(_variants(store)) == 2  # until the new edition has variants
     again.mark_edition(KEY, [TRIAL.trial_id])
     assert _tags(store, _the_trial(store))["bakeoff.edition"] == "2"
     again.publish_findings(KEY, replace(FINDINGS, variants=(diverged,)))
@@ -219,13 +219,13 @@ def test_each_variant_has_one_run_with_the_numbers_of_the_report(
 def test_of_two_folders_that_number_an_edition_alike_the_last_to_end_is_shown(
     store: LocalStore,
 ) -> None:
-    """Each opens the sweep before the other has written, and neither deletes the other's."""
+    """Let each writer open the sweep before the other has written; both must keep their trials."""
     trials, shown = [HEADS.trial(seed=0), HEADS.trial(seed=1)], (ONE, EIGHT)
     writers = [RunWriter(Store(uri=store.uri, artifacts=None)) for _ in trials]
     for writer, sha256 in zip(writers, ("ab", "cd"), strict=True):
         edition = replace(SECOND_EDITION, sha256=sha256)
         writer.open_sweep(replace(HEADS.about, editions=(edition,)))
-    time.sleep(0.01)  # what follows is of another millisecond
+    time.sleep(0.01)  # so that the next times differ by a millisecond
     for writer, trial in zip(writers, trials, strict=True):
         writer.finish_trial(KEY, trial, HEADS.cells(trial), HEADS.result(trial))
     for _ in range(2):
@@ -236,7 +236,7 @@ def test_of_two_folders_that_number_an_edition_alike_the_last_to_end_is_shown(
 
 
 def _runs_of_views(writer: RunWriter) -> list[str]:
-    """What the filters of the two shared views find."""
+    """Return the runs that the filters of the two shared views select."""
     experiment = writer._store.client.get_experiment_by_name("heads")
     found = []
     for view, tag in (("quick", "bakeoff.variant"), ("quick.trials", "bakeoff.trial_id")):
@@ -297,7 +297,7 @@ def test_everything_is_fetched_at_once(store: LocalStore, tmp_path: Path) -> Non
 
 
 def _drive(writer: RunWriter, about: About, trials: list[Trial], *, is_live: bool = False) -> None:
-    """What a driver does: while trials run, or with all results in its journal."""
+    """Do what a driver does, live during the trials or at once from its journal."""
     key = (about.ablation, about.scale)
     writer.open_sweep(about)
     for trial in trials if is_live else ():
@@ -319,11 +319,11 @@ def _is_lacking(
 
 
 class Killed(BaseException):
-    """The process dies here."""
+    """An exception that simulates the death of the process."""
 
 
 class FaultyClient:
-    """The real client, which fails at its n-th request: before it is sent, or once it is done."""
+    """A real client whose n-th request fails, before it is sent or after its completion."""
 
     def __init__(self, client: Any, fail_at: int, when: str, error: BaseException) -> None:
         self._client = client
@@ -347,7 +347,7 @@ class FaultyClient:
 
 
 def _check_once(store: LocalStore, key: Key, trials: list[Trial]) -> None:
-    """Lost 0, duplicated 0, unexpected 0."""
+    """Check that no trial is lost, duplicated or unexpected."""
     parents = "SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active' AND name = ?"
     ((parent,),) = _rows(store, parents, " · ".join(key))
     assert _rows(store, "SELECT status FROM runs WHERE run_uuid = ?", parent) == [("FINISHED",)]
@@ -365,7 +365,7 @@ def _check_once(store: LocalStore, key: Key, trials: list[Trial]) -> None:
     assert {name: (folder / name).read_bytes() for name in FILES} == FILES
 
 
-# What stands after one request stands before the next: the other half repeats it, slowly.
+# The state before a request is that after the previous one, so "before" is left to slow runs.
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 @pytest.mark.parametrize("fault", ["killed", "outage"])
 def test_interrupted_anywhere_nothing_is_lost(store: LocalStore, when: str, fault: str) -> None:
@@ -391,7 +391,7 @@ def test_interrupted_anywhere_nothing_is_lost(store: LocalStore, when: str, faul
 
 @pytest.mark.parametrize("is_dead", [False, True])
 def test_no_curve_mixes_attempts(store: LocalStore, writer: RunWriter, *, is_dead: bool) -> None:
-    """A run that is not finished is replaced: by the next attempt, or by another process."""
+    """Check that the next attempt, or another process, replaces an unfinished run."""
     writer.start_trial(KEY, TRIAL, CELLS, 1)
     writer.log_points(KEY, TRIAL.trial_id, [replace(HEADS.points((0,))[0], value=99.0)])
     if is_dead:
@@ -447,7 +447,7 @@ def test_what_a_person_deleted_in_the_dashboard_comes_back(store: LocalStore) ->
 
 
 def test_a_renamed_variant_is_written_anew(store: LocalStore, writer: RunWriter) -> None:
-    """A run shows the variants and the axes under the names that the plan gives them now."""
+    """Check that runs show the variants and axes under the current names of the plan."""
     writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
     assert not _is_lacking(writer, KEY, TRIAL, RESULT)
     with_axis = replace(HEADS.about, variants=(*HEADS.about.variants, "depth=2"))
@@ -480,7 +480,7 @@ def test_a_run_of_an_older_version_is_known_by_its_result_and_names(
 def test_live_points_that_the_result_lacks_are_in_no_run_of_it(
     store: LocalStore, writer: RunWriter
 ) -> None:
-    """A failure keeps them: nothing else shows how far it came."""
+    """Check that only a failed trial keeps them, as nothing else shows its progress."""
     for status, shown in ((Status.OK, 3), (Status.ERROR, 1)):
         trial = HEADS.trial(seed=shown)
         other = [replace(HEADS.points((0,))[0], value=99.0)]
@@ -492,7 +492,7 @@ def test_live_points_that_the_result_lacks_are_in_no_run_of_it(
 
 
 def test_a_failure_stays_until_the_next_result(store: LocalStore, writer: RunWriter) -> None:
-    """As in the journal: the new attempt may be cut, or end well in another environment."""
+    """Check that neither a cut attempt nor a result of another environment replaces the failure."""
     failure = replace(HEADS.result(TRIAL, Status.ERROR), traceback="Traceback: boom" * 1000)
     writer.finish_trial(KEY, TRIAL, CELLS, failure)
     ((run, status),) = _active(store, "trial")
@@ -573,7 +573,7 @@ def test_changed_files_are_sent_again(store: LocalStore, tmp_path: Path, writer:
 
 
 def test_a_reader_meets_whole_files(store: LocalStore, tmp_path: Path, writer: RunWriter) -> None:
-    """Before the first has arrived: nothing. Then whole files, old or new, at any moment."""
+    """Check that a reader sees no file or whole files, old or new, at any moment."""
     real = writer._store.client
     met: list[dict[str, bytes]] = []
 
@@ -643,7 +643,7 @@ def test_what_is_written_together_is_there_together_or_not_at_all(
     writer.call_before_requests(lambda: asked.append(1))
     with suppress(StoreUnavailable), writer.together():
         _finish(writer, trials)
-        with pytest.raises(StoreRefuses), writer._store.reached():  # undone alone
+        with pytest.raises(StoreRefuses), writer._store.reached():  # only this write is undone
             writer._store.log(store.trials()[0].run_id, params={"mixer.heads": "of another"})
         assert not _active(store, "trial")
         if error is not None:
