@@ -1,7 +1,7 @@
 # The targets are listed in CONTRIBUTING.md.
 PYTHON ?= python3
 BIN := .venv/bin
-PLAIN := tools ablations  # the folders that tools/check_english.py passes so far
+PLAIN := suite models reports ablations tools
 
 .PHONY: setup demo catalogue test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 

@@ -353,7 +353,7 @@ def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) 
     found = _load(kind, table.get(name, name))
     if not (inspect.isclass(found) and issubclass(found, bases)):
         allowed = " or ".join(f"{base.__module__}.{base.__qualname__}" for base in bases)
-        raise ModelError(f"{kind} {name!r} is no subclass of {allowed}")
+        raise ModelError(f"{kind} {name!r} is not a subclass of {allowed}")
     if inspect.isabstract(found):
         missing = ", ".join(sorted(vars(found)["__abstractmethods__"]))
         raise ModelError(f"{kind} {name!r} does not define {missing}")

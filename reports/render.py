@@ -110,7 +110,7 @@ def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:
         raise FrameError(f"ablation {ablation!r} has no sweep to report.")
     for sweep in sweeps:
         if sweep.about.ablation != ablation:
-            raise FrameError(f"a sweep of {sweep.about.ablation!r} is no sweep of {ablation!r}.")
+            raise FrameError(f"this sweep is of {sweep.about.ablation!r}, not of {ablation!r}.")
     scales = [sweep.about.scale for sweep in sweeps]
     for name in scales:
         if scales.count(name) > 1:

@@ -71,7 +71,7 @@ Price = Annotated[
     str | None,
     typer.Option(
         metavar="PRICE",
-        help="Of an hour of a GPU (where no trial takes one, of a core), as 2.50 or '2.50 USD'.",
+        help="Price of an hour of a GPU, or of a core if no trial takes one, as 2.50 or '2.50 USD'.",
     ),
 ]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
@@ -412,15 +412,15 @@ def verify(
 @app.command()
 def data(
     action: Annotated[
-        Literal["list", "verify", "fetch"], typer.Argument(help="What to do.")
+        Literal["list", "verify", "fetch"], typer.Argument(help="Action to take.")
     ] = "list",
     name: Annotated[str | None, typer.Argument(help="The public set to fetch.")] = None,
     to: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where to fetch to; by default $BAKEOFF_DATA, else ~/.cache/bakeoff. Tasks look "
-            "there.",
+            help="Folder to fetch to; by default $BAKEOFF_DATA, else ~/.cache/bakeoff, where "
+            "tasks look.",
         ),
     ] = None,
 ) -> None:

@@ -103,8 +103,8 @@ class SharedWorkspace(Classifier):
             raise ModelError(f"{self.name}: attention_heads={heads} does not divide dim={spec.dim}")
         if self.config.has_memory and relative_position(spec.position):
             raise ModelError(
-                f"{self.name} takes no relative position ({spec.position}): tokens meet in a "
-                "memory, whose slots have no places"
+                f"{self.name} takes no relative position ({spec.position}): tokens exchange "
+                "information through a memory, whose slots have no positions"
             )
         return SharedTrunk(spec, self.config, seeds)
 

@@ -86,7 +86,7 @@ class RotaryPosition(RelativePosition):
         super().__init__(heads=heads, head_dim=head_dim, is_causal=is_causal)
         if head_dim % 2 != 0:
             raise ModelError(
-                f"rope turns pairs of numbers: {heads} heads of width {head_dim} are no pairs"
+                f"rope rotates pairs of numbers: the width of a head must be even, not {head_dim}"
             )
 
     def rotate(self, x: Tensor, places: Tensor) -> Tensor:

@@ -225,7 +225,9 @@ def _series(kind: str, column: str, values: list[Any]) -> pd.Series[Any]:
     try:
         return pd.Series([empty if value is None else value for value in values], dtype=dtype)
     except (TypeError, ValueError):
-        raise FrameError(f"{kind}: column {column!r} holds something that is no number.") from None
+        raise FrameError(
+            f"{kind}: column {column!r} holds something that is not a number."
+        ) from None
 
 
 def check_frame(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence[str]) -> None:

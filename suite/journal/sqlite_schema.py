@@ -106,13 +106,13 @@ def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
         uri = f"{path.resolve().as_uri()}?mode=ro{at_rest}"
         db = sqlite3.connect(uri, uri=True, timeout=20)
         if not format_of(db, path):
-            raise JournalError(f"{path}: this is no journal of bakeoff.")
+            raise JournalError(f"{path}: this is not a bakeoff journal.")
         db.execute("BEGIN")  # all reads see one snapshot, regardless of the driver's writes
         return db
     db = sqlite3.connect(path, timeout=20, check_same_thread=False)
     found = format_of(db, path)
     if not found and db.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise JournalError(f"{path}: this is no journal of bakeoff.")  # and is not converted to one
+        raise JournalError(f"{path}: this is not a bakeoff journal.")  # and is not converted to one
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     if found < FORMAT:

@@ -164,7 +164,7 @@ def _refuse_axis(name: str, value: int, axes: dict[str, Axis]) -> None:
     is_other = name in Recipe.model_fields or (name in Scale.model_fields and name not in _OF_MODEL)
     if name not in _OF_DATA and (is_other or name in ("task", "model", "teacher")):
         raise SpecError(
-            f"scaling_law: held_out: {name!r} is no size of the model, and none of "
+            f"scaling_law: held_out: {name!r} is neither a size of the model nor one of "
             f"{', '.join(_OF_DATA)}."
         )
     numbers = [each for each in axes[name].values if type(each) is int]

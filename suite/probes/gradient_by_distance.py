@@ -123,7 +123,7 @@ def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator
         if math.isfinite(value):
             yield measurement(spec, value)
         else:
-            reason = f"the gradient at distance {distance} is no finite number"
+            reason = f"the gradient at distance {distance} is not a finite number"
             yield measurement(spec, None, status=Status.DIVERGED, reason=reason)
 
 

@@ -58,7 +58,9 @@ def read_sentences() -> list[tuple[float, str]]:
         fields = [line.split("\t") for line in lines]
         sentences = [(float(rating), text) for rating, text in fields]
     except ValueError as error:  # not UTF-8, not two fields, not a number
-        raise malformed(SOURCE, f"a line that is no rating, tab and sentence ({error})") from error
+        raise malformed(
+            SOURCE, f"a line that is not a rating, a tab and a sentence ({error})"
+        ) from error
     if len(sentences) != NUM_SENTENCES:
         found = f"{len(sentences)} sentences where {NUM_SENTENCES} are expected"
         raise malformed(SOURCE, found)

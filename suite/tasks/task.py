@@ -218,7 +218,7 @@ class Task(ABC):
         Raises:
             TaskError: if the tokens are not words.
         """
-        raise TaskError(f"{self.name}: its tokens are no words")
+        raise TaskError(f"{self.name}: its tokens are not words")
 
     @classmethod
     def has_words(cls) -> bool:

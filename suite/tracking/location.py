@@ -185,7 +185,9 @@ def check_tracking_uri(uri: str) -> str:
     if scheme == "sqlite":
         return _checked_sqlite(uri, shown)
     if scheme not in _SERVERS and scheme.partition("+")[0] not in _DATABASES:
-        raise BadUri(f"--tracking-uri {shown!r} is no address of a store; allowed: {_ALLOWED}.")
+        raise BadUri(
+            f"--tracking-uri {shown!r} is not the address of a store; allowed: {_ALLOWED}."
+        )
     parts = _split(uri)
     if parts is None or not parts.hostname:
         raise BadUri(f"--tracking-uri {shown!r} has no valid host and port; allowed: {_ALLOWED}.")

@@ -74,7 +74,7 @@ def why_not_augmented(task: type[Task], recipe: Mapping[str, Any], batch: int) -
     if len(task.pixel_mean) != task.input_size:
         return f"{what}{task.name} does not say how its pixels are normalised (pixel_mean)"
     if batch % recipe["repeated_augmentation"]:
-        return f"{what}a batch of {batch} is no multiple of it"
+        return f"{what}a batch of {batch} is not a multiple of it"
     if recipe["randaugment"] and task.input_size not in (1, 3):
         return f"randaugment is impossible: images of {task.name} are neither grey nor coloured"
     return ""

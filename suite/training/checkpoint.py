@@ -275,7 +275,7 @@ def _why_other_files(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> st
         if name not in sizes:
             return f"{name} is missing"
         if sizes[name] < 0:
-            return f"{name} is no plain file"
+            return f"{name} is not a regular file"
         if sizes[name] != entry["num_bytes"]:
             return f"{name} has {sizes[name]:,} bytes instead of {entry['num_bytes']:,}"
         if _sha256(folder / name) != entry["sha256"]:

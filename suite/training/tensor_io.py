@@ -83,7 +83,7 @@ def refuse_non_tensors(state: Mapping[str, object]) -> None:
     """
     for name, value in state.items():
         if not isinstance(value, Tensor):
-            raise CheckpointError(f"{name} is no tensor, and nothing else of a model can be kept")
+            raise CheckpointError(f"{name} is not a tensor; only tensors can be saved")
 
 
 def refuse_misfit(what: str, found: Tensors, wanted: Tensors) -> None:

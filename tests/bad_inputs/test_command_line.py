@@ -135,7 +135,7 @@ def test_a_database_of_somebody_else_is_no_journal_and_stays_as_it_is(
     before = file.read_bytes()
     names = ["heads"] if command in ("plan", "run") else []
     more = ["--executor", "inline"] if command == "run" else []
-    expect_refused(called(command, *names, *more), 4, [f"{file}: this is no journal of bakeoff."])
+    expect_refused(called(command, *names, *more), 4, [f"{file}: this is not a bakeoff journal."])
     assert file.read_bytes() == before
 
 

@@ -14,7 +14,7 @@ BAD = {
     "line-37 one that climbs in code": ("sqlite:///%2e%2e/x.db", 3, ["'..'"]),
     "line-37 a folder of files": ("file:///etc", 3, ["stores of plain files are refused"]),
     "options in a path": ("sqlite:///x.db?mode=memory", 3, ["options"]),
-    "garbage": ("garbage", 2, ["'garbage' is no address of a store"]),
+    "garbage": ("garbage", 2, ["'garbage' is not the address of a store"]),
     "nothing": ("", 2, ["empty"]),
     "spaces": ("http://a b/", 2, ["spaces"]),
     "a line break": ("http://h\nX: y", 2, [r"http://h\nX: y"]),

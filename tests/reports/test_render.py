@@ -333,7 +333,7 @@ def test_wrong_sweeps_are_refused(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     with pytest.raises(FrameError, match="has no sweep to report"):
         render("heads", [], tmp_path)
-    with pytest.raises(FrameError, match="a sweep of 'heads' is no sweep of 'tails'"):
+    with pytest.raises(FrameError, match="this sweep is of 'heads', not of 'tails'"):
         render("tails", [sweep], tmp_path)
     with pytest.raises(FrameError, match="has 2 sweeps at 'quick'"):
         render("heads", [sweep, sweep], tmp_path)

@@ -87,7 +87,7 @@ class LatentAttention(Mixer):
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
         rope_dim = config.rope_dim
         if rope_dim is not None and (rope_dim < 2 or rope_dim % 2 != 0):
-            raise ModelError(f"{cls.name}: rope_dim={rope_dim} is no even number of at least 2")
+            raise ModelError(f"{cls.name}: rope_dim={rope_dim} is not an even number of at least 2")
 
     def make_parameters(self, config: Config) -> None:
         """Create the down- and up-projections, and the norms of the latents."""

@@ -71,7 +71,7 @@ class AlignmentError(TrainedModelProbe):
         if source is None or source.kind != "tokens" or end_of(task) is None:
             return f"it links words of a target to those of a source, and {task.name} has not both"
         if not task.has_words():
-            return f"it links words, and the tokens of {task.name} are no words"
+            return f"it links words, and the tokens of {task.name} are not words"
         return ""
 
     def measure_resuming(

@@ -246,7 +246,7 @@ def _decoded(task: type[PhotoCaptions], files: Sequence[str]) -> NDArray[np.uint
             try:
                 pixels[place] = _square(archive.read(name))
             except _DAMAGES as error:
-                raise malformed(source, f"{name} is no photo ({_said(error)})") from error
+                raise malformed(source, f"{name} is not a photo ({_said(error)})") from error
     return pixels
 
 

@@ -116,7 +116,7 @@ def read_parts() -> list[list[str]]:
     try:
         text = read_content(SOURCE).decode()
     except ValueError as error:
-        raise malformed(SOURCE, f"it is no UTF-8 ({error})") from error
+        raise malformed(SOURCE, f"it is not UTF-8 ({error})") from error
     *parts, rest = text.split("\f\n")
     lines = [part[:-1].split("\n") for part in parts]
     if rest or len(lines) != 3 + len(LANGUAGES) or len(set(map(len, lines[2:]))) != 1:

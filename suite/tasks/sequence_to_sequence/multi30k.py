@@ -121,5 +121,5 @@ def _lines(source: DataSource, members: Mapping[str, bytes], name: str) -> list[
     try:
         text = unicodedata.normalize("NFC", members[name].decode())
     except ValueError as error:
-        raise malformed(source, f"{name} is no UTF-8 ({error})") from error
+        raise malformed(source, f"{name} is not UTF-8 ({error})") from error
     return [" ".join(line.split()) for line in text.rstrip("\n").split("\n")]

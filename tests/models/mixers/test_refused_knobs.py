@@ -30,7 +30,7 @@ from models import ModelError, build_mixer
         ("attention", {"kernel": "flash", "position": "t5"}, "takes no mask, and t5 needs one"),
         ("attention", {"kernel": "flash", "position": "alibi"}, "takes no mask, and alibi needs"),
         ("attention", {"kernel": "flash", "key_dim": 3}, "one width, not of 3 and 2"),
-        ("attention", {"heads": 8, "position": "rope"}, "8 heads of width 1 are no pairs"),
+        ("attention", {"heads": 8, "position": "rope"}, "the width of a head must be even, not 1"),
         ("local_attention", {"heads": 3}, "heads=3 does not divide dim=8"),
         ("local_attention", {"window": 0}, "window=0 is below 1"),
         ("local_attention", {"position": "shaw"}, "shaw has no form in blocks"),

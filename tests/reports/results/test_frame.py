@@ -126,7 +126,7 @@ def test_misspelt_and_unknown_columns_are_named() -> None:
 
 
 def test_text_where_a_number_belongs() -> None:
-    with pytest.raises(FrameError, match="column 'value' holds something that is no number"):
+    with pytest.raises(FrameError, match="column 'value' holds something that is not a number"):
         results_frame([_row(value="high")])
 
 

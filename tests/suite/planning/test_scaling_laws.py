@@ -102,14 +102,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
             "axes": [*AXES, vary("length", [4, 8, 12])],
             "scaling_law": ScalingLaw(held_out={"dim": 32, "steps": 16, "length": 16}),
         },
-        "'length' is no size of the model",
+        "'length' is neither a size of the model",
     ),
     (
         {
             "axes": [*AXES, vary("weight_decay", [0.1, 0.2])],
             "scaling_law": ScalingLaw(held_out={"dim": 32, "steps": 16, "weight_decay": 1}),
         },
-        "'weight_decay' is no size of the model",
+        "'weight_decay' is neither a size of the model",
     ),
     (
         {

@@ -310,7 +310,7 @@ class Deep(Images):
         (Unclear, {"flip": True}, "does not say how its pixels are normalised"),
         (Numbered, {"erasing": 0.5}, "does not ask for the class of an image"),
         (Deep, {"randaugment": 9.0}, "neither grey nor coloured"),
-        (Images, {"repeated_augmentation": 5}, "a batch of 12 is no multiple of it"),
+        (Images, {"repeated_augmentation": 5}, "a batch of 12 is not a multiple of it"),
     ],
 )
 def test_what_cannot_be_augmented_is_one_clause(

@@ -197,7 +197,7 @@ class Odd(Reader):
 def test_a_module_with_a_state_that_cannot_be_kept_trains_all_the_same(tmp_path: Path) -> None:
     said = run(Odd(), checkpointer_in(tmp_path))
     assert said.remarks == [
-        f"{NOT_WRITTEN}: _extra_state is no tensor, and nothing else of a model can be kept"
+        f"{NOT_WRITTEN}: _extra_state is not a tensor; only tensors can be saved"
     ]
     assert said.points[-1].step == STEPS
     assert said.states == []

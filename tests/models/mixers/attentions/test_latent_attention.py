@@ -75,8 +75,8 @@ def test_the_cache_does_not_grow_with_heads() -> None:
         ({"heads": 3}, "heads=3 does not divide dim=8"),
         ({"latent_dim": 0}, "latent_dim=0 is below 1"),
         ({"query_rank": 0}, "query_rank=0 is below 1"),
-        ({"rope_dim": 3}, "rope_dim=3 is no even number of at least 2"),
-        ({"rope_dim": 0}, "rope_dim=0 is no even number of at least 2"),
+        ({"rope_dim": 3}, "rope_dim=3 is not an even number of at least 2"),
+        ({"rope_dim": 0}, "rope_dim=0 is not an even number of at least 2"),
     ],
 )
 def test_a_knob_without_sense_is_refused(knobs: dict[str, Any], message: str) -> None:

@@ -225,7 +225,7 @@ def test_models_without_weights_and_tasks_without_words_are_refused() -> None:
     blind_mixer = spec("translator", {"context_mixer": "gru"})
     assert of.why_not(blind_mixer, None) == ("context_mixer='gru' gives no attention weights")
     assert of.why_not_on(BibleEnDe) == ""
-    assert "tokens of reversal are no words" in of.why_not_on(Reversal)
+    assert "tokens of reversal are not words" in of.why_not_on(Reversal)
     assert "to those of a source, and tiny_captions has not both" in of.why_not_on(TinyCaptions)
     has_no_source = registry.task_class("parity")
     assert "to those of a source, and parity has not both" in of.why_not_on(has_no_source)
@@ -245,7 +245,7 @@ def test_planning_refuses_with_the_reason() -> None:
         )
     )
     reasons = {(cell.variant, cell.task): cell.reason for cell in planned.cells}
-    words = "it links words, and the tokens of reversal are no words"
+    words = "it links words, and the tokens of reversal are not words"
     of_source = "a bytenet gives no attention weights of its source"
     assert reasons == {
         ("architecture=attentive_seq2seq", Swaps.name): "",

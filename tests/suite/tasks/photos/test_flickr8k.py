@@ -76,8 +76,8 @@ LACKING = {name: photo for name, photo in flickr_photos().items() if "tr1_1" not
         ),
         (packed(flickr_text()), b"none", r"Dataset\.zip is malformed: no zip archive of photos"),
         (packed(flickr_text()), packed(BROKEN), r"malformed: Flicker8k_Dataset/tr1_1\.jpg is no"),
-        (packed(flickr_text()), packed(NO_PICTURE), r"tr1_1\.jpg is no photo \(cannot identify"),
-        (packed(flickr_text()), packed(LACKING), r"tr1_1\.jpg is no photo .*no item named"),
+        (packed(flickr_text()), packed(NO_PICTURE), r"tr1_1\.jpg is not a photo \(cannot identify"),
+        (packed(flickr_text()), packed(LACKING), r"tr1_1\.jpg is not a photo .*no item named"),
     ],
     ids=[
         "no archive",

@@ -125,7 +125,7 @@ def test_held_out_captions_keep_their_order(put: Put, archives: list[bytes]) -> 
         (packed({"test.de": b"a\nb\n"}), r"malformed: no test\.en in it"),
         (packed({**TEST, "./test.en": b"a\n"}), "malformed: it has not 2 captions in each"),
         (packed({**TEST, "./test.en": b"\n\xc3\xa4\n"}), "malformed: it has not 2 captions"),
-        (packed({**TEST, "./test.en": b"\xff\n"}), r"malformed: test\.en is no UTF-8"),
+        (packed({**TEST, "./test.en": b"\xff\n"}), r"malformed: test\.en is not UTF-8"),
         (packed(TEST)[:-20], "malformed: no tar archive of captions"),
     ],
     ids=["no archive", "a language", "a caption", "an empty one", "no text", "cut off"],
