@@ -59,7 +59,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """The answer to "at most `AT_MOST` times the peer's time?": yes, no, or open if uncertain."""
+        """The answer to "at most `AT_MOST` times the peer's time?": yes, no, or open."""
         if self.ratio is None:
             return ""
         if self.ratio.high <= AT_MOST:

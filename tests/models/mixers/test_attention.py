@@ -1,4 +1,4 @@
-"""Laws of softmax attention that the reference does not settle."""
+"""Check properties of softmax attention that the reference does not cover."""
 
 import math
 

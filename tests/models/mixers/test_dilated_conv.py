@@ -1,4 +1,4 @@
-"""Laws of the dilated convolution that the reference does not settle."""
+"""Check properties of the dilated convolution that the reference does not cover."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Laws of the gated recurrent unit that the reference does not settle."""
+"""Check properties of the gated recurrent unit that the reference does not cover."""
 
 import torch
 

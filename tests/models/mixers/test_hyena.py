@@ -1,4 +1,4 @@
-"""Laws of Hyena that the reference does not settle."""
+"""Check properties of Hyena that the reference does not cover."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Laws of the linear Transformer that the reference does not settle."""
+"""Check properties of the linear Transformer that the reference does not cover."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Laws of Linformer that the reference does not settle."""
+"""Check properties of Linformer that the reference does not cover."""
 
 from functools import partial
 from typing import Any

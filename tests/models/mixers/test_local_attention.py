@@ -1,4 +1,4 @@
-"""Laws of local attention that the reference does not settle."""
+"""Check properties of local attention that the reference does not cover."""
 
 import pytest
 import torch

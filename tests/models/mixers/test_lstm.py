@@ -1,4 +1,4 @@
-"""Laws of the LSTM that the reference does not settle."""
+"""Check properties of the LSTM that the reference does not cover."""
 
 import torch
 

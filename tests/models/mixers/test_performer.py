@@ -1,4 +1,4 @@
-"""Laws of the Performer that the reference does not settle."""
+"""Check properties of the Performer that the reference does not cover."""
 
 import math
 from typing import Any

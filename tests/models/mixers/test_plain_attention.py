@@ -1,4 +1,4 @@
-"""Laws of attention without parameters that the reference does not settle."""
+"""Check properties of attention without parameters that the reference does not cover."""
 
 import pytest
 import torch

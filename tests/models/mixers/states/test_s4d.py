@@ -1,4 +1,4 @@
-"""Laws of S4D that the reference does not settle: the state space behind it, and its start."""
+"""Check properties of S4D that the reference does not cover: its state space and initial values."""
 
 import math
 
@@ -23,7 +23,7 @@ def eigenvalues(s4d: Mixer) -> Tensor:
 
 
 def test_the_kernel_is_the_state_space_held_constant_over_each_step() -> None:
-    """exp([[A, B], [0, 0]] dt) = [[A', B'], [0, 1]], and K_l = 2 Re(C A'^l B')."""
+    """Check exp([[A, B], [0, 0]] dt) = [[A', B'], [0, 1]], and K_l = 2 Re(C A'^l B')."""
     s4d = mixer()
     (found,) = s4d.kernels(LENGTH, torch.float64)
     for channel, (a, log_step) in enumerate(zip(eigenvalues(s4d), s4d.log_step, strict=True)):
