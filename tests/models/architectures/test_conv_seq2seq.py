@@ -35,11 +35,9 @@ def build(kind: type[ConvSeq2Seq] = ConvSeq2Seq, **settings: Any) -> ConvSeq2Seq
         )
     ).double()
     for name, parameter in model.named_parameters():
-        if (
-            "bias" in name or "gain" in name
-        ):  # zeros, and gains without an effect, would hide errors
+        if "bias" in name or "gain" in name:  # zeros, and gains without effect, would hide errors
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
-        elif "embedding" in name:  # as large as the vectors that they are added to
+        elif "embedding" in name:  # the size of the vectors that they are added to
             torch.nn.init.normal_(parameter)
     return model
 
@@ -138,10 +136,7 @@ def test_values_and_gradients_are_the_papers(settings: dict[str, Any]) -> None:
         ("without_padding(self.dropout(hidden), context_mask)", "self.dropout(hidden)"),
         # With k places removed instead of k - 1, each place of the decoder depends on the next one.
         ("(0, 0, self.config.kernel_size - 1, 0))", "(0, 0, self.config.kernel_size - 2, 1))"),
-        (
-            "source.is_real.sum(dim=1)",
-            "torch.ones_like(source.is_real).sum(dim=1)",
-        ),  # m with padding
+        ("source.is_real.sum(dim=1)", "torch.ones_like(source.is_real).sum(dim=1)"),  # padded m
         ("is_real = source.is_real.unsqueeze(1)", "is_real = source.is_real.new_ones(())"),
         ("ConvSource(keys, keys + embedded, is_real)", "ConvSource(keys, keys, is_real)"),
         ("kept + (x - kept) / number", "x"),  # gradients of the encoder not divided

@@ -86,7 +86,7 @@ def test_it_has_a_token_a_place_and_a_head_more_than_vit() -> None:
 
 
 def test_a_mixer_on_a_grid_is_told_of_both_tokens() -> None:
-    """Check the number of extra tokens; otherwise Swin's window would begin two places too early."""
+    """Check the number of extra tokens, without which Swin's window begins two places early."""
     assert deit().num_extra == 2
     assert deit(pooling="mean").num_extra == 0
 

@@ -76,7 +76,7 @@ def test_it_is_the_papers_loop(share: str) -> None:
 
 
 def test_features_of_places_are_written_out() -> None:
-    """Check rows -1, 0, 1 and columns -1, 1; frequencies run from 1 to half the places of an axis."""
+    """Check rows -1, 0, 1 and columns -1, 1; frequencies run from 1 to half an axis's places."""
     found = fourier_features((3, 2), bands=3)
     expected = []
     for row in (-1, 0, 1):

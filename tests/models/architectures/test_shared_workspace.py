@@ -1,4 +1,4 @@
-"""Compare the shared workspace with a loop over slots and tokens, and with stacks without memory."""
+"""Compare the shared workspace with a loop over slots and tokens, and with no memory at all."""
 
 from __future__ import annotations
 
@@ -137,9 +137,7 @@ def test_only_tokens_that_are_chosen_are_written_and_their_weights_stay_as_they_
 
 
 def test_the_memory_reaches_upwards_and_every_parameter_learns() -> None:
-    """Check the memory's path: without the layer below, the upper one would start from the
-    identity.
-    """
+    """Check that the memory comes from the layer below; otherwise it starts from the identity."""
     model = double(is_shared=False)
     logits = model(TOKENS)
     logits.square().sum().backward()

@@ -153,13 +153,11 @@ def millions_of(row: dict[str, Any]) -> float:
 @pytest.mark.parametrize("name", [name for name in TABLE_3 if name != "big"])
 def test_it_has_the_parameters_of_table_3(name: str) -> None:
     row, published = TABLE_3[name]
-    assert (
-        abs(millions_of(row) - published) <= 0.55
-    )  # the rows are rounded; the number of symbols is ours
+    assert abs(millions_of(row) - published) <= 0.55  # rounded rows; our own symbols
 
 
 def test_the_big_model_of_table_3_does_not_add_up() -> None:
-    """Check the row d=1024, which differs only in the feed-forwards: by 50 million, in print by 45."""
+    """Check row d=1024, which differs in the feed-forwards: by 50 million, in print by 45."""
     big, wide = (millions_of(TABLE_3[name][0]) for name in ("big", "C, d=1024"))
     assert big - wide == pytest.approx(12 * 2 * 1024 * 2048 / 1e6, abs=0.1)
     assert TABLE_3["big"][1] - TABLE_3["C, d=1024"][1] == 45

@@ -1,4 +1,4 @@
-"""Check that a named kernel of attention is the one that runs, or that one sentence explains why."""
+"""Check that a named kernel of attention is the one that runs, or that one sentence says why not."""
 
 from __future__ import annotations
 

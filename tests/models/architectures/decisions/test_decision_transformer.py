@@ -16,9 +16,7 @@ MIXERS = ("attention", "gru", "lstm", "conv", "mamba2", "gated_delta")
 
 
 def model_of(mixer: str = "attention", kind: Any = "tokens", **settings: Any) -> Architecture:
-    """Build in float64 and evaluation mode, with parameters moved so that all inputs have an
-    effect.
-    """
+    """Build in float64 and evaluation mode, with parameters moved so that all inputs matter."""
     torch.manual_seed(0)
     others = {
         ACTIONS: Input(kind=kind, size=NUM_ACTIONS, length=STEPS),

@@ -80,9 +80,7 @@ def test_a_text_is_read_at_its_last_symbol_whatever_number_that_has() -> None:
 
 
 def test_the_parameter_of_the_scale_is_cut_and_keeps_its_gradient() -> None:
-    """Check that the parameter is clamped: a minimum in the formula would leave it without
-    gradient.
-    """
+    """Check the clamped parameter: a minimum in the formula would leave it without gradient."""
     model = built().train()
     with torch.no_grad():
         model.get_parameter("log_scale").fill_(9.0)

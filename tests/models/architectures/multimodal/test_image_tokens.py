@@ -133,9 +133,7 @@ def test_words_are_learned_too_with_a_weight_and_fillers_are_not() -> None:
     model = built(text_weight=0.5)
     found = model(CAPTIONS, MASK, pictures()).auxiliary[PENALTY]
     read = torch.cat([CAPTIONS, torch.zeros(3, PLACES - 1, dtype=torch.long)], dim=1)
-    hidden = model.trunk(model.embedding(read))[
-        :, : TIME - 1
-    ]  # causal, so later tokens have no effect
+    hidden = model.trunk(model.embedding(read))[:, : TIME - 1]  # causal: later tokens are hidden
     logs = (hidden @ model.embedding.table.weight.T).log_softmax(dim=-1)
     for row, words in enumerate(CAPTIONS.tolist()):
         losses = [-logs[row, t, words[t + 1]] for t in range(TIME - 1) if words[t + 1]]

@@ -12,7 +12,7 @@ from models.initialisation import PartSeeds, redraw
 from models.vision.windows import BiasTable, Windows
 from suite.probes.tensor_bytes import growth_bytes
 
-# The windows fit, need padding in both directions, or are no smaller than the map.
+# The windows fit, need padding in both directions, or are at least the size of the map.
 GRIDS = [(8, 8, 4), (9, 7, 4), (5, 8, 3), (8, 4, 5), (3, 7, 3), (4, 3, 7)]
 on_grids = pytest.mark.parametrize(("rows", "columns", "window"), GRIDS)
 of_layers = pytest.mark.parametrize("layer", [0, 1])

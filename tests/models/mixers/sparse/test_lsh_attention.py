@@ -71,7 +71,7 @@ def test_without_rounds_nothing_is_drawn_in_training() -> None:
 def test_a_model_is_read_by_other_rounds_than_it_was_trained_with(
     rounds: int, read_rounds: int
 ) -> None:
-    """Check a read with the first of its hashes, or with more; its weights do not depend on them."""
+    """Check a read with the first of its hashes, or with more, which its weights do not affect."""
     trained, x = build(rounds=rounds, chunk=4), tokens()
     read = build(rounds=rounds, read_rounds=read_rounds, chunk=4)
     read.load_state_dict(trained.state_dict())
@@ -117,7 +117,7 @@ def test_hashes_are_drawn_anew_in_training_alone() -> None:
     assert not torch.equal(mixer(x), mixer(x))
     state = torch.get_rng_state()
     first = mixer(x)
-    torch.set_rng_state(state)  # as a reversible stack does for its recomputation
+    torch.set_rng_state(state)  # like the recomputation of a reversible stack
     assert torch.equal(mixer(x), first)
 
 

@@ -41,7 +41,7 @@ def test_more_landmarks_come_nearer_to_attention() -> None:
 
 def test_the_iteration_finds_the_pseudo_inverse() -> None:
     a = torch.rand(3, 5, 5, dtype=torch.float64).softmax(dim=-1) + torch.eye(5).double()
-    a[1, 4], a[1, :, 4] = 0, 0  # as with a missing landmark
+    a[1, 4], a[1, :, 4] = 0, 0  # like a missing landmark
     torch.testing.assert_close(pseudo_inverse(a, 20), torch.linalg.pinv(a))
     assert torch.equal(pseudo_inverse(torch.zeros(2, 2), 6), torch.zeros(2, 2))
 
