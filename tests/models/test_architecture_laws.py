@@ -49,9 +49,7 @@ KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
     "patch": {"input_kind": "image"},
     **{knob: {"encoder": "cnn"} for knob in OF_CNN},
     "residual": {"norm_placement": "pre"},  # post-norm cancels scales
-    "is_source_reversed": {
-        "uniform_range": 1.0
-    },  # the paper's initial values pass on almost nothing
+    "is_source_reversed": {"uniform_range": 1.0},  # the default passes on almost nothing
     "window": {"reach": "local_p"},
     "position_mode": {"has_absolute_position": True},
     "position_std": {"has_absolute_position": True},

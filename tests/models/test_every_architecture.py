@@ -79,7 +79,7 @@ every_knob = pytest.mark.parametrize(
 
 @each_architecture
 def test_no_two_drawn_parameters_are_equal(model_spec: ModelSpec) -> None:
-    """Check parts of one shape for equal initial values, which show that one stream was used twice."""
+    """Check parts of one shape: equal initial values show that one stream was used twice."""
     by_shape: dict[torch.Size, list[Tensor]] = {}
     for parameter in build(model_spec).parameters():
         if parameter.unique().numel() > 1:  # zeros and ones are not drawn

@@ -469,7 +469,7 @@ def attention_flops(*shapes: Any, **_: Any) -> int:
 
 
 def solve_flops(matrix: tuple[int, ...], columns: tuple[int, ...], *_: Any, **__: Any) -> int:
-    """Count n multiply-adds for each of n rows and each column, halved: the matrix is triangular."""
+    """Count n multiply-adds for each of n rows and each column, halved for the triangle."""
     return matrix[-1] * math.prod(columns)
 
 
@@ -560,7 +560,9 @@ SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case i
     ("case", "batch", "length"), each(SIZES_OF_BYTES, lambda case: case in FORMS)
 )
 def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) -> None:
-    """Check equality or refusal: a relative position, unequal key and value widths, kernel="math"."""
+    """Check equality, or a refusal: relative positions, unequal key and value widths,
+    kernel="math".
+    """
     dim = 64  # so that padding to whole vectors and a library's constants weigh little
     knobs = {case.knob: case.value} if case.knob else {}
     mixer = build_mixer(

@@ -57,9 +57,7 @@ def test_every_linear_map_is_drawn_again_and_no_table(
 
 
 def test_gpt2_divides_what_sub_layers_add() -> None:
-    """Check the division by the square root of the number of sub-layers, two in each of three
-    blocks.
-    """
+    """Check the division by the root of the number of sub-layers, two in each of three blocks."""
     changes = {"dim": 64, "depth": 3, "initialisation": "gpt2", "has_scaled_embedding": False}
     drawn = matrices(build(spec("language_model", "attention", **changes)))
     added = {name for name in drawn if "mixer.output" in name or "mlp.contract" in name}

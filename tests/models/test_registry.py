@@ -202,7 +202,7 @@ def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: s
 
 
 def test_a_truncated_normal_is_not_drawn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check fresh memory beyond the limits, whose values torch would draw again without end."""
+    """Check that uninitialised memory beyond the limits is not redrawn without end."""
     torch = importlib.import_module("torch")
     empty = torch.empty
 

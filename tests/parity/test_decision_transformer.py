@@ -68,9 +68,7 @@ def ours() -> Architecture:
 
 
 def with_weights_of(model: Architecture) -> nn.Module:
-    """Build theirs in float64; its heads for the next state and the next return have no part in
-    ours.
-    """
+    """Build theirs in float64; its unused heads predict the next state and the next return."""
     from transformers import DecisionTransformerConfig, DecisionTransformerModel
 
     config = DecisionTransformerConfig(

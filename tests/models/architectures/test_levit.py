@@ -31,7 +31,7 @@ GRID = (5, 4)
 
 
 def levit(*, is_moved: bool = True, **settings: Any) -> Any:
-    """Build in float64; if moved, change all parameters and statistics from their initial values."""
+    """Build in float64; if moved, change every parameter and statistic from its initial value."""
     torch.manual_seed(0)
     model = build_model(replace(SPEC, settings={**SIZES, **settings})).double()
     return moved(model) if is_moved else model

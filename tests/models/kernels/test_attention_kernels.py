@@ -1,4 +1,4 @@
-"""Check that a named kernel of attention is the one that runs, or that one sentence says why not."""
+"""Check that a named kernel of attention is the one that runs, or that an error explains why."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_learned_temperature_starts_where_it_says() -> None:
 
 
 def test_by_default_every_score_has_a_preference_of_like_strength() -> None:
-    """Check each score's default scale; with one scale, additive and cosine would be near uniform."""
+    """Check each score's default scale; at one scale, additive and cosine are near uniform."""
     x = tokens(64, 64, batch=4)
     for score in ("dot", "general", "additive", "cosine"):
         torch.manual_seed(0)

@@ -21,9 +21,7 @@ def test_a_forget_gate_forced_open_keeps_the_cell() -> None:
     for t in range(2, 7):
         output, (hidden, new) = mixer.step(x[:, t], (hidden, cell))
         assert torch.equal(new, cell)
-        assert torch.all(
-            output.abs() < torch.tanh(cell[:, 0]).abs()
-        )  # the output gate remains active
+        assert torch.all(output.abs() < torch.tanh(cell[:, 0]).abs())  # the output gate is active
     assert torch.all(mixer(x) == 0)  # the initial state is zero
 
 
