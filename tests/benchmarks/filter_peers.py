@@ -30,7 +30,7 @@ def diagonal_states(ours: Any) -> nn.Module:
         weights = torch.view_as_complex(given["reading"]) * (torch.exp(a * step) - 1) / a
         past, *future = 2 * torch.einsum("khn,hnl->khl", weights, powers).real
         filters = functional.pad(past, (0, x.shape[1]))
-        for each in future:  # rotate the end, so that these filters read backwards from there
+        for each in future:  # rotate the end, so that these filters reach backwards
             filters = filters + functional.pad(each.flip(-1), (x.shape[1], 0))
         u = x.transpose(1, 2)
         mixed = _convolved(u, filters) + given["skip"].unsqueeze(1) * u
@@ -63,7 +63,7 @@ class Filters(nn.Module):
 
 
 def hyena(ours: Any) -> nn.Module:
-    """Build alternating gates and convolutions; if not causal, half of the channels run backwards."""
+    """Build alternating gates and convolutions; if not causal, half of the channels go backwards."""
     conv = nn.Conv1d(
         ours.conv.channels,
         ours.conv.channels,

@@ -165,7 +165,7 @@ def mamba2(ours: Any, output: Tensor) -> nn.Module:
 
 
 class BetweenMaps(nn.Module):
-    """A module around `recur(queries, keys, values, strength)`, each `[batch, time, heads, width]`."""
+    """A module around `recur(queries, keys, values, strength)` of `[batch, time, heads, width]`."""
 
     def __init__(self, ours: Any, output: Tensor, recur: Callable[..., Tensor]) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
     "anneal_steps": {"quantiser": "gumbel"},
     "pooling": {"class_depth": 0},
     "has_residual": {"layer_scale": None},
-    "halvings": {"dims": "128-64-64"},  # half the channels at each earlier stage
+    "halvings": {"dims": "128-64-64"},  # each earlier convolution has half as many channels
     "has_attention_bias": {"halvings": 4},  # with few tokens, one moves the mean
 }
 

@@ -45,7 +45,7 @@ STACKS = [
     and architecture_class(name).takes == StackArchitecture.takes
 ]
 PAIRINGS = [(name, mixer) for name in OF_ONE_INPUT if name in STACKS for mixer in MIXERS]
-# Settings of models that read only the first token, which some mixers let attend to no other.
+# Settings of models that read only the first token, which attends to no other in some mixers.
 OF_ALL_TOKENS = {"bert_classifier": {"pooling": "mean"}}
 FITTING = [
     spec(architecture, mixer, **OF_ALL_TOKENS.get(architecture, {}))

@@ -262,8 +262,7 @@ def test_context_equals_reference(case: Case) -> None:
         with pytest.raises(ModelError, match=said):
             mixer(x, **wrong)
     context.requires_grad_()
-    # Each kind of padding is combined with another: real queries also read a context of padding
-    # only.
+    # Each kind of padding is combined with another: real queries also read a fully padded context.
     mask, context_mask = padding(4).roll(1, dims=0), padding(6)
     weights = sequence(5, 4, seed=3) * mask.unsqueeze(-1)
     fast = mixer(x, mask, context, context_mask)
@@ -277,7 +276,7 @@ def test_context_equals_reference(case: Case) -> None:
 
 @forms_first
 def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
-    """Check a context of padding too: its sequence gets the outputs of zeros."""
+    """Check that a sequence whose context is all padding gets the output of zeros."""
     mixer, x, context = case.build(), sequence(5, 4), sequence(5, 6, seed=2)
     if case.is_causal or not mixer.supports_context:
         for refused in (mixer.prepare, lambda c: mixer.flops(4, 5, 6)):
@@ -477,8 +476,8 @@ def counted_flops(mixer: Mixer, x: Tensor) -> float:
     """Count FLOPs by torch's counter.
 
     It counts 0 for fused attention on the CPU, so a GPU's formula is used; 0 for a triangular
-    solve;
-    and 0 for oneDNN's LSTM, which float64 does not use.
+    solve,
+    whose formula is added; and 0 for oneDNN's LSTM, which float64 does not use.
     """
     assert x.dtype is torch.float64
     transforms = (torch.ops.aten._fft_c2c, torch.ops.aten._fft_r2c)
@@ -560,9 +559,7 @@ SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case i
     ("case", "batch", "length"), each(SIZES_OF_BYTES, lambda case: case in FORMS)
 )
 def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) -> None:
-    """Check equality, or a refusal: relative positions, unequal key and value widths,
-    kernel="math".
-    """
+    """Check equality or a refusal: relative positions, unequal widths of keys, kernel="math"."""
     dim = 64  # so that padding to whole vectors and a library's constants weigh little
     knobs = {case.knob: case.value} if case.knob else {}
     mixer = build_mixer(
@@ -629,7 +626,7 @@ def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
 def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
     """Check that each knob changes the output, or declares that it does not.
 
-    A knob of evaluation only changes the output in evaluation.
+    A knob that acts only in evaluation must change the output there.
     """
     form = Case(case.name, case.is_causal)
     config = mixer_class(case.name).Config
@@ -646,7 +643,7 @@ def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
 
 
 def is_like_none(case: Case) -> bool:
-    """Return True if None, the default, equals this value, and not every value in the cases."""
+    """Return True if None, the default, stands for this value, and not for every value."""
     others = [each for each in CHANGED if (each.name, each.knob) == (case.name, case.knob)]
     shapes = {each: [t.shape for t in tensors_of(each.build())] for each in others}
     return any(shape != shapes[case] for shape in shapes.values())
@@ -756,7 +753,7 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_a_gpu_gives_what_the_cpu_gives() -> None:
-    """Check every form, padded and not, with gradients, in float64 since kernels may differ."""
+    """Compare every form, padded and not, with gradients, in float64 so that kernels may differ."""
     for case in FORMS + PLACED:
         mixer, x, mask = case.build(), sequence(5, 17).requires_grad_(), padding(17)
         for part in mixer.modules():

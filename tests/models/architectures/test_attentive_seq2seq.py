@@ -74,7 +74,7 @@ def stepped(model: AttentiveSeq2Seq) -> Tensor:
 
 
 def reference(model: AttentiveSeq2Seq) -> tuple[Tensor, Tensor]:
-    """Return logits `[batch, time, symbols]` and weights `[batch, time, time2]`; zero at padding."""
+    """Return logits `[batch, time, symbols]` and weights `[batch, time, time2]`, 0 at padding."""
     read = luong if model.config.form == "luong" else bahdanau
     logits, weights = torch.zeros(3, TARGET, 11).double(), torch.zeros(3, TARGET, SOURCE).double()
     for row in range(3):

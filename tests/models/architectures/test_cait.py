@@ -1,4 +1,4 @@
-"""Check that patches pass their own blocks, and that a class token without position reads them."""
+"""Check CaiT: blocks for the patches only, then a class token without a position that reads them."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_attention_is_the_slow_loop(how: dict[str, bool], shrinks: bool) -> None
 
 
 def test_a_bias_is_of_distances_whatever_the_direction() -> None:
-    """Check that the bias distinguishes rows and columns, on a grid that is not a square."""
+    """Check that the bias ignores direction but not the axis, on a grid that is not a square."""
     bias = attention().bias(torch.float64).unflatten(1, GRID).unflatten(3, GRID)
     torch.testing.assert_close(bias[:, 1, 0, 3, 1], bias[:, 4, 3, 2, 2])
     assert not torch.isclose(bias[:, 0, 0, 1, 2], bias[:, 0, 0, 2, 1]).any()

@@ -118,7 +118,7 @@ def test_a_sequence_knows_nothing_of_others_nor_of_earlier_batches() -> None:
 
 
 def test_only_tokens_that_are_chosen_are_written_and_their_weights_stay_as_they_are() -> None:
-    """Check that only chosen values get a gradient; all scores get one, through the softmax."""
+    """Check that only chosen values get a gradient, and all scores do, through the softmax."""
     drawn = torch.Generator().manual_seed(0)
     scores = torch.randn(4, 9, generator=drawn).requires_grad_()
     values = torch.randn(9, 3, generator=drawn).requires_grad_()
@@ -137,7 +137,7 @@ def test_only_tokens_that_are_chosen_are_written_and_their_weights_stay_as_they_
 
 
 def test_the_memory_reaches_upwards_and_every_parameter_learns() -> None:
-    """Check that the memory comes from the layer below; otherwise it starts from the identity."""
+    """Check that the memory comes from the layer below and does not start from the identity again."""
     model = double(is_shared=False)
     logits = model(TOKENS)
     logits.square().sum().backward()

@@ -157,7 +157,7 @@ def test_it_has_the_parameters_of_table_3(name: str) -> None:
 
 
 def test_the_big_model_of_table_3_does_not_add_up() -> None:
-    """Check row d=1024, which differs in the feed-forwards: by 50 million, in print by 45."""
+    """Check that big and d=1024 differ only in the feed-forwards: by 50 million, in print by 45."""
     big, wide = (millions_of(TABLE_3[name][0]) for name in ("big", "C, d=1024"))
     assert big - wide == pytest.approx(12 * 2 * 1024 * 2048 / 1e6, abs=0.1)
     assert TABLE_3["big"][1] - TABLE_3["C, d=1024"][1] == 45

@@ -71,7 +71,7 @@ def test_what_is_to_come_changes_no_bit_of_what_was() -> None:
     later = features(100, spread=1.0, seed=1)
     keys, values, scale = given.keys.clone(), given.values.clone(), given.log_scale.clone()
     keys[:, :, 50:], values[:, :, 50:] = later.keys[:, :, 50:], later.values[:, :, 50:]
-    scale[:, :, 50:] = 1e4  # the largest scale overall would erase the past
+    scale[:, :, 50:] = 1e4  # a maximum over all keys would erase the past
     changed = Features(queries=given.queries, keys=keys, values=values, log_scale=scale)
     for chunk in CHUNKS:
         past, same = over_past(given, chunk), over_past(changed, chunk)

@@ -85,7 +85,7 @@ def test_a_temperature_of_one_is_no_work_and_no_other_bit() -> None:
 @pytest.mark.parametrize("score", ["dot", "cosine", "additive"])
 @pytest.mark.parametrize("scale", ["none", "learned"])
 def test_the_bytes_of_a_temperature_are_in_the_formula(scale: str, score: str) -> None:
-    """Check that the materialised kernel counts the scaled copy of queries or scores."""
+    """Check that the materialised kernel's formula counts the scaled copy of queries or scores."""
     knobs = {"kernel": "materialised", "scale": scale, "score": score, "temperature": 2.0}
     mixer = build_mixer("attention", dim=64, max_length=160, **knobs)
     with torch.no_grad():

@@ -44,7 +44,7 @@ def test_products_of_features_are_unbiased(is_orthogonal: bool) -> None:
 
 @pytest.mark.parametrize("is_orthogonal", [False, True])
 def test_each_row_is_a_standard_normal_vector(is_orthogonal: bool) -> None:
-    """Check a correction: the first row of a block from a QR decomposition has a fixed sign."""
+    """Check random signs: a QR decomposition alone gives a first row that points to one side."""
     num_draws, width = 20_000, 4
     w = draw_directions(num_draws * width, width, is_orthogonal, generator())
     rows = w.unflatten(0, (num_draws, width))

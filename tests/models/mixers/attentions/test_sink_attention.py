@@ -20,7 +20,7 @@ def build(name: str = "sink_attention", **knobs: Any) -> LocalAttention:
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("position", [None, "rope", "alibi", "t5"])
 def test_between_a_window_and_all_of_attention(position: str | None, is_causal: bool) -> None:
-    """Compare with local attention without sinks, and with attention for sinks alone."""
+    """Compare with local attention if there are no sinks, and with attention if all are sinks."""
     settings: dict[str, Any] = {"position": position, "is_causal": is_causal}
     local, attention = (
         build("local_attention", window=5, **settings),

@@ -71,7 +71,7 @@ def test_without_rounds_nothing_is_drawn_in_training() -> None:
 def test_a_model_is_read_by_other_rounds_than_it_was_trained_with(
     rounds: int, read_rounds: int
 ) -> None:
-    """Check a read with the first of its hashes, or with more, which its weights do not affect."""
+    """Check a read by the first of its hashes, or by more; they do not depend on its weights."""
     trained, x = build(rounds=rounds, chunk=4), tokens()
     read = build(rounds=rounds, read_rounds=read_rounds, chunk=4)
     read.load_state_dict(trained.state_dict())

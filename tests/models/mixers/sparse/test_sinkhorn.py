@@ -41,7 +41,7 @@ def test_a_low_temperature_finds_the_permutation() -> None:
 
 @pytest.mark.parametrize("length", [20, 32])
 def test_within_a_single_block_it_is_attention(length: int) -> None:
-    """Check that duplicate keys do not change a softmax."""
+    """Check that each key occurs twice, which does not change a softmax."""
     mixer, x = build(block=length, max_length=length), small_models.tokens(length)
     attention = build_mixer("attention", dim=8, heads=2).double()
     attention.load_state_dict(mixer.state_dict(), strict=False)

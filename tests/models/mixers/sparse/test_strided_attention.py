@@ -50,7 +50,8 @@ def test_each_head_of_two_sees_its_own_set() -> None:
         mixer.output.weight.data = torch.eye(8).double()
         slopes = torch.autograd.functional.jacobian(lambda x, m=mixer: m(x)[0, 20], x)[:, 0]
         is_moved = (slopes.reshape(2, 4, 21, 8) != 0).any(dim=-1).any(dim=1)
-        # A query alone has no gradient over a single key, and a large one over several.
+        # A query token has no effect on its weights over a single key, but a large one over
+        # several.
         assert is_moved[0].nonzero().flatten().tolist() == near
         assert is_moved[1].nonzero().flatten().tolist() == sorted({*far, 20})
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from models import Mixer, ModelError, build_mixer
 from models.initialisation import declared
 
-LENGTH = 71  # convolved by transforms
+LENGTH = 71  # long enough for the transforms
 
 
 def mixer(is_causal: bool = True, dim: int = 4, **knobs: object) -> Mixer:
