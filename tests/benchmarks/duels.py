@@ -24,7 +24,7 @@ SLOWED = 1.05
 
 
 class NotTheSame(Exception):
-    """Raised if a peer does not compute what it should; no speed is reported."""
+    """The error of a peer that does not compute what it should; no speed is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ class Filters(nn.Module):
 
 
 def hyena(ours: Any) -> nn.Module:
-    """Build alternating gates and convolutions; if not causal, half of the channels go backwards."""
+    """Build gates and convolutions in turn; if not causal, half of the channels read backwards."""
     conv = nn.Conv1d(
         ours.conv.channels,
         ours.conv.channels,

@@ -88,7 +88,7 @@ def same_hashes() -> Iterator[None]:
 
 
 def strided(ours: Any) -> nn.Module:
-    """Build masked `scaled_dot_product_attention`: half of the heads read blocks, half summaries."""
+    """Build masked `scaled_dot_product_attention`: half the heads read blocks, half summaries."""
     places = torch.arange(ours.max_length)
     blocks = places // ours.stride
     near = blocks.unsqueeze(1) == blocks

@@ -104,7 +104,7 @@ def test_rows_of_a_batch_do_not_depend_on_each_other(beam: int) -> None:
 
 
 def test_a_slot_whose_hypothesis_ends_is_refilled() -> None:
-    """Check two slots, one of which ends at once; unless refilled, it loses the better hypothesis."""
+    """Check two slots, one of which ends at once; if not refilled, the best hypothesis is lost."""
     writer = Table(places=3, symbols=4)
     writer.logits[:] = -20.0
     # For the first symbol, 2, the end, is best, then 0, then 1; after 1 the end is certain.

@@ -475,9 +475,8 @@ def solve_flops(matrix: tuple[int, ...], columns: tuple[int, ...], *_: Any, **__
 def counted_flops(mixer: Mixer, x: Tensor) -> float:
     """Count FLOPs by torch's counter.
 
-    It counts 0 for fused attention on the CPU, so a GPU's formula is used; 0 for a triangular
-    solve,
-    whose formula is added; and 0 for oneDNN's LSTM, which float64 does not use.
+    It counts 0 for fused attention on the CPU and for a triangular solve, so their formulas are
+    given; and 0 for oneDNN's LSTM, which float64 does not use.
     """
     assert x.dtype is torch.float64
     transforms = (torch.ops.aten._fft_c2c, torch.ops.aten._fft_r2c)

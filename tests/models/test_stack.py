@@ -148,7 +148,7 @@ def test_what_layers_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tokens_and_sinusoids_enter_with_like_variance() -> None:
-    """Check equal variances: larger sinusoids cost a bit per character after 300 steps, width 64."""
+    """Check equal variances: larger sinusoids cost a bit per character (300 steps, width 64)."""
     wide = spec("language_model", "conv", dim=256)
     model = build(wide)
     assert model.embedding(inputs(wide)).var().item() == pytest.approx(1, rel=0.15)

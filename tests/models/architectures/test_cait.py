@@ -1,4 +1,4 @@
-"""Check CaiT: blocks for the patches only, then a class token without a position that reads them."""
+"""Check CaiT: blocks for the patches only, then a class token without a position reads them."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_only_tokens_that_are_chosen_are_written_and_their_weights_stay_as_they_
 
 
 def test_the_memory_reaches_upwards_and_every_parameter_learns() -> None:
-    """Check that the memory comes from the layer below and does not start from the identity again."""
+    """Check that the memory comes from the layer below, not from the identity again."""
     model = double(is_shared=False)
     logits = model(TOKENS)
     logits.square().sum().backward()

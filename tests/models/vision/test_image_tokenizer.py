@@ -120,7 +120,7 @@ def test_in_training_shares_of_codes_are_drawn_and_in_use_the_likeliest_stands()
 
 
 def test_drawn_shares_are_those_of_the_gumbel_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check a temperature near 0: a code is drawn as often as its probability."""
+    """Check a temperature near 0: the frequency of a code equals its probability."""
     tokenizer = built(quantiser="gumbel", final_temperature=1e-4, anneal_steps=1)
     tokenizer.num_passes.fill_(1)
     tokenizer.shares.bias.data = torch.linspace(-3, 1, 12).double()
