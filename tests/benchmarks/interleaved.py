@@ -78,9 +78,7 @@ class Times:
         return statistics.median(self.seconds[name])
 
     def ratio(self, name: str, other: str) -> Ratio:
-        """Return the time of `name` divided by that of `other`; resample whole rounds by a fixed
-        seed.
-        """
+        """Return the ratio of `name` to `other`; resample whole rounds by a fixed seed."""
         mine, others = np.array(self.seconds[name]), np.array(self.seconds[other])
         drawn = np.random.default_rng(0).integers(mine.size, size=(_RESAMPLES, mine.size))
         ratios = np.median(mine[drawn], axis=1) / np.median(others[drawn], axis=1)
@@ -124,9 +122,7 @@ class TimingRun:
         return Times({name: tuple(samples) for name, samples in seconds.items()})
 
     def _warm_up(self, turns: random.Random) -> int:
-        """Return the passes of a sample, so that the fastest candidate's is long enough for the
-        clock.
-        """
+        """Return the number of passes that make the fastest candidate's sample long enough."""
         begun, num_rounds, least = self.clock(), 0, math.inf
         while (
             num_rounds < self.limits.warm_up_rounds

@@ -97,9 +97,7 @@ def without_epsilons() -> Iterator[None]:
 
 
 def linear_attention(ours: Any) -> nn.Module:
-    """Build linear-attention-transformer's `SelfAttention`; if causal, with a blind spot of 1
-    token.
-    """
+    """Build linear-attention-transformer's `SelfAttention`; if causal, with a blind spot of 1."""
     from linear_attention_transformer.linear_attention_transformer import SelfAttention
 
     theirs = SelfAttention(ours.dim, ours.heads, causal=ours.is_causal, blindspot_size=1)

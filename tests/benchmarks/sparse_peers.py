@@ -104,9 +104,7 @@ def strided(ours: Any) -> nn.Module:
 
 
 def sinkhorn(ours: Any) -> nn.Module:
-    """Build it in torch: a matrix of blocks, divided along both axes in turn, and a softmax over
-    two.
-    """
+    """Build it in torch: a matrix of blocks, divided along both axes, and a softmax over two."""
     hidden = nn.Linear(ours.dim, ours.dim)
     hidden.load_state_dict({"weight": ours.hidden.weight, "bias": ours.hidden_bias})
     maps = (ours.query, ours.key, ours.value, ours.output)

@@ -99,7 +99,7 @@ def test_differential_attention_is_that_of_diffllama(layer: int) -> None:
     )
     config._attn_implementation = "eager"
     attention = DiffLlamaAttention(config, layer).eval()
-    # Theirs has the first halves of all heads first; ours has the two halves of each head side by
+    # Theirs has the first halves of all heads first; ours has the two halves of a head side by
     # side.
     halves_first = [
         linear.weight.data.view(2, 2, 4, DIM).transpose(0, 1).flatten(0, 2)

@@ -30,9 +30,7 @@ COUNT, ROWS, COLUMNS, CLASSES, SMOOTHING = 6, 13, 16, 5, 0.1
 def _theirs(
     images: Tensor, classes: Tensor, step: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Tensor, Tensor]:
-    """Run timm's mixing with the share and the centre of the rectangle that ours draws in that
-    step.
-    """
+    """Run timm's mixing with the share and the rectangle's centre that ours draws in that step."""
     timm()
     from timm.data import mixup
 

@@ -107,9 +107,7 @@ def test_latents_are_those_of_transformers(share: str) -> None:
 
 @pytest.mark.parametrize("patch", [1, 2])
 def test_an_image_is_read_as_by_transformers(patch: int) -> None:
-    """Reorder the features: theirs has the coordinates of both axes, then all sines, then all
-    cosines.
-    """
+    """Reorder the features: theirs has both axes' coordinates, all sines, then all cosines."""
     from transformers.models.perceiver.modeling_perceiver import PerceiverImagePreprocessor
 
     grid, images = (4, 6), torch.randn(3, 4, 6, 2, dtype=torch.float64)

@@ -126,7 +126,7 @@ def test_cbam_alone() -> None:
 
 
 def test_a_non_local_block_but_for_their_scale() -> None:
-    """Compare with theirs, scaled by the width of the map, not of the keys; the bias is zero."""
+    """Compare but for the scale, theirs by the width of the map; the bias before a norm is zero."""
     timm()
     from timm.layers import NonLocalAttn
 
