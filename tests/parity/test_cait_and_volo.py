@@ -246,7 +246,7 @@ def test_talking_heads_are_those_of_timm() -> None:
 def test_outlook_attention_is_that_of_timm(
     grid: tuple[int, int], side: int, stride: int, bias: bool
 ) -> None:
-    """Compare also if a stride does not divide the grid, which leaves fewer tokens to some means."""
+    """Compare also if a stride does not divide the grid, so that some means have fewer tokens."""
     timm()
     from timm.models.volo import OutlookAttention
 
