@@ -588,7 +588,7 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
 
 @forms_first
 def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
-    """Check equality, unless the formula refuses."""
+    """Check that the formula over a context equals the allocated bytes, unless it refuses."""
     mixer = build_mixer(
         case.name,
         dim=64,

@@ -202,7 +202,7 @@ def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: s
 
 
 def test_a_truncated_normal_is_not_drawn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that uninitialised memory beyond the limits is not redrawn without end."""
+    """Check that a shape-only build, whose memory is uninitialised, is not redrawn without end."""
     torch = importlib.import_module("torch")
     empty = torch.empty
 

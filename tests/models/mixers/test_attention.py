@@ -141,7 +141,7 @@ def test_the_module_of_torch_with_the_same_weights_gives_the_same() -> None:
 
 @pytest.mark.parametrize("kernel", ["fused", "materialised"])
 def test_a_kernel_is_what_it_says(kernel: str) -> None:
-    """Check whether the n x n matrix of every head is allocated."""
+    """Check that only the materialised kernel allocates the n x n matrix of every head."""
     mixer, x = build_mixer("attention", dim=8, heads=2, kernel=kernel), tokens(512, batch=1).float()
     with torch.profiler.profile(profile_memory=True) as profile, torch.no_grad():
         mixer(x)

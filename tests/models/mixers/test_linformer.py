@@ -57,7 +57,7 @@ def test_only_layerwise_shares_with_the_layer_below(sharing: str) -> None:
 
 @sharings
 def test_a_padded_place_has_no_part_in_any_projected_key(sharing: str) -> None:
-    """Check padded inputs and their columns of E and F, which get no gradient."""
+    """Check that padded inputs and their columns of E and F have no effect and no gradient."""
     mixer, x = build(sharing=sharing), tokens(batch=1)
     mask = torch.tensor([[True, False, True, True, False, True] + 6 * [False]])
     output = mixer(x, mask)

@@ -66,7 +66,7 @@ def test_towers_know_nothing_of_each_other() -> None:
 
 
 def test_a_text_is_read_at_its_last_symbol_whatever_number_that_has() -> None:
-    """Check that the mask gives the last symbol, wherever the largest symbol of a text stands."""
+    """Check that the last symbol represents the text, though the largest one stands elsewhere."""
     model, texts = built(), torch.tensor([[[2, WORDS - 1, 3, 1, 0, 0]]])
     mask = torch.tensor([[[True] * 4 + [False] * 2]])
     with torch.no_grad():
