@@ -203,7 +203,7 @@ def lstm(module: Any, x: Tensor, state: list[tuple[Tensor, Tensor]]) -> list[tup
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_it_is_the_equations_of_its_paper(settings: dict[str, Any]) -> None:
-    """Compare outputs, weights and gradients on padded sources and targets; padding has no effect."""
+    """Compare outputs, weights and gradients with padded sources and targets; padding is inert."""
     model = build(**settings)
     (expected, weights), found = reference(model), whole(model)
     found = found.masked_fill(~TARGET_MASK.unsqueeze(-1), 0)

@@ -143,7 +143,7 @@ TABLE_3 = {  # from Vaswani et al. 2017: millions of parameters
 
 
 def millions_of(row: dict[str, Any]) -> float:
-    """Count millions of parameters with 41,000 symbols, which the rows imply; the text has 37,000."""
+    """Count with 41,000 symbols, as the rows imply for one matrix; the text has about 37,000."""
     knobs = {"heads": 8} | {k: v for k, v in row.items() if k in ("heads", "key_dim", "value_dim")}
     sizes = {"dim": 512, "depth": 6} | {k: v for k, v in row.items() if k not in knobs}
     symbols = {"input_size": 41_000, "output_size": 41_000, "source_symbols": 41_000}

@@ -49,7 +49,7 @@ def test_within_a_single_block_it_is_attention(length: int) -> None:
 
 
 def test_equal_logits_give_every_block_the_mean_of_all() -> None:
-    """Check P = 1 / blocks everywhere: each block's keys are followed by those of the mean block."""
+    """Check P = 1 / blocks everywhere: keys of the mean block follow each block's own keys."""
     mixer, x = build(), tokens()[:1]
     mixer.columns.data.zero_()
     split = (each(x).reshape(5, 4, 2, 4) for each in (mixer.query, mixer.key, mixer.value))
