@@ -13,7 +13,7 @@ def test_a_change_reaches_every_tensor() -> None:
 
 
 def test_those_who_look_for_tensors_in_tuples_find_all() -> None:
-    """Check that a traversal like that of DeepSpeed and CUDA graphs finds and rebuilds all tensors."""
+    """Check that DeepSpeed and CUDA graphs, which traverse tuples, can rebuild all tensors."""
     outputs = Outputs(torch.ones(2), {"a": torch.zeros(1), "b": torch.zeros(3)})
     leaves, shape = torch.utils._pytree.tree_flatten(outputs)
     assert [len(leaf) for leaf in leaves] == [2, 1, 3]

@@ -84,7 +84,7 @@ def test_what_torch_does_not_have_here_is_one_sentence(kernel: str) -> None:
 def test_on_a_gpu_numbers_too_wide_for_a_kernel_are_left_to_torch(
     kernel: Any, dtype: torch.dtype, asked: list[SDPBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check float32, in which models trained in bf16 are scored, and float64, used before timing."""
+    """Check float32, in which bf16 models are scored, and float64, used before timing."""
     found: list[SDPBackend] = []
     monkeypatch.setattr(
         attention_kernels, "sdpa_kernel", lambda only: found.append(only) or nullcontext()
