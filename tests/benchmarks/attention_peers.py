@@ -1,7 +1,7 @@
-"""Public forms of latent, differential, hard and synthesized attention, in a mixer's place.
+"""Public implementations of latent, differential, hard and synthesized attention as mixers.
 
-Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same, with
-that mixer's parameters.
+Each function takes one of our mixers and returns a module from `[batch, time, dim]` to the same
+shape, with that mixer's parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.benchmarks.torch_peers import BetweenProjections, Wrapped
 
 
 def latent(ours: Any) -> nn.Module:
-    """transformers' `DeepseekV2Attention`, which turns pairs as complex numbers."""
+    """Build transformers' `DeepseekV2Attention`, which rotates pairs as complex numbers."""
     from transformers import DeepseekV2Config
     from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2Attention
 
@@ -50,7 +50,7 @@ def latent(ours: Any) -> nn.Module:
     )
     pairs = torch.arange(0, ours.rope_dim, 2, dtype=torch.float64) / ours.rope_dim
     angles = torch.outer(torch.arange(ours.max_length).double(), 10000.0**-pairs)
-    turns = torch.polar(torch.ones_like(angles), angles).unsqueeze(0)  # no buffer: complex
+    turns = torch.polar(torch.ones_like(angles), angles).unsqueeze(0)  # complex, so not a buffer
 
     def call(layer: Any, x: Tensor) -> Tensor:
         kind = torch.complex128 if x.dtype == torch.float64 else torch.complex64
@@ -62,7 +62,7 @@ def latent(ours: Any) -> nn.Module:
 
 
 def differential(ours: Any) -> nn.Module:
-    """As the authors' code for kernels that want one width: four calls, of halves of values."""
+    """Build the authors' form for kernels of one width: four calls, on halves of the values."""
     vectors = (ours.lambda_q1, ours.lambda_k1, ours.lambda_q2, ours.lambda_k2)
     learnt = nn.ParameterList([copy.deepcopy(each) for each in vectors])
     start, norm = ours.lambda_init, nn.RMSNorm(2 * ours.key_dim, eps=1e-5)
@@ -95,7 +95,7 @@ def differential(ours: Any) -> nn.Module:
 
 
 def sampled(ours: Any) -> nn.Module:
-    """`gumbel_softmax` of the scores, hard, between the same projections."""
+    """Build attention by a hard `gumbel_softmax` of the scores, between the same projections."""
 
     def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         scores = queries @ keys.mT * queries.shape[-1] ** -0.5
@@ -109,7 +109,7 @@ def sampled(ours: Any) -> nn.Module:
 
 @contextmanager
 def same_noise() -> Iterator[None]:
-    """Whoever asks for exponential noise of a shape gets the same."""
+    """Make every draw of exponential noise of one shape return the same numbers."""
     real = Tensor.exponential_
 
     def drawn(x: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def same_noise() -> Iterator[None]:
 
 
 def synthesized(ours: Any) -> nn.Module:
-    """The dense form by torch: two maps for each head, a softmax, and the values."""
+    """Build the dense form in torch: two maps for each head, a softmax, and the values."""
     (columns,) = ours.maps
     given = nn.ParameterList([columns.weight.detach().clone(), columns.bias.detach().clone()])
     maps = nn.ModuleList(map(copy.deepcopy, (columns.hidden, ours.value, ours.output)))

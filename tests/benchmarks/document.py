@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/benchmarks.md`."""
+"""Write the tables of `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.benchmarks.linearity import Growth
 from tests.benchmarks.peers import PAIRINGS, packages
 from tests.benchmarks.places import Place
 
-NO_WORSE = 1.01  # memory: what is less is an allocator's rounding
+NO_WORSE = 1.01  # for memory; less is a rounding of the allocator
 
 _MIB = 2**20
 
 
 @dataclass
 class Report:
-    """What was measured so far, and since when."""
+    """The measurements so far, and the time at which they began."""
 
     place: Place
     rows: list[Row] = field(default_factory=list)
@@ -32,14 +32,14 @@ class Report:
     load: float = field(default_factory=lambda: os.getloadavg()[0])
 
     def text(self) -> str:
-        """Markdown."""
+        """Return the report as Markdown."""
         parts = [self._head(), *self._families(), _slower(self.rows)]
         parts += [_control_table(self.controls)] if self.controls else []
         parts += [_growth_table(self.growths)] if self.growths else []
         return "\n\n".join(parts)
 
     def section(self) -> str:
-        """Markdown of a run of chosen pairs, to stand after the tables of a whole one."""
+        """Return a run of chosen pairs as a Markdown section, for the end of a whole report."""
         parts = [self._head()]
         parts += [_table(self.rows), _slower(self.rows)] if self.rows else []
         parts += [_growth_table(self.growths)] if self.growths else []
@@ -47,7 +47,7 @@ class Report:
         return f"### At commit {commit()}\n\n{lowered}"
 
     def lacks(self) -> list[str]:
-        """What a whole report would have too: packages of peers, pairings at some shape."""
+        """Return what a whole report would also need: peer packages, and pairings at some shape."""
         measured = {(row.title, row.shape) for row in self.rows}
         wanted = [(pairing.title, shape) for pairing in PAIRINGS for shape in self.place.shapes]
         gone = [package for package, found in packages().items() if not found]
@@ -109,7 +109,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _slower(rows: Iterable[Row]) -> str:
-    """What takes longer than asked for, or more memory; one line each."""
+    """Return a line for each mixer that takes more time or memory than the bounds allow."""
     lines = []
     for row in rows:
         if row.ratio is not None and row.verdict != "yes":

@@ -1,4 +1,4 @@
-"""Compares a mixer with its peers, after checking equal outputs; and with itself, as a control."""
+"""Compare a mixer with its peers, after a check of equal outputs, and with itself as a control."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from tests.benchmarks.peers import Pairing, Peer
 from tests.benchmarks.places import Pass, Place, Shape
 
 OURS = "ours"
-AT_MOST = 1.1  # times as long as a peer takes
-SAME = 1e-8  # of the largest number, in float64
+AT_MOST = 1.1  # times the duration of a peer
+SAME = 1e-8  # a share of the largest number, in float64
 SLOWED = 1.05
 
 
 class NotTheSame(Exception):
-    """A peer that should compute what the mixer computes does not; no speed is told."""
+    """The error of a peer that does not compute what it should; no speed is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A line of a table: a mixer at one shape beside one peer, or alone.
+    """A row of a table: a mixer at one shape beside one peer, or alone.
 
     Attributes:
-        mixer: Its name in the registry.
-        title: With what sets it apart.
-        shape: Batch, length and widths.
-        peer: Name of the peer.
-        seconds: Of one pass of ours, median.
-        peer_seconds: Of theirs; None where it did not run.
-        ratio: Ours over theirs.
-        peak: Bytes of ours.
-        peer_peak: Bytes of theirs.
-        is_same: Whether outputs and gradients are the same; None where it did not run.
-        note: What differs, or why it did not run.
+        mixer: The mixer's name in the registry.
+        title: The name with the settings that distinguish it.
+        shape: The batch, the length and the widths.
+        peer: The name of the peer.
+        seconds: The median time of one pass of our mixer.
+        peer_seconds: The median time of one pass of the peer, or None if it did not run.
+        ratio: Our time divided by the peer's, or None if the peer did not run.
+        peak: The peak memory of our pass, in bytes.
+        peer_peak: The peak memory of the peer's pass in bytes, or None if it did not run.
+        is_same: True if outputs and gradients are equal, or None if the peer did not run.
+        note: The difference between the two, or the reason why the peer did not run.
     """
 
     mixer: str
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Whether ours takes at most `AT_MOST` times as long, as far as the interval tells."""
+        """The answer to "at most `AT_MOST` times the peer's time?": yes, no, or open."""
         if self.ratio is None:
             return ""
         if self.ratio.high <= AT_MOST:
@@ -68,7 +68,7 @@ class Row:
 
 
 def duel(pairing: Pairing, shape: Shape, place: Place, limits: Limits) -> list[Row]:
-    """A row for each peer: first checked, then timed in turns, then measured for memory.
+    """Return a row for each peer: check it, time it in turns with ours, then measure memory.
 
     Raises:
         NotTheSame: a peer that claims to give our outputs gives others.
@@ -88,7 +88,7 @@ def duel(pairing: Pairing, shape: Shape, place: Place, limits: Limits) -> list[R
             entrant()
         except NotTheSame:
             raise
-        except Exception as error:  # a package may raise anything, and a device be too small
+        except Exception as error:  # a package may raise anything, and a device may be too small
             sentence = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             notes[peer.name] = f"did not run: {sentence}"
             continue
@@ -100,7 +100,7 @@ def duel(pairing: Pairing, shape: Shape, place: Place, limits: Limits) -> list[R
 
 
 def mixer_of(pairing: Pairing, shape: Shape) -> Mixer:
-    """Ours in its place, its parameters always the same."""
+    """Build our mixer in its layer of the stack, always with the same parameters."""
     torch.manual_seed(0)
     mixer = build_mixer(
         pairing.mixer,
@@ -125,7 +125,9 @@ def _checked(peer: Peer, ours: Mixer, shape: Shape, place: Place) -> nn.Module:
 
 
 def farthest(ours: nn.Module, theirs: nn.Module, shape: Shape, device: str) -> float:
-    """How far outputs and gradients to the input are apart, of the largest number, in float64."""
+    """Return how far outputs and input gradients differ, in float64, relative to the largest
+    number.
+    """
     drawn = torch.Generator().manual_seed(2)
     sizes = (1, shape.length, shape.dim)
     x, gradient = (torch.randn(sizes, generator=drawn, dtype=torch.float64) for _ in range(2))
@@ -166,13 +168,13 @@ def _row(
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """One mixer at one shape.
+    """A timing of one mixer at one shape against copies of itself.
 
     Attributes:
-        title: Of the mixer.
-        shape: Batch, length and widths.
-        itself: A copy over the mixer; the truth is 1.
-        slowed: A slowed copy over the mixer; the truth is `SLOWED`.
+        title: The title of the mixer.
+        shape: The batch, the length and the widths.
+        itself: The time of a copy divided by the mixer's; the true ratio is 1.
+        slowed: The time of a slowed copy divided by the mixer's; the true ratio is `SLOWED`.
     """
 
     title: str
@@ -182,7 +184,7 @@ class Control:
 
 
 def control(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Control]:
-    """One for each shape of the place."""
+    """Yield a control for each shape of the place."""
     for shape in place.shapes:
         ours = mixer_of(pairing, shape)
         first, second, third = (

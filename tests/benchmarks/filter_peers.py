@@ -1,6 +1,6 @@
-"""Plain torch forms of long convolutions in a mixer's place, with that mixer's parameters.
+"""Plain torch implementations of long convolutions as mixers, with that mixer's parameters.
 
-They follow the public code of their authors without its own kernels: a filter as long as the
+They follow the public code of their authors without its custom kernels: a filter as long as the
 sequence, and `torch.fft` over twice its length.
 """
 
@@ -18,7 +18,7 @@ from tests.benchmarks.torch_peers import Wrapped
 
 
 def diagonal_states(ours: Any) -> nn.Module:
-    """S4D: the Vandermonde product written plainly, with complex numbers."""
+    """Build S4D with a plain Vandermonde product of complex numbers."""
     names = ("log_step", "log_decay", "frequency", "reading", "skip")
     given = nn.ParameterDict({name: getattr(ours, name).detach().clone() for name in names})
 
@@ -30,7 +30,7 @@ def diagonal_states(ours: Any) -> nn.Module:
         weights = torch.view_as_complex(given["reading"]) * (torch.exp(a * step) - 1) / a
         past, *future = 2 * torch.einsum("khn,hnl->khl", weights, powers).real
         filters = functional.pad(past, (0, x.shape[1]))
-        for each in future:  # round the end, so that they reach back from there
+        for each in future:  # rotate the end, so that these filters reach backwards
             filters = filters + functional.pad(each.flip(-1), (x.shape[1], 0))
         u = x.transpose(1, 2)
         mixed = _convolved(u, filters) + given["skip"].unsqueeze(1) * u
@@ -40,7 +40,7 @@ def diagonal_states(ours: Any) -> nn.Module:
 
 
 class Filters(nn.Module):
-    """Hyena's filters: a network of sines at each place, under windows."""
+    """Hyena's filters: a network of sines at each position, multiplied by windows."""
 
     def __init__(self, ours: Any) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Filters(nn.Module):
         self.register_buffer("windows", torch.exp(-part * ours.rates) + ours.shift)
 
     def forward(self, length: int) -> Tensor:
-        """`[filters * channels, length]`."""
+        """Return the filters, `[filters * channels, length]`."""
         hidden = self.features[:length]
         for each in self.maps:
             hidden = torch.sin(self.frequency * each(hidden))
@@ -63,7 +63,7 @@ class Filters(nn.Module):
 
 
 def hyena(ours: Any) -> nn.Module:
-    """Gates and convolutions in turn; half of the channels turned round, if not causal."""
+    """Build gates and convolutions in turn; if not causal, half of the channels read backwards."""
     conv = nn.Conv1d(
         ours.conv.channels,
         ours.conv.channels,
@@ -96,6 +96,6 @@ def hyena(ours: Any) -> nn.Module:
 
 
 def _convolved(x: Tensor, filters: Tensor) -> Tensor:
-    """`[batch, dim, time]` by `[dim, 2 time]`."""
+    """Convolve `[batch, dim, time]` with filters `[dim, 2 time]`."""
     product = torch.fft.rfft(x, n=filters.shape[-1]) * torch.fft.rfft(filters)
     return torch.fft.irfft(product, n=filters.shape[-1])[..., : x.shape[-1]]

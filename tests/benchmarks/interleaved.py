@@ -1,8 +1,8 @@
-"""Compares how long several ways to do the same take; they take turns in one process.
+"""Compare the times of several implementations, which run in turns in one process.
 
-Every candidate runs once a round, in an order drawn anew, so that a busy moment of the machine
-hits all alike; what is compared is the ratio of medians, and rounds are drawn again, whole, for
-its interval. Rounds go on until the interval is narrow or the time is up.
+Every candidate runs once in each round, in an order drawn anew, so that a busy moment of the
+machine affects all alike. The result is the ratio of medians; its interval comes from a bootstrap
+over whole rounds. Rounds go on until the interval is narrow or the time is up.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _ROUNDS_BETWEEN_LOOKS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """When a timing run is over: narrow enough, or out of rounds, or out of time.
+    """The conditions that end a timing run: a narrow interval, enough rounds, or enough time.
 
     Attributes:
-        warm_up_rounds: At least so many rounds do not count.
-        warm_up_seconds: Nor does what begins before so many seconds are over.
-        least_rounds: So many count, however narrow the interval.
-        most_rounds: And never more.
-        seconds: For the rounds that count, beyond the fewest.
-        patience: Seconds for the fewest too: a timing run so slow is over after three rounds.
-        half_width: Of the interval of a ratio, as a share of the ratio, that is narrow enough.
-        least_sample: Seconds; a shorter pass is repeated until a sample takes so long.
+        warm_up_rounds: The least number of rounds that do not count.
+        warm_up_seconds: The time before which rounds do not count.
+        least_rounds: The least number of rounds that count, however narrow the interval.
+        most_rounds: The largest number of rounds that count.
+        seconds: The time for the rounds that count, beyond the fewest.
+        patience: The time for the fewest rounds; a slower timing run ends after three rounds.
+        half_width: The half-width of a ratio's interval, as a share of the ratio, that is narrow
+            enough.
+        least_sample: The least seconds of a sample; a shorter pass is repeated within a sample.
     """
 
     warm_up_rounds: int = 3
@@ -52,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of two medians, with a bootstrap interval of 95 %."""
+    """The ratio of two medians, with a bootstrap interval of 95 %."""
 
     value: float
     low: float
@@ -62,22 +63,22 @@ class Ratio:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
     def is_narrow(self, half_width: float) -> bool:
-        """Whether the interval reaches at most so far from the ratio, as a share of it."""
+        """Return True if the interval reaches at most this share of the ratio to either side."""
         return self.high - self.low <= 2 * half_width * self.value
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one pass of each candidate, one number a round."""
+    """The seconds of one pass of each candidate, one number for each round."""
 
     seconds: Mapping[str, tuple[float, ...]]
 
     def median(self, name: str) -> float:
-        """Seconds."""
+        """Return the median seconds of one pass."""
         return statistics.median(self.seconds[name])
 
     def ratio(self, name: str, other: str) -> Ratio:
-        """How many times as long `name` takes; whole rounds are drawn again, with a fixed seed."""
+        """Return the ratio of `name` to `other`; resample whole rounds by a fixed seed."""
         mine, others = np.array(self.seconds[name]), np.array(self.seconds[other])
         drawn = np.random.default_rng(0).integers(mine.size, size=(_RESAMPLES, mine.size))
         ratios = np.median(mine[drawn], axis=1) / np.median(others[drawn], axis=1)
@@ -87,14 +88,14 @@ class Times:
 
 @dataclass(frozen=True)
 class TimingRun:
-    """Candidates who take turns; the first is the one that the others are held against.
+    """Candidates that run in turns; the first is the one that the others are compared with.
 
     Attributes:
-        candidates: Each does one pass when called.
-        limits: When it is over.
+        candidates: Functions that do one pass each.
+        limits: The conditions that end the run.
         settle: Waits until the device is idle; called before and after each sample.
-        clock: Seconds.
-        seed: Of the order within the rounds.
+        clock: Returns the time in seconds.
+        seed: The seed of the order within the rounds.
     """
 
     candidates: Candidates
@@ -104,10 +105,11 @@ class TimingRun:
     seed: int = 0
 
     def run(self) -> Times:
-        """Warm up, then count rounds.
+        """Warm up, then run the rounds that count.
 
-        As in timing trials nothing is collected as garbage meanwhile, and what is freed stays with
-        the process: else one of two alike is slower, whose memory glibc gives back.
+        Garbage collection is off meanwhile, as in timing trials, and freed memory stays with the
+        process: otherwise glibc returns the memory of one of two equal candidates, which becomes
+        slower.
         """
         turns = random.Random(self.seed)
         with no_garbage_collection(), memory_kept():
@@ -120,7 +122,7 @@ class TimingRun:
         return Times({name: tuple(samples) for name, samples in seconds.items()})
 
     def _warm_up(self, turns: random.Random) -> int:
-        """Passes to a sample, so that the fastest candidate's is long enough for the clock."""
+        """Return the number of passes that make the fastest candidate's sample long enough."""
         begun, num_rounds, least = self.clock(), 0, math.inf
         while (
             num_rounds < self.limits.warm_up_rounds
@@ -131,7 +133,7 @@ class TimingRun:
         return max(1, math.ceil(self.limits.least_sample / max(least, 1e-9)))
 
     def _round(self, turns: random.Random, num_passes: int) -> Iterator[tuple[str, float]]:
-        """Every candidate once, in an order of chance: its name, and seconds of one pass."""
+        """Run every candidate once in random order; yield its name and the seconds of one pass."""
         for name in turns.sample(list(self.candidates), len(self.candidates)):
             one_pass = self.candidates[name]
             self.settle()

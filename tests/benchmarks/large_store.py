@@ -1,7 +1,7 @@
-"""An output folder with 10,000 finished trials: a real journal, and a real MLflow store's parents.
+"""Make an output folder with 10,000 finished trials: a journal, and the parents of an MLflow store.
 
 `.venv/bin/python -m tests.benchmarks.large_store DIR [wide|deep|many]` makes one, to measure
-`bakeoff report` and `bakeoff status` over it. Children are left out, since neither reads them.
+`bakeoff report` and `bakeoff status` over it. Child runs are left out, since neither reads them.
 
 wide: 500 variants on two tasks with 10 seeds; deep: 10 variants on one task with 1,000 seeds;
 many: 10 ablations of 1,000 trials each.
@@ -40,7 +40,7 @@ PLACE = Provenance(
 def ablation(
     num_values: int, tasks: Sequence[str] = TASKS, offset: int = 0, **fields: Any
 ) -> Ablation:
-    """Learning rates on small tasks; another offset makes other trials."""
+    """Build an ablation over learning rates on small tasks; another offset gives other trials."""
     return Ablation(
         question="How fast?",
         baseline=Model(mixer="attention", heads=4),
@@ -52,7 +52,7 @@ def ablation(
 
 
 def plans(shape: str) -> list[Plan]:
-    """10,000 trials, with a claim for each ablation."""
+    """Return plans of 10,000 trials in all, with a claim for each ablation."""
     match shape:
         case "wide":
             made = [plan(ablation(500), seeds=10)]
@@ -80,7 +80,7 @@ def _claiming(planned: Plan, name: str) -> Plan:
 
 
 def result_of(planned: Plan) -> Callable[[Trial], Result]:
-    """What each trial might have left, from its seed and learning rate."""
+    """Return a function that makes a plausible result from a trial's seed and learning rate."""
     metric = {cell.trial_id: cell.metrics[0] for cell in planned.cells}
 
     def result(trial: Trial) -> Result:
@@ -102,7 +102,7 @@ def result_of(planned: Plan) -> Callable[[Trial], Result]:
 
 
 def points(metric: str, unit: str, value: float) -> tuple[Point, ...]:
-    """A learning curve."""
+    """Return the points of a learning curve."""
     return tuple(
         Point(
             metric=f"validation_{metric}",
@@ -117,10 +117,10 @@ def points(metric: str, unit: str, value: float) -> tuple[Point, ...]:
 
 
 def fill_journal(out: Path, made: Sequence[Plan]) -> list[Plan]:
-    """Every trial run once, a hundredth of them twice; returns the plans as they were kept."""
+    """Journal each trial once and every hundredth twice; return the plans as they were kept."""
     out.mkdir(parents=True, exist_ok=True)
     with Journal(journal_in(out)) as journal:
-        journal._db.execute("PRAGMA synchronous = OFF")  # nobody's results are at stake here
+        journal._db.execute("PRAGMA synchronous = OFF")  # these results need no durability
         kept = [journal.keep_plan(each) for each in made]
         for each in kept:
             result = result_of(each)
@@ -133,7 +133,7 @@ def fill_journal(out: Path, made: Sequence[Plan]) -> list[Plan]:
 
 
 def fill_store(out: Path, kept: Sequence[Plan]) -> None:
-    """A parent for each plan, with what reports are made of."""
+    """Write a parent run for each plan, with the files that reports are made of."""
     recorder = RunWriter(store_of(out, None))
     for each in kept:
         recorder.open_sweep(each.about)
@@ -143,7 +143,7 @@ def fill_store(out: Path, kept: Sequence[Plan]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make one."""
+    """Make one output folder."""
     out, shape = Path(arguments[0]), arguments[1] if len(arguments) > 1 else "wide"
     fill_store(out, fill_journal(out, plans(shape)))
 

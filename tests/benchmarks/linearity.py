@@ -1,7 +1,7 @@
-"""Measures time and memory per token, and work in Python, as sequences grow.
+"""Measure time and memory per token, and the calls of torch, as sequences grow.
 
-The lengths take turns as mixers do. Calls of torch are counted too: a loop over positions would
-call it more often the longer the sequence.
+The lengths run in turns, as mixers do. Calls of torch are counted too: a loop over positions
+would make more calls for a longer sequence.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tests.models.small_models import OperationNames
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """One length of a mixer.
+    """The measurements of a mixer at one length.
 
     Attributes:
-        title: Of the mixer.
-        length: Tokens; the batch is 1.
-        seconds: Of one pass, median.
-        per_token: Time per token, over that at the shortest length.
-        peak: Bytes of a pass.
-        num_calls: Of torch's operators, forward and backward.
+        title: The title of the mixer.
+        length: The number of tokens; the batch is 1.
+        seconds: The median time of one pass.
+        per_token: The time per token, divided by that at the shortest length.
+        peak: The peak memory of a pass, in bytes.
+        num_calls: The number of torch operators that run, forward and backward.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Growth:
 
 
 def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
-    """One for each length of the place."""
+    """Yield the measurements at each length of the place."""
     shapes = {
         str(length): replace(place.shapes[0], batch=1, length=length) for length in place.lengths
     }
@@ -61,7 +61,7 @@ def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
 
 
 def num_calls(one_pass: Pass) -> int:
-    """Of torch's operators in one pass."""
+    """Count the torch operators in one pass."""
     with OperationNames() as noted:
         one_pass()
     return len(noted.names)

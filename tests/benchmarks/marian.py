@@ -1,12 +1,12 @@
-"""Our translator as `transformers` has it: MarianMT, with the translator's own parameters.
+"""Build the MarianMT model of `transformers` with the parameters of our translator.
 
 Junczys-Dowmunt et al. 2018, "Marian: Fast Neural Machine Translation in C++" (arXiv:1804.00344), is
-the public encoder-decoder that is nearest to Vaswani et al. 2017: norms after the sums, fixed
-waves for places, embeddings times sqrt(dim), ReLU, and one matrix for both vocabularies and the
-output. Two differences: every projection has a bias, which ours has on demand, and the sines of a
-place stand before its cosines, where the paper has them in turns. Columns are put in its order.
+the public encoder-decoder that is nearest to Vaswani et al. 2017: post-norm, sinusoidal positions,
+embeddings times sqrt(dim), ReLU, and one matrix for both vocabularies and the output. It differs
+in two points: every projection has a bias, which ours has on demand, and the sines of a position
+come before its cosines, where the paper alternates them. The columns are put in the paper's order.
 
-`transformers` is imported when a function is called: it may not be installed.
+Functions import `transformers` when they are called, because it may not be installed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHY_NOT = "transformers is of the extra `bench`, which `make bench` installs"
 def translator(
     *, dim: int, depth: int, heads: int, symbols: int, source: int, target: int
 ) -> Translator:
-    """The one that MarianMT is, always with the same parameters; in evaluation mode."""
+    """Build a translator of MarianMT's form in evaluation mode, always with the same parameters."""
     torch.manual_seed(0)
     found = Input(kind="tokens", size=symbols, length=source)
     spec = ModelSpec(
@@ -44,13 +44,13 @@ def translator(
     model = build_model(spec)
     assert isinstance(model, Translator)
     drawn = torch.Generator().manual_seed(1)
-    for parameter in model.parameters():  # biases and norms start as neutral
+    for parameter in model.parameters():  # biases start at zero and norms at one
         parameter.data += 0.05 * torch.randn(parameter.shape, generator=drawn)
     return model.eval()
 
 
 def marian_of(ours: Translator) -> Any:
-    """A `MarianMTModel` with the parameters of ours; it ends a sentence at no symbol."""
+    """Return a `MarianMTModel` with the parameters of ours; no symbol ends its sentences."""
     from transformers import MarianConfig, MarianMTModel
 
     spec, heads = ours.spec, ours.spec.knobs["heads"]
@@ -83,7 +83,7 @@ def marian_of(ours: Translator) -> Any:
 
 
 def _put_in_turns(table: Tensor) -> None:
-    """Sines and cosines `[places, dim]` in the paper's order."""
+    """Alternate the sines and cosines of a table `[places, dim]`, as in the paper."""
     sines, cosines = table.data.chunk(2, dim=1)
     table.data = torch.stack([sines, cosines], dim=2).flatten(1)
 

@@ -1,7 +1,7 @@
-"""Implementations from PyPI in a mixer's place, with that mixer's parameters where they fit.
+"""Implementations from PyPI as mixers, with that mixer's parameters where they fit.
 
-Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same.
-A package is imported when its function is called: it may not be installed.
+Each function takes one of our mixers and returns a module from `[batch, time, dim]` to the same
+shape. A package is imported when its function is called, because it may not be installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.benchmarks.torch_peers import BetweenProjections, first_of_tuple
 
 
 def fourier_transform(ours: Any) -> nn.Module:
-    """transformers' FNet, without its normalisation and feed-forward layer."""
+    """Build transformers' FNet, without its normalisation and feed-forward layer."""
     from transformers.models.fnet.configuration_fnet import FNetConfig
     from transformers.models.fnet.modeling_fnet import FNetBasicFourierTransform
 
@@ -27,12 +27,12 @@ def fourier_transform(ours: Any) -> nn.Module:
 
 
 def windowed_attention(ours: Any) -> nn.Module:
-    """local-attention's `LocalAttention` with an exact window, between the same projections."""
+    """Build local-attention's `LocalAttention` with an exact window, between our projections."""
     return _local_attention(ours, exact_windowsize=True)
 
 
 def blockwise_attention(ours: Any) -> nn.Module:
-    """The same by default: a query sees its block of tokens and the blocks beside it, whole."""
+    """Build the same with its default: a query attends to its whole block and both neighbours."""
     return _local_attention(ours, exact_windowsize=False)
 
 
@@ -46,13 +46,13 @@ def _local_attention(ours: Any, *, exact_windowsize: bool) -> nn.Module:
 
 
 def linformer(ours: Any) -> nn.Module:
-    """linformer's `LinformerSelfAttention`; one E and one F for all heads."""
+    """Build linformer's `LinformerSelfAttention`, with one E and one F for all heads."""
     from linformer import LinformerSelfAttention
 
     theirs = LinformerSelfAttention(
         ours.dim, ours.max_length, k=ours.projected_length, heads=ours.heads
     )
-    theirs.to_out = nn.Linear(ours.dim, ours.dim, bias=False)  # its own has a bias, ours has none
+    theirs.to_out = nn.Linear(ours.dim, ours.dim, bias=False)  # its own has a bias, unlike ours
     _copy_projections(ours, theirs)
     with torch.no_grad():
         for theirs_along_time, along_time in zip(
@@ -63,10 +63,10 @@ def linformer(ours: Any) -> nn.Module:
 
 
 def performer(ours: Any) -> nn.Module:
-    """performer-pytorch's `SelfAttention`, with our draw of features, never redrawn."""
+    """Build performer-pytorch's `SelfAttention` with our draw of features, which it keeps."""
     from performer_pytorch import SelfAttention
 
-    with redirect_stdout(None):  # it says that it lacks a CUDA kernel
+    with redirect_stdout(None):  # it prints that its CUDA kernel is missing
         theirs = SelfAttention(
             ours.dim,
             causal=ours.is_causal,
@@ -82,7 +82,7 @@ def performer(ours: Any) -> nn.Module:
 
 @contextmanager
 def without_epsilons() -> Iterator[None]:
-    """performer-pytorch without the 1e-4 that it adds to each feature, 1e-6 to a denominator."""
+    """Drop performer-pytorch's 1e-4, added to each feature, and 1e-6, added to a denominator."""
     from performer_pytorch import performer_pytorch as package
 
     features, causal = package.softmax_kernel, package.causal_linear_attention_noncuda
@@ -97,7 +97,7 @@ def without_epsilons() -> Iterator[None]:
 
 
 def linear_attention(ours: Any) -> nn.Module:
-    """linear-attention-transformer's `SelfAttention`; causal, with no blind spot but itself."""
+    """Build linear-attention-transformer's `SelfAttention`; if causal, with a blind spot of 1."""
     from linear_attention_transformer.linear_attention_transformer import SelfAttention
 
     theirs = SelfAttention(ours.dim, ours.heads, causal=ours.is_causal, blindspot_size=1)
@@ -107,7 +107,7 @@ def linear_attention(ours: Any) -> nn.Module:
 
 
 def token_mixing(ours: Any) -> nn.Module:
-    """mlp-mixer-pytorch's `FeedForward` over patches, without its norm and residual."""
+    """Build mlp-mixer-pytorch's `FeedForward` over patches, without its norm and residual."""
     from mlp_mixer_pytorch.mlp_mixer_pytorch import FeedForward
 
     theirs = FeedForward(ours.max_length, ours.hidden, dense=partial(nn.Conv1d, kernel_size=1))

@@ -1,7 +1,7 @@
-"""Lists the public implementations that each mixer is compared with.
+"""List the public implementations that each mixer is compared with.
 
 A peer takes the mixer's own parameters, and must give the same outputs and gradients before a speed
-is printed. If it computes something else, its entry says so.
+is printed. If it computes something else, its entry describes the difference.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from tests.benchmarks.torch_peers import Adapter
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A public implementation of what a mixer does.
+    """A public implementation of a mixer.
 
     Attributes:
-        name: As tables call it.
-        adapt: From a mixer of ours to the public module in its place.
-        package: The distribution that it comes with.
-        differs: What it does otherwise than the mixer, if anything.
-        check: A context in which it computes what the mixer does, where outputs are compared;
-            None where there is none.
-        is_float32_only: Whether it fails in bfloat16, so that both are timed in float32.
+        name: The name in tables.
+        adapt: Builds the public module from a mixer of ours.
+        package: The distribution that contains it.
+        differs: The difference from what the mixer computes, if any.
+        check: A context in which it computes what the mixer does, for the comparison of outputs, or
+            None if there is none.
+        is_float32_only: True if it fails in bfloat16, so that both are timed in float32.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Peer:
     is_float32_only: bool = False
 
     def installed(self) -> str:
-        """The version of its package; empty where there is none."""
+        """Return the version of its package; empty if the package is not installed."""
         try:
             return version(self.package)
         except PackageNotFoundError:
@@ -57,14 +57,14 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """A mixer of ours and the peers that take turns with it.
+    """A mixer of ours and the peers that run in turns with it.
 
     Attributes:
-        mixer: Its name in the registry.
-        is_causal: Whether a token may see only itself and earlier ones.
-        peers: At least one.
-        knobs: Of the mixer; `heads` not among them.
-        layer: Where it stands in a stack, for mixers whose layers differ.
+        mixer: The mixer's name in the registry.
+        is_causal: True if a token may depend only on itself and earlier ones.
+        peers: The peers, at least one.
+        knobs: The knobs of the mixer, without `heads`.
+        layer: The index of its layer in a stack, for mixers whose layers differ.
     """
 
     mixer: str
@@ -75,14 +75,14 @@ class Pairing:
 
     @property
     def title(self) -> str:
-        """As tables and tests call it."""
+        """The name in tables and tests."""
         causal = ["causal"] if self.is_causal else []
         knobs = [f"{key}={value}" for key, value in self.knobs.items()]
         layer = [f"layer {self.layer}"] if self.layer else []
         return " ".join([self.mixer, *causal, *knobs, *layer])
 
 
-# Why a mixer has no pairing.
+# The reasons why a mixer has no pairing.
 _NO_CODE = "no public code computes it on a CPU but a loop over tokens"
 NOT_YET_TIMED: Mapping[str, str] = dict.fromkeys(
     ("gla", "rwkv7"), f"{_NO_CODE}: flash-linear-attention's chunks need Triton"
@@ -90,7 +90,7 @@ NOT_YET_TIMED: Mapping[str, str] = dict.fromkeys(
 
 
 def _both(mixer: str, *peers: Peer, layer: int = 0, **knobs: Knob) -> tuple[Pairing, Pairing]:
-    """Not causal, and causal."""
+    """Return the pairings of the non-causal and the causal form."""
     return (
         Pairing(mixer=mixer, is_causal=False, peers=peers, knobs=knobs, layer=layer),
         Pairing(mixer=mixer, is_causal=True, peers=peers, knobs=knobs, layer=layer),
@@ -272,6 +272,6 @@ PAIRINGS: tuple[Pairing, ...] = (
 
 
 def packages() -> Mapping[str, str]:
-    """The version of every package that a peer comes with; empty where it is not installed."""
+    """Return the version of every peer's package; empty if it is not installed."""
     peers = [peer for pairing in PAIRINGS for peer in pairing.peers]
     return {peer.package: peer.installed() for peer in peers}

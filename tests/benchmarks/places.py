@@ -1,4 +1,4 @@
-"""Says where and at which sizes is measured: on a CPU in float32, on a GPU in bfloat16."""
+"""Define the devices and sizes of the measurements: a CPU in float32, a GPU in bfloat16."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from suite.provenance import cpu_model
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Of an input, and of the mixer that takes it."""
+    """The shape of an input, and of the mixer that takes it."""
 
     batch: int
     length: int
@@ -27,13 +27,13 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A device, and what suits it.
+    """A device, with the types and sizes that suit it.
 
     Attributes:
-        device: As torch names it.
-        dtype: Of parameters and inputs.
-        shapes: Of the tables; about a tenth of a second a pass, at most.
-        lengths: At which forms that should be linear in the length are timed.
+        device: The device's name in torch.
+        dtype: The type of parameters and inputs.
+        shapes: The shapes of the tables; a pass takes about a tenth of a second at most.
+        lengths: The lengths at which mixers that should be linear in the length are timed.
     """
 
     device: str
@@ -42,16 +42,16 @@ class Place:
     lengths: tuple[int, ...] = (1024, 2048, 4096, 8192, 16384)
 
     def settle(self) -> None:
-        """Waits until the device has done what it was told."""
+        """Wait until the device has finished its queued work."""
         if self.device != "cpu":
             torch.cuda.synchronize(self.device)
 
     def peak_bytes(self, one_pass: Pass) -> int:
-        """The most that lives at any time of a pass, beyond parameters and the input.
+        """Return the peak memory of a pass in bytes, beyond parameters and the input.
 
-        On a CPU counted from the profiler's events, on a GPU by the allocator.
+        On a CPU it is counted from the profiler's events, on a GPU by the allocator.
         """
-        one_pass()  # what is kept from one pass to the next is made now
+        one_pass()  # allocates what is kept between passes
         one_pass.clear()
         if self.device == "cpu":
             return peak_bytes(one_pass, self.device, NewTensors())
@@ -67,7 +67,7 @@ class Place:
 
 
 def here() -> Place:
-    """The GPU if there is one, else the CPU."""
+    """Return the GPU if there is one, else the CPU."""
     if torch.cuda.is_available():
         shapes = (
             Shape(batch=16, length=512, dim=512, heads=8),
@@ -82,7 +82,7 @@ def here() -> Place:
 
 
 class Pass:
-    """Forward and backward, to the input too, as inside a stack of layers; in training mode."""
+    """A forward and a backward pass in training mode, to the input too, as within a stack."""
 
     def __init__(self, module: nn.Module, shape: Shape, place: Place, dtype: torch.dtype) -> None:
         self.module = module.to(place.device, dtype).train()
@@ -92,7 +92,7 @@ class Pass:
         self.gradient = torch.randn(sizes, generator=drawn).to(place.device, dtype)
 
     def clear(self) -> None:
-        """Lets go of gradients, as an optimiser does between steps."""
+        """Drop the gradients, as an optimiser does between steps."""
         self.module.zero_grad(set_to_none=True)
         self.x.grad = None
 

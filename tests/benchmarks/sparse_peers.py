@@ -1,6 +1,7 @@
-"""Public forms of sparse attention in a mixer's place, with that mixer's parameters.
+"""Public implementations of sparse attention as mixers, with that mixer's parameters.
 
-Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same.
+Each function takes one of our mixers and returns a module from `[batch, time, dim]` to the same
+shape.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.benchmarks.torch_peers import BetweenProjections, Wrapped
 
 
 def nystromformer(ours: Any) -> nn.Module:
-    """transformers' `NystromformerSelfAttention` and a map of its outputs, which it has apart."""
+    """Build transformers' `NystromformerSelfAttention` and its separate output map."""
     from transformers import NystromformerConfig
     from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
@@ -44,7 +45,7 @@ def nystromformer(ours: Any) -> nn.Module:
 
 
 def hashed(ours: Any) -> nn.Module:
-    """transformers' `LSHSelfAttention` and a map of its outputs, which it has apart."""
+    """Build transformers' `LSHSelfAttention` and its separate output map."""
     from transformers import ReformerConfig
     from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 
@@ -70,14 +71,14 @@ def hashed(ours: Any) -> nn.Module:
 
 @contextmanager
 def same_hashes() -> Iterator[None]:
-    """Both draw hashes anew in every pass; here one draw, which theirs has in another order."""
+    """Give both the same hashes in every pass, where each would draw its own; the axes differ."""
     real = torch.randn
 
     def ours(like: Tensor) -> Tensor:
         return real(like.shape, generator=torch.Generator().manual_seed(0)).to(like)
 
     def theirs(*sizes: Any, **given: Any) -> Tensor:
-        if "generator" in given:  # the input
+        if "generator" in given:  # the draw of the input
             return real(*sizes, **given)
         heads, width, rounds, rows = sizes[0]
         return ours(torch.empty(heads, rounds, rows, width, **given)).permute(0, 3, 1, 2)
@@ -87,7 +88,7 @@ def same_hashes() -> Iterator[None]:
 
 
 def strided(ours: Any) -> nn.Module:
-    """`scaled_dot_product_attention`, masked: a block to half of the heads, summaries to others."""
+    """Build masked `scaled_dot_product_attention`: half the heads read blocks, half summaries."""
     places = torch.arange(ours.max_length)
     blocks = places // ours.stride
     near = blocks.unsqueeze(1) == blocks
@@ -103,7 +104,7 @@ def strided(ours: Any) -> nn.Module:
 
 
 def sinkhorn(ours: Any) -> nn.Module:
-    """By torch: a matrix of blocks, divided along both axes in turn, and a softmax over two."""
+    """Build it in torch: a matrix of blocks, divided along both axes, and a softmax over two."""
     hidden = nn.Linear(ours.dim, ours.dim)
     hidden.load_state_dict({"weight": ours.hidden.weight, "bias": ours.hidden_bias})
     maps = (ours.query, ours.key, ours.value, ours.output)

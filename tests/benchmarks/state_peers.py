@@ -1,7 +1,7 @@
-"""Public code for mixers with a matrix state, in their place and with their parameters.
+"""Public implementations of mixers with a matrix state, with that mixer's parameters.
 
-Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same. A
-mixer that reads both ways is two public modules, one of which gets the sequence turned round.
+Each function takes one of our mixers and returns a module from `[batch, time, dim]` to the same
+shape. A mixer that reads both ways is two public modules, one of which gets the reversed sequence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OneWay = Callable[[Any, Tensor], nn.Module]
 
 
 class BothWays(nn.Module):
-    """The sum of what modules make of a sequence; the second reads from the end."""
+    """The sum of the outputs of modules on a sequence; the second module gets it reversed."""
 
     def __init__(self, modules: list[nn.Module]) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class BothWays(nn.Module):
 
 
 def reading(one_way: OneWay) -> Adapter:
-    """From one direction of ours and its columns of the output map to a module."""
+    """Return an adapter that joins one module per direction, with its columns of the output map."""
 
     def adapt(ours: Any) -> nn.Module:
         columns = ours.output.weight.data.chunk(len(ours.directions), dim=1)
@@ -49,7 +49,7 @@ def reading(one_way: OneWay) -> Adapter:
 
 @contextmanager
 def in_double() -> Iterator[None]:
-    """transformers computes recurrences in float32 whatever it is given; here in float64."""
+    """Make transformers compute recurrences in float64, where it would always use float32."""
     with (
         mock.patch.object(torch, "float32", torch.float64),
         mock.patch.object(Tensor, "float", Tensor.double),
@@ -59,7 +59,7 @@ def in_double() -> Iterator[None]:
 
 @reading
 def gated_delta(ours: Any, output: Tensor) -> nn.Module:
-    """`Qwen3NextGatedDeltaNet`; its maps hold query, key, value and gate head by head."""
+    """Build `Qwen3NextGatedDeltaNet`; its maps hold query, key, value and gate head by head."""
     from transformers import Qwen3NextConfig
     from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 
@@ -92,7 +92,7 @@ def gated_delta(ours: Any, output: Tensor) -> nn.Module:
 
 @reading
 def kimi_delta(ours: Any, output: Tensor) -> nn.Module:
-    """`KimiLinearDeltaAttention`."""
+    """Build `KimiLinearDeltaAttention`."""
     from transformers import KimiLinearConfig
     from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearDeltaAttention
 
@@ -128,7 +128,7 @@ def kimi_delta(ours: Any, output: Tensor) -> nn.Module:
 
 @reading
 def mamba2(ours: Any, output: Tensor) -> nn.Module:
-    """`Mamba2Mixer`; one map for gate, x, B, C and step, where ours has C, B, x in this order."""
+    """Build `Mamba2Mixer`; its map holds gate, x, B, C and step, where ours has C, B, x."""
     from transformers import Mamba2Config
     from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
@@ -165,7 +165,7 @@ def mamba2(ours: Any, output: Tensor) -> nn.Module:
 
 
 class BetweenMaps(nn.Module):
-    """`recur(queries, keys, values, strength)`, `[batch, time, heads, width]` each."""
+    """A module around `recur(queries, keys, values, strength)` of `[batch, time, heads, width]`."""
 
     def __init__(self, ours: Any, output: Tensor, recur: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class BetweenMaps(nn.Module):
 
 @reading
 def delta_net(ours: Any, output: Tensor) -> nn.Module:
-    """`torch_chunk_gated_delta_rule` of Qwen3-Next, without a decay, between the same maps."""
+    """Build Qwen3-Next's `torch_chunk_gated_delta_rule` without a decay, between our maps."""
     from transformers.models.qwen3_next.modeling_qwen3_next import torch_chunk_gated_delta_rule
 
     def recur(queries: Tensor, keys: Tensor, values: Tensor, strength: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ def delta_net(ours: Any, output: Tensor) -> nn.Module:
 
 @reading
 def retention(ours: Any, output: Tensor) -> nn.Module:
-    """The parallel form of the paper's equation 5, between the same maps."""
+    """Build the parallel form of the paper's equation 5, between our maps."""
     rates = torch.log1p(-torch.exp2(-5.0 - torch.arange(ours.heads, dtype=torch.float64)))
     scale, pairs = ours.key_width**-0.5, torch.arange(0, ours.key_width, 2).double()
 
@@ -236,7 +236,7 @@ def _turned(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def _channels(ours: Any, rows: Tensor | None = None) -> list[Tensor]:
-    """What belongs to queries, keys and values."""
+    """Split rows into those of queries, of keys and of values."""
     rows = ours.mixed.weight if rows is None else rows
     return list(rows.data.split(ours.channel_widths()))
 

@@ -1,7 +1,7 @@
-"""Holds the speed of writing: with states against reading all again, and beside transformers.
+"""Compare decoding with states to a full re-read of the prefix, and to transformers.
 
-The ratios are of works that take turns in one process. Both sides write as many tokens, and the
-same ones, which is checked before either is timed.
+The ratios compare two pieces of work that run in turns in one process. Both sides write the same
+tokens, which is checked before either is timed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.benchmarks.marian import WHY_NOT, marian_of, translator
 
 pytestmark = [
     pytest.mark.bench,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 BATCH, SOURCE, WRITTEN, SYMBOLS, DIM, DEPTH, HEADS = 8, 64, 64, 1_000, 256, 3, 8
 AT_LEAST = 5.0  # times as fast with states
-AT_MOST = 1.2  # times as long as transformers takes
+AT_MOST = 1.2  # times the duration of transformers
 BEAM = 4
 LIMITS = Limits(
     warm_up_rounds=1,
@@ -87,7 +87,7 @@ def start() -> Tensor:
 
 @torch.no_grad()
 def read_all_again(model: Any, sources: Tensor) -> Tensor:
-    """Greedy search by `forward` alone: at each step it reads the source and all that is there."""
+    """Decode greedily by `forward` alone, which reads the whole source and prefix at each step."""
     tokens = start()
     for _ in range(WRITTEN):
         newest = model(tokens, context=sources)[:, -1].argmax(dim=-1, keepdim=True)
@@ -98,7 +98,7 @@ def read_all_again(model: Any, sources: Tensor) -> Tensor:
 def ratio(
     benchmark: Any, what: str, one: Callable[[], Tensor], other: Callable[[], Tensor]
 ) -> Ratio:
-    """How many times as long `one` takes, once both are seen to write the same."""
+    """Check that both write the same; return the time of `one` divided by that of `other`."""
     assert torch.equal(one(), other())
     timing_run = TimingRun({"one": one, "other": other}, LIMITS)
     times = benchmark.pedantic(timing_run.run, rounds=1, iterations=1)
@@ -129,7 +129,7 @@ def test_states_are_faster_than_reading_all_again(
 
 
 def test_beam_search_beside_transformers(benchmark: Any) -> None:
-    """Sources of 32 to 64 tokens, padded; a beam of four; no symbol ends a sentence."""
+    """Compare on padded sources of 32 to 64 tokens, with a beam of four and no end symbol."""
     pytest.importorskip("transformers", reason=WHY_NOT)
     ours = translator(
         dim=DIM, depth=DEPTH, heads=HEADS, symbols=SYMBOLS, source=SOURCE, target=WRITTEN + 1

@@ -1,4 +1,4 @@
-"""The tables hold what was measured."""
+"""Check that the tables hold the measurements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a GPU ought to reach: the loop beside bare replays, a share of its peak, trainings packed.
+"""Check speeds on a GPU: the loop beside bare replays, the share of its peak, packed trainings.
 
-Of the baseline of `heads` at standard scale. It needs a CUDA device, takes some minutes, and prints
-what it finds, whether it holds or not:
+The model is the baseline of `heads` at standard scale. The tests need a CUDA device, take some
+minutes, and print each measurement, whether its bound holds or not:
 
     python -m pytest -m bench -s tests/benchmarks/test_gpu.py
 """
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.gpu]
 
 DEVICE = "cuda"
 MOST_OVER_REPLAY, LEAST_OF_PEAK, LEAST_TIMES_AS_MANY = 1.03, 0.40, 8.0
-STEPS = 200  # of a lap, and of a packed training
+STEPS = 200  # in a lap, and in a packed training
 BATCHES = (64, 128, 256, 512, 1024)
 NUM_TRIALS = 32
 LIMITS = Limits(warm_up_rounds=1, least_rounds=5, most_rounds=15, seconds=20.0, patience=60.0)
@@ -47,7 +47,7 @@ def _on_a_gpu() -> None:
 
 
 class Bench:
-    """A trial's model, whose step is recorded."""
+    """A trial's model with a recorded training step."""
 
     def __init__(self, trial: Trial) -> None:
         assert trial.training is not None
@@ -60,13 +60,13 @@ class Bench:
         assert self.engine.how_steps_run == RECORDED
 
     def lap(self) -> None:
-        """The loop, from its first step on."""
+        """Run the training loop from its first step."""
         for _ in steps(self.engine, self.todo, TrainingProgress()):
             pass
         torch.cuda.synchronize()
 
     def replays(self) -> None:
-        """Its steps, and nothing between them."""
+        """Replay the recorded steps, with nothing between them."""
         assert self.engine._recorded is not None
         (recording,) = self.engine._recorded._recordings.values()
         for _ in range(STEPS):

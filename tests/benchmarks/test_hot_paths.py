@@ -1,10 +1,10 @@
-"""Holds the speed of our own hot paths, each beside plain work of the same size.
+"""Check the speed of our own hot paths, each beside plain work of the same size.
 
-Seconds differ from machine to machine; the ratio of two pieces of work that take turns in one
-process hardly does. So a path that becomes twice as slow shows on any machine. A bound is `SLACK`
-times the ratio that was measured when it was set: far enough for another processor and for other
-versions of the libraries, too near for a doubling. Whoever makes a path faster lowers its ratio
-here.
+Seconds differ from machine to machine; the ratio of two pieces of work that run in turns in one
+process hardly does, so a path that becomes twice as slow is visible on any machine. A bound is
+`SLACK` times the ratio measured when it was set: loose enough for another processor and for other
+versions of the libraries, tight enough to detect a doubling. If you make a path faster, lower its
+ratio here.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def check(
     reference: Callable[[], object],
     what: str,
 ) -> None:
-    """Let both take turns, print both, and hold their ratio against its bound.
+    """Run both in turns, print their times, and compare their ratio with its bound.
 
-    Of the quickest rounds, since what else runs on the machine only ever adds.
+    The ratio is that of the quickest rounds, since other load on the machine only adds time.
     """
     timing_run = TimingRun({"reference": reference, "ours": ours}, LIMITS)
     times = benchmark.pedantic(timing_run.run, rounds=1, iterations=1)
@@ -107,7 +107,7 @@ def _shown(seconds: float) -> str:
 
 
 def test_help(benchmark: Any) -> None:
-    """Target: 0.5 s on the two-core machine."""
+    """Print the help in 0.5 s, the target on the two-core machine."""
     command = [str(Path(sys.executable).with_name("bakeoff")), "--help"]
     done = benchmark.pedantic(
         lambda: subprocess.run(command, capture_output=True, check=True), rounds=5, warmup_rounds=1
@@ -119,7 +119,7 @@ def test_help(benchmark: Any) -> None:
     ("path", "imports"), [("list", "typer, pydantic, sqlite3"), ("plan heads", "torch, pydantic")]
 )
 def test_commands_that_only_look(benchmark: Any, path: str, imports: str) -> None:
-    """Beside the imports that they cannot do without. Targets: 2 and 3 s of CPU on two cores."""
+    """Compare with the imports that the command needs. Targets: 2 and 3 s of CPU on two cores."""
     command = [str(Path(sys.executable).with_name("bakeoff")), *path.split()]
     plain = [sys.executable, "-c", f"import {imports}"]
     ours, reference = (
@@ -130,7 +130,7 @@ def test_commands_that_only_look(benchmark: Any, path: str, imports: str) -> Non
 
 
 def test_planning_ten_thousand_trials(benchmark: Any) -> None:
-    """Beside the JSON and the SHA-256 of the same trials, the least that an id can cost."""
+    """Compare with the JSON and the SHA-256 of the same trials, the least cost of an id."""
     question = ablation(500)
     contents = [asdict(trial) for trial in plan(question, seeds=10).trials]
     assert len(contents) == 10_000
@@ -146,14 +146,14 @@ def test_planning_ten_thousand_trials(benchmark: Any) -> None:
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """A folder whose fsync costs nothing: what is left is our own work, and SQLite's."""
+    """Yield a folder whose fsync is free, which leaves our own work and SQLite's."""
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as folder:
         yield Path(folder)
 
 
 def test_committing_a_result(benchmark: Any, memory: Path) -> None:
-    """Beside JSON, SHA-256, a bare insert and a commit, in the same mode of the same database."""
+    """Compare with JSON, SHA-256, a bare insert and a commit, in the same mode of the database."""
     results = iter([_large_result(index) for index in range(MOST_COMMITS)])
     content, keys = asdict(_large_result(0)), itertools.count()
     with (
@@ -177,7 +177,7 @@ def test_committing_a_result(benchmark: Any, memory: Path) -> None:
 
 
 def _large_result(index: int) -> Result:
-    """A timing of 25 variants, or about so much."""
+    """Return a result of about the size of a timing of 25 variants."""
     return Result(
         trial_id=f"{index:032}",
         status=Status.OK,
@@ -200,7 +200,7 @@ def _large_result(index: int) -> Result:
 
 
 def test_building_a_frame(benchmark: Any) -> None:
-    """Beside pandas and pyarrow left to themselves: no types told, nothing checked."""
+    """Compare with plain pandas and pyarrow, without declared types or checks."""
     row: Row = dict.fromkeys(RESULT_COLUMNS, "a word of the usual length")
     row |= {"better": "lower", "status": "ok", "spread_low": None, "spread_high": 2.0}
     rows = [{**row, "seed": index, "value": index / 7} for index in range(100_000)]
@@ -223,7 +223,7 @@ TEMPLATE = """<table>{% for row in rows %}
 
 
 def test_rendering_a_report(benchmark: Any, tmp_path: Path) -> None:
-    """Beside a table of the same rows, and as many figures with as many lines, with no care."""
+    """Compare with a table of the same rows and as many plain figures with as many lines."""
     planned = plan(ablation(100), seeds=10)
     assert len(planned.trials) == 2_000
     sweep = sweep_of(planned, by_trial(map(result_of(planned), planned.trials)))
@@ -256,14 +256,14 @@ def _figure() -> bytes:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An output folder with 10,000 finished trials."""
+    """Return an output folder with 10,000 finished trials."""
     out = tmp_path_factory.mktemp("large")
     fill_store(out, fill_journal(out, plans("wide")))
     return out
 
 
 def test_how_ten_thousand_trials_stand(benchmark: Any, large: Path) -> None:
-    """Beside the same rows, read into tuples and counted."""
+    """Compare with a read of the same rows into tuples and a count."""
 
     def counted() -> Counter[str]:
         with closing(sqlite3.connect(large / "journal.db")) as db:
@@ -276,7 +276,7 @@ def test_how_ten_thousand_trials_stand(benchmark: Any, large: Path) -> None:
 
 
 def test_reading_a_sweep(benchmark: Any, large: Path) -> None:
-    """Beside pandas left to itself: nothing checked, no password looked for."""
+    """Compare with plain pandas, without checks or a search for passwords."""
     files = [next((large / "artifacts").rglob(f"{kind}.parquet")) for kind in ("results", "curves")]
 
     def plain() -> int:
@@ -295,7 +295,7 @@ with open("/proc/self/status") as file:
 
 @pytest.mark.parametrize("shape", ["wide", "deep"])
 def test_a_report_of_ten_thousand_trials(shape: str, tmp_path: Path) -> None:
-    """From the command to its end; seconds and bytes, on whatever machine this is."""
+    """Run the command to its end, within bounds of seconds and bytes on any machine."""
     fill_store(tmp_path, fill_journal(tmp_path, plans(shape)))
     command = [sys.executable, "-c", REPORT, "report", "own0", "--out", str(tmp_path)]
     start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Measures how long places stand idle between trials of a second; under 5 % is asked for.
+"""Measure how long places are idle between trials of a second; the bound is 5 %.
 
-Counted from the moment when every place has had its first trial (until then processes start)
-until the line is empty (after that there is nothing to place).
+The time counts from the moment when every place has had its first trial (until then processes
+start) until the queue is empty (after that there is nothing to place).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.workplace import Workplace, code_in
 
 pytestmark = [pytest.mark.bench, pytest.mark.ray]
 
-NODES = (1, 2, 3)  # CPUs of each
+NODES = (1, 2, 3)  # the CPUs of each node
 NUM_TRIALS = 60
 SECONDS = 1.0
 
 
 def idle_share(heard: Sequence[tuple[float, Event]], num_places: int) -> float:
-    """Of the time that all places have together, while there is something to place."""
+    """Return the idle share of the total time of all places, while trials are waiting."""
     begun = {event.trial_id: when for when, event in heard if isinstance(event, Started)}
     ended = {event.result.trial_id: when for when, event in heard if isinstance(event, Finished)}
     starts = sorted(begun.values())
@@ -42,7 +42,7 @@ def idle_share(heard: Sequence[tuple[float, Event]], num_places: int) -> float:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Workplace:
-    """Mixers that sleep: what is measured is placing, however few cores there are."""
+    """Return a workplace with mixers that sleep, so that few cores still measure the placement."""
     place = Workplace(tmp_path)
     place.mixers("idle_mixers", pause=0.007)
     return place
@@ -57,7 +57,7 @@ def trials(work: Workplace) -> Sequence[Trial]:
 
 @contextmanager
 def cluster(work: Workplace) -> Iterator[Any]:
-    """A head that runs nothing, and three nodes of different sizes."""
+    """Yield a cluster with a head that runs nothing and three nodes of different sizes."""
     authenticate(None)
     import ray
     from ray.cluster_utils import Cluster

@@ -1,4 +1,4 @@
-"""The instrument reports known ratios, on a clock that only the candidates move."""
+"""Check that a timing run reports known ratios, on a clock that only the candidates advance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMITS = Limits(
 
 @pytest.fixture(autouse=True)
 def _little_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collection would go through all that other tests hold, two seconds for each timing run."""
+    """Skip garbage collection, which would take two seconds per timing run after other tests."""
     monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
@@ -30,7 +30,7 @@ def run(
     settle: Callable[[], object] = lambda: None,
     **seconds: Callable[[], float],
 ) -> Times:
-    """A timing run by a clock that moves only when a candidate works, by its seconds."""
+    """Run a timing run on a clock that advances only by the given seconds of each candidate."""
     now = [0.0]
 
     def works(seconds: Callable[[], float]) -> None:
@@ -41,7 +41,7 @@ def run(
 
 
 def notes(log: list[str], name: str, seconds: float = 0.1) -> Callable[[], float]:
-    """A pass that is written down."""
+    """Return a pass that appends its name to the log."""
     return lambda: log.append(name) or seconds  # type: ignore[func-returns-value]
 
 
@@ -80,7 +80,7 @@ def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth() ->
         ratio = times.ratio("ours", "theirs")
         assert ratio.low <= ratio.value <= ratio.high
         covered += ratio.low <= 1.0 <= ratio.high
-    assert covered >= 50  # of 60; 57 are expected of 95 %
+    assert covered >= 50  # out of 60; 57 are expected for 95 %
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_slow_timing_run_ends_after_the_fewest_rounds(
 
 def test_a_short_pass_is_repeated_and_counts_as_one() -> None:
     calls: list[str] = []
-    limits = Limits(warm_up_seconds=0, least_sample=2**-10)  # powers of two: sums are exact
+    limits = Limits(warm_up_seconds=0, least_sample=2**-10)  # powers of two, so that sums are exact
     times = run(limits, ours=notes(calls, "pass", 2**-17), theirs=lambda: 2**-16)
     assert len(calls) == limits.warm_up_rounds + 2**7 * limits.least_rounds
     assert times.median("ours") == 2**-17
@@ -121,7 +121,7 @@ def test_garbage_waits_and_is_collected_again_after_an_error() -> None:
 
 
 def test_the_interval_draws_whole_rounds() -> None:
-    """Drawn apart, the two would look unequal; in every round one takes twice as long."""
+    """Check bootstrap intervals: drawn separately, the two would look equal, not 2 to 1."""
     slow = tuple(random.Random(2).uniform(1, 5) for _ in range(20))
     ratio = Times({"a": slow, "b": tuple(s / 2 for s in slow)}).ratio("a", "b")
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((2.0, 2.0, 2.0))

@@ -1,9 +1,9 @@
-"""Holds what each of 5,000 trivial trials costs, how it grows, and how much the driver does.
+"""Check the cost of each of 5,000 trivial trials, its growth, and the work of the driver.
 
-Each counts the parameters of a small model: inline or through Ray, the journal (with its fsync) and
-MLflow, as a command of its own that is watched from outside; then `verify` and `report` of them.
-Processor time of the driver is held, since the seconds of a shared machine differ. Beside it the
-same count as trials of Ray Tune, without any store.
+Each trial counts the parameters of a small model. The sweep runs inline or through Ray, with the
+journal (and its fsync) and MLflow, as a command that is observed from outside; `verify` and
+`report` follow. The bounds are on the processor time of the driver, since wall-clock times of a
+shared machine vary. The same count as trials of Ray Tune, without any store, runs beside it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.workplace import Workplace
 pytestmark = [
     pytest.mark.bench,
     pytest.mark.ray,
-    pytest.mark.filterwarnings("default"),  # Tune warns of its own parts
+    pytest.mark.filterwarnings("default"),  # Tune raises warnings about its own parts
 ]
 
 NUM_TRIALS = 5_000
 NUM_TUNE_TRIALS = 20  # more would take minutes; the cost of one does not fall with their number
 MOST_MS_OF_A_TRIAL, MOST_SECONDS_OF_A_LOOK, MOST_BYTES = 40, 30, 2**30
-MOST_GROWTH = 1.6  # of a trial from the first half to the second: more than 2 if the cost adds up
-FIRST_LOOK = 500  # by then all that is loaded on first use is there
+MOST_GROWTH = 1.6  # second half over first half, per trial; above 2 if costs accumulate
+FIRST_LOOK = 500  # by then everything that loads on first use is loaded
 
 ABLATION = '''"""Many small models."""
 from suite import Ablation, Model, Scale, vary
@@ -51,7 +51,7 @@ ABLATION = Ablation(
 
 @dataclass(frozen=True)
 class Look:
-    """A command at one moment: its results, and what its own process, not its children, took."""
+    """The state of a command: its results, and its own resources without those of its children."""
 
     seconds: float
     cpu_seconds: float
@@ -94,12 +94,12 @@ def test_five_thousand_trials(benchmark: Any, tmp_path: Path, executor: str) -> 
 
 
 def _cost(start: Look, end: Look) -> float:
-    """Processor seconds of a trial between two looks."""
+    """Return the processor seconds per trial between two looks."""
     return (end.cpu_seconds - start.cpu_seconds) / (end.num_results - start.num_results)
 
 
 def _watched(work: Workplace, *command: str) -> Iterator[Look]:
-    """The command, five times a second until it has ended; the last look holds what it left."""
+    """Run the command and yield a look five times a second; the last holds the final results."""
     log = work.path / "log"
     with log.open("w") as said:
         process = work.start(*command, said=said)
@@ -114,7 +114,7 @@ def _watched(work: Workplace, *command: str) -> Iterator[Look]:
 
 
 def _look(driver: psutil.Process, work: Workplace) -> Look | None:
-    """None where it has just ended."""
+    """Return a look at the process, or None if it has just ended."""
     try:
         times, memory = driver.cpu_times(), driver.memory_info()
     except psutil.NoSuchProcess:
@@ -127,7 +127,7 @@ def _num_results(work: Workplace) -> int:
     try:
         with Journal(work.out / "journal.db", read_only=True) as journal:
             return len(journal.done())
-    except JournalError:  # not made yet
+    except JournalError:  # not created yet
         return 0
 
 
@@ -162,7 +162,7 @@ def test_the_same_as_trials_of_ray_tune(
 
 
 def _count(config: dict[str, int]) -> dict[str, float]:
-    """The same work as the probe's."""
+    """Do the same work as the probe."""
     from models import ModelSpec, build_model
 
     spec = ModelSpec(

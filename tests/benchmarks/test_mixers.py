@@ -1,8 +1,8 @@
-"""Measures each mixer's fast form beside public implementations; `make bench` prints the tables.
+"""Measure each mixer's fast form beside public implementations; `make bench` prints the tables.
 
-With BAKEOFF_BENCHMARKS=FILE in the environment they are written into that file too, between its
-marks, if nothing was left out. With BAKEOFF_BENCHMARKS_LATER=FILE a run of chosen pairs (`-k NAME`)
-is added there as a section of its own, which stays until the tables are written anew.
+If the environment has BAKEOFF_BENCHMARKS=FILE, a complete run also writes them between the marks of
+that file. If it has BAKEOFF_BENCHMARKS_LATER=FILE, a run of chosen pairs (`-k NAME`) is added there
+as a section of its own, which stays until the tables are written anew.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tools.marked_text import (
 
 pytestmark = [
     pytest.mark.bench,
-    pytest.mark.filterwarnings("default"),  # the packages warn of their own parts
+    pytest.mark.filterwarnings("default"),  # the packages raise warnings about their own parts
 ]
 
 DOCUMENT = os.environ.get("BAKEOFF_BENCHMARKS")
@@ -58,7 +58,7 @@ def titles(pairing: Pairing) -> str:
 
 @pytest.fixture(scope="module")
 def report() -> Iterator[Report]:
-    for path in filter(None, (DOCUMENT, LATER)):  # before minutes of measuring
+    for path in filter(None, (DOCUMENT, LATER)):  # fail before minutes of measurement
         assert Path(path).is_file(), f"{path}, where the tables are to be written, is no file"
     num_threads = torch.get_num_threads()
     torch.set_num_threads(len(os.sched_getaffinity(0)))

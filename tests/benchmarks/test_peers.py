@@ -1,4 +1,4 @@
-"""Every mixer has a peer, and the peer computes the same where it should."""
+"""Check that every mixer has a peer, and that the peer computes the same where it should."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INSTALLED = [
 
 @pytest.mark.parametrize("name", MIXERS)
 def test_every_mixer_is_compared_and_its_causal_form_too(name: str) -> None:
-    """Or is listed as one that is not, as long as it is not."""
+    """Require a peer for both forms, or an entry in the list of mixers without one."""
     causal = {pairing.is_causal for pairing in PAIRINGS if pairing.mixer == name}
     if name in NOT_YET_TIMED:
         assert not causal
@@ -36,7 +36,7 @@ def test_every_mixer_is_compared_and_its_causal_form_too(name: str) -> None:
     assert causal == ({False, True} if mixer_class(name).supports_causal else {False})
 
 
-@pytest.mark.filterwarnings("default")  # the packages warn of their own parts
+@pytest.mark.filterwarnings("default")  # the packages raise warnings about their own parts
 @pytest.mark.parametrize(("pairing", "peer"), INSTALLED)
 def test_a_peer_with_our_parameters_gives_our_outputs(pairing: Pairing, peer: Peer) -> None:
     ours = mixer_of(pairing, SHAPE)
@@ -79,7 +79,7 @@ def test_without_its_package_or_failing_ours_is_timed_alone(adapt: Adapter) -> N
 
 
 def test_memory_is_what_a_pass_takes_beyond_parameters_and_input() -> None:
-    """Three squares: the product, and the gradients of both factors."""
+    """Expect three squares: the product, and the gradients of both factors."""
     place = here()
 
     class Square(nn.Module):

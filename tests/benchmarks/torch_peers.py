@@ -1,6 +1,7 @@
-"""torch's own layers in a mixer's place, with that mixer's parameters; and attention between them.
+"""Adapt torch's own layers as mixers with the same parameters, and attention between projections.
 
-Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same.
+Each function takes one of our mixers and returns a module from `[batch, time, dim]` to the same
+shape.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Wrapped(nn.Module):
     """A function of a sequence, and the layer that it calls.
 
     Attributes:
-        call: From the layer and an input `[batch, time, dim]` to the output.
-        layer: Moves and trains with the module.
+        call: Maps the layer and an input `[batch, time, dim]` to the output.
+        layer: The layer, which moves and trains with the module.
     """
 
     def __init__(self, layer: nn.Module, call: Callable[[Any, Tensor], Tensor]) -> None:
@@ -37,12 +38,12 @@ class Wrapped(nn.Module):
 
 
 def first_of_tuple(layer: nn.Module) -> nn.Module:
-    """A module that returns a tuple, the first of it only."""
+    """Wrap a module that returns a tuple; return only the first element."""
     return Wrapped(layer, lambda layer, x: layer(x)[0])
 
 
 def recurrent(kind: type[nn.RNNBase]) -> Adapter:
-    """`nn.RNN`, `nn.GRU` or `nn.LSTM` of the same layers and directions."""
+    """Return an adapter for `nn.RNN`, `nn.GRU` or `nn.LSTM` of the same layers and directions."""
 
     def adapt(ours: Any) -> nn.Module:
         theirs = kind(
@@ -59,10 +60,10 @@ def recurrent(kind: type[nn.RNNBase]) -> Adapter:
 
 
 def _convolved(*layers: nn.Module) -> nn.Module:
-    """`nn.Conv1d`s one after the other over time; the first pads by itself."""
+    """Apply `nn.Conv1d` layers over time in sequence; the first pads its input."""
 
     def call(layer: nn.Module, x: Tensor) -> Tensor:
-        length = x.shape[1]  # a causal one pads both ends, and its tail is cut off
+        length = x.shape[1]  # a causal layer pads both ends, and its tail is cut off
         mixed: Tensor = layer(x.transpose(1, 2))[..., :length]
         return mixed.transpose(1, 2)
 
@@ -74,7 +75,7 @@ def convolution(ours: Any) -> nn.Module:
 
 
 def separable_convolution(ours: Any) -> nn.Module:
-    """`nn.Conv1d` with a group to each channel, then one with a kernel of 1."""
+    """Build a depthwise `nn.Conv1d`, then one with a kernel of 1."""
     pointwise = nn.Conv1d(ours.dim, ours.dim, 1)
     weight = ours.pointwise.weight.reshape(ours.dim, ours.dim, 1)
     pointwise.load_state_dict({"weight": weight, "bias": ours.pointwise.bias})
@@ -82,7 +83,7 @@ def separable_convolution(ours: Any) -> nn.Module:
 
 
 def grid_convolution(ours: Any) -> nn.Module:
-    """`nn.Conv2d` over a grid of one row, with the row of the kernel that meets it."""
+    """Build `nn.Conv2d` over a grid of one row, with the row of the kernel that lies on it."""
     side = ours.config.window_size
     theirs = nn.Conv2d(ours.dim, ours.dim, (1, side), padding=(0, side // 2), groups=ours.dim)
     row = ours.conv.weight[:, :, side // 2, None]
@@ -95,7 +96,7 @@ def gated_convolution(ours: Any) -> nn.Module:
 
 
 def _padded(conv: nn.Conv1d, ours: Any) -> nn.Conv1d:
-    """The same convolution, dilated as ours, which pads by itself."""
+    """Return the same dilated convolution with its own padding."""
     span = ours.dilation * (ours.kernel_size - 1)
     theirs = nn.Conv1d(
         conv.in_channels,
@@ -111,12 +112,12 @@ def _padded(conv: nn.Conv1d, ours: Any) -> nn.Conv1d:
 
 
 class MultiheadAttention(nn.Module):
-    """`nn.MultiheadAttention` of a sequence with itself, in training mode."""
+    """Self-attention by `nn.MultiheadAttention`, in training mode."""
 
     def __init__(self, layer: nn.MultiheadAttention, hidden: Tensor | None, weights: bool) -> None:
         super().__init__()
         self.layer = layer
-        self.register_buffer("hidden", hidden)  # moves with the module
+        self.register_buffer("hidden", hidden)  # a buffer moves with the module
         self.weights = weights
 
     def forward(self, x: Tensor) -> Tensor:
@@ -134,7 +135,7 @@ class MultiheadAttention(nn.Module):
 
 
 def multihead_attention(*, needs_weights: bool) -> Adapter:
-    """Without `needs_weights` it calls the fused kernel; with it, it returns all weights."""
+    """Return an adapter to the fused kernel, or to the form that returns all weights."""
 
     def adapt(ours: Any) -> nn.Module:
         layer = nn.MultiheadAttention(ours.dim, ours.heads, bias=False, batch_first=True)
@@ -149,7 +150,7 @@ def multihead_attention(*, needs_weights: bool) -> Adapter:
 
 
 class BetweenProjections(nn.Module):
-    """`attend(queries, keys, values)` over heads, between four `nn.Linear`."""
+    """A module around `attend(queries, keys, values)` over heads, between four linear layers."""
 
     def __init__(self, ours: Any, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -170,12 +171,12 @@ class BetweenProjections(nn.Module):
 
 
 def scaled_dot_product(ours: Any) -> nn.Module:
-    """The bare function, between the same projections."""
+    """Build `scaled_dot_product_attention` between the same projections."""
     return BetweenProjections(ours, partial(_attend, is_causal=ours.is_causal, scale=None))
 
 
 def grouped_query(ours: Any) -> nn.Module:
-    """The bare function, which repeats the shared heads itself."""
+    """Build `scaled_dot_product_attention` with shared heads, which it repeats itself."""
     groups = ours.heads, ours.key_value_heads, ours.key_value_heads
 
     def call(layers: Any, x: Tensor) -> Tensor:
@@ -194,7 +195,7 @@ def grouped_query(ours: Any) -> nn.Module:
 
 
 def masked(ours: Any) -> nn.Module:
-    """The bare function, with a mask of what may be seen."""
+    """Build `scaled_dot_product_attention` with a mask of the pairs that the mixer attends to."""
     seen = dependence(copy.deepcopy(ours).double(), ours.max_length)
 
     def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -205,13 +206,13 @@ def masked(ours: Any) -> nn.Module:
 
 
 def _copied(ours: Any) -> nn.Module:
-    """Four projections."""
+    """Copy the four projections."""
     maps = (ours.query, ours.key, ours.value, ours.output)
     return nn.ModuleList([copy.deepcopy(linear) for linear in maps])
 
 
 def dot_product(ours: Any) -> nn.Module:
-    """`scaled_dot_product_attention` of the tokens themselves, unscaled, in one head."""
+    """Build unscaled `scaled_dot_product_attention` of the tokens themselves, in one head."""
 
     def call(_: nn.Module, x: Tensor) -> Tensor:
         heads = x.unsqueeze(1)

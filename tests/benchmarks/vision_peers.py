@@ -1,7 +1,7 @@
-"""timm's forms of attention in vision models, in a mixer's place, on a grid of one row.
+"""Adapt timm's attention layers of vision models as mixers, on a grid of one row.
 
-Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same, with
-that mixer's parameters.
+Each function takes one of our mixers and returns a module from `[batch, time, dim]` to the same
+shape, with that mixer's parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.parity.without_torchvision import timm
 
 
 def talking_heads(ours: Any) -> nn.Module:
-    """`TalkingHeadAttn`, which lays scores out anew for each of its two maps."""
+    """Build `TalkingHeadAttn`, which copies the scores for each of its two maps."""
     timm()
     from timm.models.cait import TalkingHeadAttn
 
@@ -29,7 +29,7 @@ def talking_heads(ours: Any) -> nn.Module:
 
 
 class CausalTalkingHeads(BetweenProjections):
-    """The same by einsum, as in the paper's listing (arXiv:2003.02436, appendix A), masked."""
+    """Masked talking heads by einsum, after the paper's listing (arXiv:2003.02436, appendix A)."""
 
     def __init__(self, ours: Any) -> None:
         super().__init__(ours, self._attend)
@@ -44,7 +44,7 @@ class CausalTalkingHeads(BetweenProjections):
 
 
 def outlook(ours: Any) -> nn.Module:
-    """`OutlookAttention`."""
+    """Build `OutlookAttention`."""
     timm()
     from timm.models.volo import OutlookAttention
 
@@ -56,7 +56,7 @@ def outlook(ours: Any) -> nn.Module:
 
 
 def window(ours: Any) -> nn.Module:
-    """`WindowAttention` of Swin, over windows that are as long as they can be in one row."""
+    """Build Swin's `WindowAttention`, over windows of the largest length within one row."""
     timm()
     from timm.models.swin_transformer import WindowAttention
 
@@ -76,7 +76,7 @@ def window(ours: Any) -> nn.Module:
 
 
 def _join(theirs: nn.Linear, ours: Any) -> None:
-    """Queries, keys and values are one map of theirs."""
+    """Copy queries, keys and values into one map of theirs."""
     parts = (ours.query, ours.key, ours.value)
     state = {"weight": torch.cat([part.weight for part in parts])}
     theirs.load_state_dict(state | {"bias": torch.cat([part.bias for part in parts])})

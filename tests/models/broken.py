@@ -1,4 +1,4 @@
-"""Copies of a module with a bug in them: what a test must notice."""
+"""Make copies of a module that contain a bug, which a test must detect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 def broken(
     module: ModuleType, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> ModuleType:
-    """The module with one text replaced in its source, under a name of its own."""
+    """Return a copy of the module under its own name, with one text of its source replaced."""
     text = Path(str(module.__file__)).read_text()
     assert text.count(right) == 1, f"{right!r} stands {text.count(right)} times"
     copy = ModuleType(f"{module.__name__}_broken")
-    monkeypatch.setitem(sys.modules, copy.__name__, copy)  # where dataclasses look for names
+    monkeypatch.setitem(sys.modules, copy.__name__, copy)  # dataclasses look up names there
     exec(compile(text.replace(right, wrong), copy.__name__, "exec"), vars(copy))
     return copy

@@ -1,4 +1,4 @@
-"""The models that presets stand for, at the size of their papers."""
+"""Build the models of presets at the size of their papers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from models.registry import knobs_of_mixer
 
 
 def full_size(name: str, *, num_classes: int = 1000, **changes: Any) -> ModelSpec:
-    """A preset for colour images of its own side, or for texts of its own vocabulary.
+    """Return a preset's spec for colour images of its size, or for texts of its own vocabulary.
 
-    `changes` are fields beside or instead of its own.
+    `changes` are fields that replace or extend the preset's.
     """
     named = preset(name)
     fields: dict[str, Any] = {**named.fields, **changes}

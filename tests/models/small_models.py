@@ -1,4 +1,4 @@
-"""Models small enough for every test to build its own."""
+"""Build models small enough for every test to have its own."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from models import (
 )
 from models.interface import CONTEXT, INPUTS, PER_TOKEN, InputKind, Outputs
 
-# Linformer's 32 projected tokens need a length of as many.
+# Linformer's 32 projected tokens need a length of at least 32.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
-SOURCE = 40  # tokens of a context
-GRID = (24, 32)  # of images: 48 patches
-# Of knobs that are numbers in one string, for stages of which only so many are right.
+SOURCE = 40  # the tokens of a context
+GRID = (24, 32)  # the side lengths of images: 48 patches
+# Values of knobs that hold several numbers in one string, which must fit the stages.
 OTHER_VALUES: dict[str, tuple[Any, ...]] = {
     "dims": ("32-48-64",),
     "depths": ("1-1-1",),
@@ -38,7 +38,7 @@ OF_ONE_INPUT = [name for name in ARCHITECTURES if len(architecture_class(name).r
 
 
 def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
-    """What differs may be a field of the spec, or a knob of the architecture."""
+    """Build a spec; `changes` may be fields of the spec or knobs of the architecture."""
     kind = architecture_class(architecture)
     parts = {"mixer": mixer, "position": "learned", "dim": DIM, "depth": DEPTH}
     first, *others = (_input(name, kind) for name in kind.reads)
@@ -61,7 +61,7 @@ def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSp
 
 
 def _input(name: str, kind: type[Architecture], read: InputKind | None = None) -> Input:
-    """Of the first kind that it can read there, unless another is named."""
+    """Return an input of the first kind that is allowed there, unless `read` names another."""
     read = read or kind.reads[name][0]
     if read == "image":
         return Input(kind=read, size=SYMBOLS, length=GRID[0] * GRID[1], grid=GRID)
@@ -69,7 +69,7 @@ def _input(name: str, kind: type[Architecture], read: InputKind | None = None) -
 
 
 def build(model_spec: ModelSpec, seed: int = 0) -> Architecture:
-    """In training mode, as torch has it."""
+    """Build a model in training mode, torch's default."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     return build_model(model_spec)
@@ -80,7 +80,7 @@ def reads_pairs(model_spec: ModelSpec) -> bool:
 
 
 def texts_of(model_spec: ModelSpec) -> tuple[int, ...]:
-    """The axis of sequences after the batch, where there is one: two, or as in training one."""
+    """Return the axis of sequences after the batch, if any: two, or one as in training."""
     return {("pair",): (2,), ("choice",): (1,)}.get(
         architecture_class(model_spec.architecture).answers, ()
     )
@@ -91,7 +91,7 @@ def predicts_tokens(model_spec: ModelSpec) -> bool:
 
 
 def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> Tensor:
-    """`[batch, time]` or `[batch, texts, time]`; with features where vectors are read."""
+    """Draw `[batch, time]` or `[batch, texts, time]`, with features if the model reads vectors."""
     generator = torch.Generator().manual_seed(1)
     shape = (batch, *texts_of(model_spec), length)
     if model_spec.input_kind == "tokens":
@@ -101,9 +101,9 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
 
 
 def outputs(model: Architecture) -> Tensor:
-    """Of its `inputs`, and of its sources where it reads some, all in its own precision.
+    """Return the model's outputs for its `inputs` and its sources, in its own precision.
 
-    Where it returns more than logits, all of it as one row.
+    If it returns more than logits, all of its outputs are joined in one row.
     """
     dtype = next(model.parameters()).dtype
     given = {"inputs": inputs(model.spec), **sources(model.spec)}
@@ -117,7 +117,7 @@ def outputs(model: Architecture) -> Tensor:
 
 
 def sources(model_spec: ModelSpec, batch: int = BATCH) -> dict[str, Tensor]:
-    """What it reads besides its `inputs`; all is real."""
+    """Draw the sources that a model reads besides its `inputs`, without padding."""
     generator, found = torch.Generator().manual_seed(2), {}
     for name, each in model_spec.others.items():
         if each.kind == "tokens":
@@ -129,7 +129,7 @@ def sources(model_spec: ModelSpec, batch: int = BATCH) -> dict[str, Tensor]:
 
 
 def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[Any]:
-    """Other values of a knob, without those that this architecture refuses."""
+    """Return other values of a knob, without those that this architecture refuses."""
     config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
     values = {
@@ -156,20 +156,20 @@ def is_built(model_spec: ModelSpec) -> bool:
 
 @cache
 def every_setting(architecture: str) -> list[ModelSpec]:
-    """The defaults, and each knob at each other value that it may have."""
+    """Return a spec of the defaults, and one for each knob at each other valid value."""
     whole, knobs = spec(architecture), vars(architecture_class(architecture).Config())
     others = [{k: v} for k in knobs for v in alternatives(architecture, k, {})]
     return [replace(whole, settings=settings) for settings in ({}, *others)]
 
 
 def tokens(length: int = 7, dim: int = 8, batch: int = 2, seed: int = 1) -> Tensor:
-    """What a mixer reads, `[batch, length, dim]` in float64."""
+    """Draw the inputs of a mixer, `[batch, length, dim]` in float64."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
 
 
 def stepped(mixer: Mixer, x: Tensor) -> Tensor:
-    """The outputs of its steps, one token at a time."""
+    """Return the outputs of its steps, one token at a time."""
     state, outputs = mixer.initial_state(len(x)), []
     for x_t in x.unbind(dim=1):
         output, state = mixer.step(x_t, state)
@@ -178,7 +178,7 @@ def stepped(mixer: Mixer, x: Tensor) -> Tensor:
 
 
 def sees(mixer: Mixer, length: int) -> Tensor:
-    """Return `[time, time2]`, True where an output depends on an input; by gradients."""
+    """Return `[time, time2]`, True if an output depends on an input, found by gradients."""
     x = tokens(length, mixer.dim, batch=1).requires_grad_()
     rows = (mixer(x) * tokens(length, mixer.dim, batch=1, seed=2)).sum(dim=(0, 2))
     met = [torch.autograd.grad(row, x, retain_graph=True)[0] for row in rows]
@@ -186,7 +186,7 @@ def sees(mixer: Mixer, length: int) -> Tensor:
 
 
 class OperationNames(TorchDispatchMode):
-    """Notes which of torch's operations run, forward or backward, in their order."""
+    """A recorder of the torch operations that run, forward or backward, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class OperationNames(TorchDispatchMode):
 
 
 def every_kind(**changes: Any) -> list[ModelSpec]:
-    """One spec for each architecture and each kind of input that it reads."""
+    """Return one spec for each architecture and each kind of input that it reads."""
     return [
         spec(architecture, input_kind=kind, **changes)
         for architecture in OF_ONE_INPUT

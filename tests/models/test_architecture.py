@@ -1,4 +1,4 @@
-"""An architecture says which interfaces it can serve, and why not the others."""
+"""Check that an architecture lists its interfaces, and the reasons why it lacks others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGE = Input(kind="image", size=3, length=64, grid=(8, 8))
 
 
 class Bare(Architecture):
-    """The least that a network needs."""
+    """A model with the least that a network needs."""
 
     def build(self, seeds: PartSeeds) -> None:
         self.map = nn.Embedding(self.spec.input_size, self.spec.output_size)
@@ -34,7 +34,7 @@ class Bare(Architecture):
 
 
 class Stepping(Bare):
-    """It could write."""
+    """A model with steps, so that it can decode."""
 
     def step(self) -> None:
         pass

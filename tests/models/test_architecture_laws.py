@@ -1,7 +1,7 @@
-"""Laws of every architecture of the table; they cover a new one without a change.
+"""Check properties of every registered architecture; a new one is covered without a change.
 
-A law asks the class what it can do, and names no architecture. Each is a function of a name, so
-that the last tests can show what it lets through and what it catches.
+A test queries the class for its abilities, and names no architecture. Each is a function of a name,
+so that the last tests can check which architectures it accepts and which it rejects.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.models.small_models import (
     spec,
 )
 
-TOKENS = 5  # that are written or read one by one
-END, MOST, SOURCE_TOKENS = 2, 4, 4  # of exhaustive search; of the second source
+TOKENS = 5  # the number of tokens written or read one by one
+END, MOST, SOURCE_TOKENS = 2, 4, 4  # for exhaustive search; for the second source
 OF_EXCITATION = (
     "ratio",
     "has_excitation_bias",
@@ -42,14 +42,14 @@ OF_EXCITATION = (
     "channel_attention_place",
     "channel_attention_stages",
 )
-OF_CNN = "blocks", "stem", "encoder_width"  # beside words
+OF_CNN = "blocks", "stem", "encoder_width"  # besides words
 OF_CBAM = "cbam_squeeze", "cbam_order", "cbam_window"
 OF_MAP_ATTENTION = "attention_stages", "heads", "has_relative_logits"
 KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
     "patch": {"input_kind": "image"},
     **{knob: {"encoder": "cnn"} for knob in OF_CNN},
-    "residual": {"norm_placement": "pre"},  # post-norm undoes scales
-    "is_source_reversed": {"uniform_range": 1.0},  # the paper's start hands over next to nothing
+    "residual": {"norm_placement": "pre"},  # post-norm cancels scales
+    "is_source_reversed": {"uniform_range": 1.0},  # the default passes on almost nothing
     "window": {"reach": "local_p"},
     "position_mode": {"has_absolute_position": True},
     "position_std": {"has_absolute_position": True},
@@ -66,18 +66,18 @@ KNOBS_THAT_SHOW: dict[str, dict[str, Any]] = {
     "anneal_steps": {"quantiser": "gumbel"},
     "pooling": {"class_depth": 0},
     "has_residual": {"layer_scale": None},
-    "halvings": {"dims": "128-64-64"},  # half as many channels before each
-    "has_attention_bias": {"halvings": 4},  # of few tokens one moves the mean
+    "halvings": {"dims": "128-64-64"},  # each earlier convolution has half as many channels
+    "has_attention_bias": {"halvings": 4},  # with few tokens, one moves the mean
 }
 
 
-NEARLY_ALIKE = {"gelu_tanh"}  # to the default, by less than a thousandth; test_sublayers.py has it
-# Of the training that one starts from, where a model has parts that it does not train itself.
+NEARLY_ALIKE = {"gelu_tanh"}  # differs by less than a thousandth; see test_sublayers.py
+# Knobs of the pre-training, for models with parts that they do not train themselves.
 OF_THE_START = {"commitment", "kl_weight", "final_temperature", "anneal_steps"}
 
 
 def padded_sources(model_spec: ModelSpec) -> dict[str, Tensor]:
-    """Sources of which the second is short, and the masks that say so; images are whole."""
+    """Return sources of which the second is short, with their masks; images are whole."""
     found = {
         name: each.double() if each.is_floating_point() else each
         for name, each in sources(model_spec).items()
@@ -92,7 +92,7 @@ def padded_sources(model_spec: ModelSpec) -> dict[str, Tensor]:
 
 
 def a_beam_of_one_is_greedy(name: str) -> None:
-    """By both searches; `generate` takes the greedy one for a beam of one."""
+    """Compare both searches; `generate` takes the greedy one for a beam of one."""
     model, start = build(spec(name)).double().eval(), torch.ones(BATCH, 1, dtype=torch.long)
     given, decoder = padded_sources(model.spec), Decoder(max_length=TOKENS)
     greedy = generate(model, given, decoder, start=start, end=0)
@@ -107,7 +107,7 @@ def a_beam_of_one_is_greedy(name: str) -> None:
 
 
 def steps_are_the_teacher_forced_form(name: str) -> None:
-    """At every value of every knob, sources padded."""
+    """Compare at every value of every knob, with padded sources."""
     for model_spec in every_setting(name):
         model, read = build(model_spec).double().eval(), inputs(model_spec, length=TOKENS)
         given, found = padded_sources(model_spec), []
@@ -122,7 +122,7 @@ def steps_are_the_teacher_forced_form(name: str) -> None:
 
 
 def sharpened(model_spec: ModelSpec) -> Architecture:
-    """Parameters so large that outputs lean on everything that is read."""
+    """Build a model with parameters so large that outputs depend on all inputs."""
     model, drawn = build(model_spec).double().eval(), torch.Generator().manual_seed(4)
     for parameter in model.parameters():
         parameter.data += 0.4 * torch.randn(parameter.shape, generator=drawn).double()
@@ -130,7 +130,7 @@ def sharpened(model_spec: ModelSpec) -> Architecture:
 
 
 def a_beam_of_all_hypotheses_is_exhaustive_search(name: str) -> None:
-    """On three symbols, scored by the teacher-forced form."""
+    """Compare on three symbols, with scores from the teacher-forced form."""
     whole = spec(name)
     others = {
         key: replace(each, size=3) if each.kind == "tokens" else each
@@ -146,7 +146,7 @@ def a_beam_of_all_hypotheses_is_exhaustive_search(name: str) -> None:
             steps = model(read[:, :-1], **given).log_softmax(dim=-1)
         totals.append(steps.gather(2, read[:, 1:, None]).sum(dim=(1, 2)))
     lengths = torch.tensor([[len(tokens) + 1] for tokens in written])
-    for penalty in (0.6, 4.0):  # the second one for long ones, whose states have moved about
+    for penalty in (0.6, 4.0):  # the second favours long outputs, whose states have been reordered
         decoder = Decoder(beam=2 ** (MOST + 1), max_length=MOST, length_penalty=penalty)
         found = generate(model, given, decoder, start=start, end=END)
         best = (torch.stack(totals) / ((5 + lengths) / 6) ** penalty).max(dim=0)
@@ -155,7 +155,7 @@ def a_beam_of_all_hypotheses_is_exhaustive_search(name: str) -> None:
 
 
 def padding_of_a_source_is_never_read(name: str) -> None:
-    """Nor does it matter how much there is; at every value of every knob."""
+    """Check that neither the content nor the amount of padding matters, for every knob's values."""
     for model_spec in every_setting(name):
         model, read = build(model_spec).double().eval(), inputs(model_spec, length=TOKENS)
         given = padded_sources(model_spec)
@@ -170,7 +170,7 @@ def padding_of_a_source_is_never_read(name: str) -> None:
 
 
 def all_of_a_source_is_read(name: str) -> None:
-    """Each real token moves the logits, also those beside padding."""
+    """Check that each real token changes the logits, even next to padding."""
     model = sharpened(spec(name))
     read, given = inputs(model.spec, length=TOKENS), padded_sources(model.spec)
     with torch.no_grad():
@@ -184,7 +184,7 @@ def all_of_a_source_is_read(name: str) -> None:
 
 
 def each_step_has_its_own_weights(name: str) -> None:
-    """Shares of the real source, which no token that is read later changes."""
+    """Check weights over the real source, which tokens that are read later do not change."""
     model = build(spec(name)).double().eval()
     read, given = inputs(model.spec, length=TOKENS), padded_sources(model.spec)
     with torch.no_grad():
@@ -202,12 +202,12 @@ def each_step_has_its_own_weights(name: str) -> None:
 
 
 def flops_are_counted(name: str) -> None:
-    """By formula what torch counts, within 1 %; at every value of every knob."""
+    """Compare the formula with torch's counter, within 1 %, at every value of every knob."""
     for setting in every_setting(name):
         model_spec = replace(setting, depth=min(1, setting.depth))  # all blocks cost the same
         model, counter = build(model_spec).eval(), FlopCounterMode(display=False)
         with sdpa_kernel(SDPBackend.MATH), counter, torch.no_grad():
-            outputs(model.double())  # of oneDNN's LSTM, which is for float32, nothing is counted
+            outputs(model.double())  # the counter misses oneDNN's float32 LSTM
         context = model_spec.others.get(CONTEXT)
         lengths = [] if context is None else [context.length]
         formula: float = model.flops(model_spec.length, BATCH, *lengths)
@@ -215,10 +215,10 @@ def flops_are_counted(name: str) -> None:
 
 
 def every_knob_has_an_effect(name: str) -> None:
-    """A knob that nothing reads is the commonest fault of this field."""
+    """Check that each knob changes the model; a common bug is a knob without an effect."""
     of_the_start = OF_THE_START if architecture_class(name).starts_from else set()
     for knob in vars(architecture_class(name).Config()).keys() - of_the_start:
-        # A draw of 0.02 makes a narrow model's blocks put out next to nothing.
+        # A deviation of 0.02 makes the outputs of a narrow model's blocks almost zero.
         drawn = {} if knob == "initialisation" else {"initialisation": "scaled_normal"}
         shown_by = {**drawn, **KNOBS_THAT_SHOW.get(knob, {})}
         given = {k: v for k, v in shown_by.items() if is_knob(name, k) or is_image(name, k)}
@@ -233,20 +233,20 @@ def every_knob_has_an_effect(name: str) -> None:
 
 
 def are_alike(models: list[Architecture]) -> bool:
-    """By their outputs."""
+    """Compare two models by their outputs."""
     ours, theirs = map(outputs, models)
     return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
 def after_a_step(model: Architecture) -> Architecture:
-    """Of gradient descent: some knobs act in training alone."""
+    """Return the model after a step of gradient descent, since some knobs act only in training."""
     outputs(model).square().mean().backward()
     torch.optim.SGD(model.parameters(), lr=1.0).step()
     return model
 
 
 def is_image(name: str, key: str) -> bool:
-    """Whether the first input may be said to be an image."""
+    """Return True if the key sets the first input to an image."""
     return key == "input_kind" and "image" in architecture_class(name).reads[INPUTS]
 
 
@@ -278,7 +278,7 @@ def laws_of(name: str) -> tuple[Law, ...]:
 
 
 def is_padded_source(kind: type[Architecture]) -> bool:
-    """Whether it reads a source that may be padded, which an image is not."""
+    """Return True if it reads a source that may be padded; an image may not."""
     return CONTEXT in kind.reads and kind.reads[CONTEXT][0] != "image"
 
 
@@ -291,26 +291,26 @@ def test_laws(name: str, law: Law) -> None:
     law(name)
 
 
-# What a person may add: no stack, no mixer, a source of vectors.
+# A user's architecture: no stack, no mixer, a source of vectors.
 
 
 @dataclass(frozen=True)
 class Read:
-    """What the toy below remembers."""
+    """The state of the toy model below."""
 
     total: Tensor
     source: Tensor
 
 
 class Toy(Architecture):
-    """Logits from the sum of all tokens so far and the mean of the source."""
+    """A model whose logits come from the sum of all tokens so far and the mean of the source."""
 
     reads: ClassVar[Any] = {"inputs": ("tokens",), "context": ("vectors",)}
     answers = ("sequence",)
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """One knob; `width`: of the hidden layer."""
+        """The single knob `width`, the width of the hidden layer."""
 
         width: int = 4
 
@@ -347,31 +347,31 @@ class Toy(Architecture):
 
 
 class Idle(Toy):
-    """With a knob that nothing reads."""
+    """A model with a knob that has no effect."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Toy.Config):
-        """`unread`: has no effect."""
+        """The knob `unread`, which has no effect."""
 
         unread: bool = False
 
 
 class Uncounted(Toy):
-    """Its formula forgets the source."""
+    """A model whose FLOP formula omits the source."""
 
     def flops(self, length: int, batch: int = 1, context_length: int = 0) -> float:
         return super().flops(length, batch)
 
 
 class ReadingAll(Toy):
-    """It reads padding too."""
+    """A model that reads padding too."""
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> Tensor:
         return super().encode(context)
 
 
 class Blind(Toy):
-    """It does not read the last real token of a source."""
+    """A model that ignores the last real token of a source."""
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> Tensor:
         assert context_mask is not None
@@ -379,7 +379,7 @@ class Blind(Toy):
 
 
 class Forgetful(Toy):
-    """Its steps forget what they have read."""
+    """A model whose steps forget what they have read."""
 
     def step(self, tokens: Tensor, state: Read) -> tuple[Tensor, Read]:
         logits, _ = super().step(tokens, state)

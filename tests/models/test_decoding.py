@@ -1,4 +1,4 @@
-"""Searches against exhaustive search, against each other, and against reading all again."""
+"""Compare searches with exhaustive search, with each other, and with a full re-read."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +18,7 @@ STEPPING = [name for name in MIXERS if mixer_class(name).supports_step]
 
 @dataclass(frozen=True)
 class Seen:
-    """All kinds of parts that a state may have."""
+    """A state with all kinds of parts that a state may have."""
 
     place: int
     source: dict[str, Tensor]
@@ -26,7 +26,7 @@ class Seen:
 
 
 class Table(nn.Module):
-    """Logits by the source, the place and the last two tokens; nothing is smooth or learned."""
+    """A table of random logits by the source, the place and the last two tokens."""
 
     def __init__(self, places: int = 8, symbols: int = SYMBOLS, seed: int = 0) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def log_probability(table: Table, source: int, tokens: list[int]) -> float:
 
 
 def exhaustive(source: int, penalty: float, limit: int) -> tuple[list[int], float]:
-    """The best of all that end within the limit."""
+    """Return the best of all hypotheses that end within the limit, and its score."""
     table, scored = Table(), []
     for length in range(limit):
         for tokens in product(range(END), repeat=length):
@@ -104,10 +104,10 @@ def test_rows_of_a_batch_do_not_depend_on_each_other(beam: int) -> None:
 
 
 def test_a_slot_whose_hypothesis_ends_is_refilled() -> None:
-    """Of two slots one ends at once; where it is lost, the better second hypothesis is lost."""
+    """Check two slots, one of which ends at once; if not refilled, the best hypothesis is lost."""
     writer = Table(places=3, symbols=4)
     writer.logits[:] = -20.0
-    # Of the first symbols 2, the end, is best, then 0, then 1; after 1 the end is certain.
+    # For the first symbol, 2, the end, is best, then 0, then 1; after 1 the end is certain.
     writer.logits[1, 0, 0, 0] = torch.tensor([0.6, 0.5, 1.0, 1e-9]).log()
     writer.logits[1, 1, 0, 0] = 0.0
     writer.logits[1, 1, 0, 1] = torch.tensor([1e-9, 1e-9, 1.0, 1e-9]).log()
@@ -165,7 +165,7 @@ def test_greedy_reads_its_own_outputs_and_beam_1_equals_it(mixer: str) -> None:
 
 @pytest.mark.parametrize("mixer", STEPPING)
 def test_a_beam_over_a_language_model_carries_the_right_states(mixer: str) -> None:
-    """Scores by the teacher-forced form, and as good as exhaustive search on 3 symbols."""
+    """Compare with teacher-forced scores, and with exhaustive search on 3 symbols."""
     model = language_model(mixer, input_size=3, output_size=3)
     start = torch.tensor([[0, 1], [1, 0]])
     decoder = Decoder(beam=32, length_penalty=0.6, max_length=4)

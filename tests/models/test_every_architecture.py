@@ -1,4 +1,4 @@
-"""Properties of every architecture: with every mixer that it can hold, and for every knob."""
+"""Check every architecture with every mixer that it can hold, and with every knob."""
 
 import math
 from dataclasses import MISSING, fields, replace
@@ -45,14 +45,14 @@ STACKS = [
     and architecture_class(name).takes == StackArchitecture.takes
 ]
 PAIRINGS = [(name, mixer) for name in OF_ONE_INPUT if name in STACKS for mixer in MIXERS]
-# What reads the first token alone, which some mixers let see no other.
+# Settings of models that read only the first token, which attends to no other in some mixers.
 OF_ALL_TOKENS = {"bert_classifier": {"pooling": "mean"}}
 FITTING = [
     spec(architecture, mixer, **OF_ALL_TOKENS.get(architecture, {}))
     for architecture, mixer in PAIRINGS
     if mixer_class(mixer).supports_causal or not architecture_class(architecture).is_causal
 ]
-# A vision transformer is held against a classifier of its patches, in a file of its own.
+# A vision transformer is compared with a classifier of its patches, in a separate file.
 OF_SEQUENCES = [each for each in FITTING if each.grid is None]
 COUNTED_BY_HAND = (
     "language_model",
@@ -79,7 +79,7 @@ every_knob = pytest.mark.parametrize(
 
 @each_architecture
 def test_no_two_drawn_parameters_are_equal(model_spec: ModelSpec) -> None:
-    """Parts of one shape that start bit-identical are twins: one stream was used twice."""
+    """Check parts of one shape: equal initial values show that one stream was used twice."""
     by_shape: dict[torch.Size, list[Tensor]] = {}
     for parameter in build(model_spec).parameters():
         if parameter.unique().numel() > 1:  # zeros and ones are not drawn
@@ -94,7 +94,7 @@ def num_sequences(model_spec: ModelSpec) -> int:
 
 
 def outside_the_blocks(model_spec: ModelSpec) -> int:
-    """Parameters by hand."""
+    """Count the parameters outside the blocks by hand."""
     embedding = SYMBOLS * DIM + (DIM if model_spec.input_kind == "vectors" else 0)
     position, norm = LENGTH * DIM, 2 * DIM
     read_by_the_head = 4 * DIM if reads_pairs(model_spec) else DIM
@@ -119,7 +119,7 @@ def test_every_mixer_fits_and_every_parameter_gets_a_gradient(model_spec: ModelS
 
 
 def _move_from_zero(model: Architecture) -> None:
-    """Where a map of low rank starts at zero, its other half has no gradient at first."""
+    """Move zero maps: a zero factor of low rank leaves the other factor without a gradient."""
     for parameter in model.parameters():
         if parameter.dim() > 1 and not parameter.any():
             torch.nn.init.normal_(parameter.data, std=0.1)
@@ -175,7 +175,7 @@ def test_flops_by_formula_equal_the_counter(model_spec: ModelSpec) -> None:
 
 
 def real(model_spec: ModelSpec) -> Tensor:
-    """Masks: whole, cut short, nothing but padding; of a pair both sequences alike."""
+    """Return masks: whole, cut short, nothing but padding; both sequences of a pair alike."""
     mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [5], [0]])
     return mask.unsqueeze(1).expand(-1, 2, -1) if reads_pairs(model_spec) else mask
 

@@ -1,6 +1,6 @@
-"""The contract, once over every mixer: a newcomer's mixer is tested the day its line is added.
+"""Check the contract of every mixer: a new mixer is tested as soon as it is registered.
 
-Cases are made from the registry: each mixer, causal where it can be, with its default knobs, with
+Cases are made from the registry: each mixer, causal if it can be, with its default knobs, with
 every knob changed in turn, and with every relative position that it takes. Exceptions are traits
 declared on the mixer, never names here.
 """
@@ -29,7 +29,7 @@ from tests.models.small_models import sees
 DIM = 8
 MAX_LENGTH = 128
 LENGTHS = (1, 2, 3, 11)
-ODD_LENGTH = 71  # off every chunk, block and window, and beyond one of each
+ODD_LENGTH = 71  # not a multiple of any chunk, block or window, and longer than each
 RELATIVE = [name for name in POSITIONS if relative_position(name)]
 
 
@@ -51,7 +51,7 @@ class Case:
     ) -> Mixer:
         torch.manual_seed(seed)
         knobs = {self.knob: self.value} if self.knob else {}
-        if self.position:  # heads of one pair would not tell the angles of RoPE apart
+        if self.position:  # heads of one pair hide the angles of RoPE
             knobs = {"heads": 2} | knobs
         mixer = build_mixer(
             self.name,
@@ -64,7 +64,7 @@ class Case:
         return mixer.to(dtype).eval()
 
     def stack(self, depth: int) -> list[Mixer]:
-        """As blocks of a model hold them."""
+        """Build the mixers of a model's blocks."""
         layers = [self.build(seed=layer) for layer in range(depth)]
         for layer, mixer in enumerate(layers):
             mixer.take_place(layer, layers[0])
@@ -72,7 +72,7 @@ class Case:
 
 
 def alternatives(hint: Any, default: Any) -> list[Any]:
-    """Values to try for a knob, besides its default."""
+    """Return values to try for a knob, besides its default."""
     if get_origin(hint) is Literal:
         candidates = list(get_args(hint))
     elif get_origin(hint) in (Union, UnionType):
@@ -84,7 +84,7 @@ def alternatives(hint: Any, default: Any) -> list[Any]:
 
 
 def changed_knobs(form: Case) -> list[Case]:
-    """One case for each knob and up to three other values (of words, all) that it accepts."""
+    """Return cases of each knob with up to three other valid values, or all if they are strings."""
     config = mixer_class(form.name).Config
     hints = get_type_hints(config)
     cases = []
@@ -97,7 +97,7 @@ def changed_knobs(form: Case) -> list[Case]:
 
 
 def definer(case: Case) -> type:
-    """The `Config` that first had the case's knob; heirs may give it another default."""
+    """Return the `Config` that first defines the knob; subclasses may change its default."""
     bases = reversed(mixer_class(case.name).Config.__mro__)
     return next(each for each in bases if case.knob in vars(each).get("__annotations__", {}))
 
@@ -108,7 +108,7 @@ def all_forms() -> list[Case]:
 
 
 def with_positions(form: Case) -> list[Case]:
-    """One case for each relative position that the mixer takes."""
+    """Return one case for each relative position that the mixer takes."""
     if not mixer_class(form.name).supports_relative:
         return []
     cases = [Case(form.name, form.is_causal, position=name) for name in RELATIVE]
@@ -116,7 +116,7 @@ def with_positions(form: Case) -> list[Case]:
 
 
 def is_built(case: Case) -> bool:
-    """And can run on this CPU."""
+    """Return True if the mixer can be built and can run on this CPU."""
     try:
         mixer = case.build()
     except ModelError:
@@ -129,8 +129,8 @@ CHANGED = [case for form in FORMS for case in changed_knobs(form)]
 PLACED = [case for form in FORMS for case in with_positions(form)]
 CASES = FORMS + CHANGED + PLACED
 # By default a knob that is a number is tried at one other value, and one that several mixers
-# inherit from the same `Config` in the first of these alone, so that a family costs little more
-# than a single mixer.
+# inherit from the same `Config` in the first of these only, so that a family costs little more than
+# a single mixer.
 FIRST = {(case.name, case.is_causal, case.knob): case for case in reversed(CHANGED)}
 FIRST_HEIR = {(definer(case), case.knob): case.name for case in reversed(CHANGED)}
 
@@ -143,7 +143,7 @@ def is_first(case: Case) -> bool:
 
 
 def each(several: Iterable[Any], is_default: Callable[[Case], bool] = is_first) -> list[Any]:
-    """Cases, or tuples that begin with one, with the marker of what takes long."""
+    """Return cases, or tuples that begin with one, with a marker on slow ones."""
     marked = []
     for one in several:
         values = one if isinstance(one, tuple) else (one,)
@@ -154,8 +154,8 @@ def each(several: Iterable[Any], is_default: Callable[[Case], bool] = is_first) 
 
 forms = pytest.mark.parametrize("case", FORMS, ids=str)
 cases = pytest.mark.parametrize("case", each(CASES))
-# For laws that a knob hardly breaks without breaking the equality with the reference, too: knobs
-# and positions are in the battery alone.
+# These are for properties that a knob can hardly break without a difference from the reference:
+# knobs and positions run in the battery only.
 forms_first = pytest.mark.parametrize("case", each(CASES, lambda case: case in FORMS))
 causal_cases = pytest.mark.parametrize("case", each(case for case in CASES if case.is_causal))
 names = pytest.mark.parametrize("name", list(MIXERS))
@@ -172,7 +172,7 @@ def sequence(batch: int, length: int, dim: int = DIM, seed: int = 1) -> Tensor:
 
 
 def padding(length: int) -> Tensor:
-    """Five sequences: whole, right-padded, left-padded, full of holes, nothing but padding."""
+    """Return masks: whole, right-padded, left-padded, every second token, nothing but padding."""
     mask = torch.zeros(5, length, dtype=torch.bool)
     mask[0] = True
     mask[1, : (length + 1) // 2] = True
@@ -182,9 +182,9 @@ def padding(length: int) -> Tensor:
 
 
 def gradients(mixer: Mixer, output: Tensor, weights: Tensor, *inputs: Tensor) -> list[Tensor]:
-    """Of a random projection of the output, by each input and each parameter."""
+    """Return gradients of a random projection of the output, by each input and each parameter."""
     wanted = [*inputs, *mixer.parameters()]
-    if not wanted:  # a mixer without parameters, asked about its parameters
+    if not wanted:  # a mixer without parameters
         return []
     found = torch.autograd.grad((output * weights).sum(), wanted, allow_unused=True)
     pairs = zip(found, wanted, strict=True)
@@ -202,7 +202,7 @@ def test_every_knob_has_another_value_that_can_be_tried(name: str) -> None:
     assert tried == {field.name for field in fields(mixer_class(name).Config)}
 
 
-# A knob is padded in the battery alone; by default its padding is in the law of the mask mode.
+# A padded knob runs in the battery only; by default its padding is in the test of the mask mode.
 WHOLE = each((case, "whole") for case in CASES)
 PADDED = each(((case, "padded") for case in CASES), lambda case: case in FORMS)
 
@@ -221,7 +221,7 @@ def test_fast_form_equals_reference_forward_and_every_gradient(case: Case, padde
 
 @pytest.mark.parametrize("placed", PLACED, ids=str)
 def test_every_knob_goes_with_every_position(placed: Case) -> None:
-    """What acts inside a mixer meets all its other parts; some pairs are refused."""
+    """Check the combinations of knobs with the other parts of a mixer; some are refused."""
     changed = [case for case in CHANGED if case.knob and is_form_of(placed, case)]
     pairs = [replace(case, position=placed.position) for case in changed]
     built = [pair for pair in pairs if is_built(pair)]
@@ -239,7 +239,7 @@ def assert_equals_reference(mixer: Mixer, length: int, is_padded: bool) -> None:
     x = sequence(5 if is_padded else 2, length).requires_grad_()
     weights = sequence(*x.shape, seed=2)
     if mask is not None and mixer.mask_mode == "exact":
-        weights = weights * mask.unsqueeze(-1)  # outputs at padded positions mean nothing
+        weights = weights * mask.unsqueeze(-1)  # ignore outputs at padded positions
     fast, slow = mixer(x, mask), mixer.reference(x, mask)
     assert fast.shape == x.shape
     assert_same([fast * weights], [slow * weights])
@@ -262,7 +262,7 @@ def test_context_equals_reference(case: Case) -> None:
         with pytest.raises(ModelError, match=said):
             mixer(x, **wrong)
     context.requires_grad_()
-    # Each kind of padding meets another kind: real queries also meet a context of padding alone.
+    # Each kind of padding is combined with another: real queries also read a fully padded context.
     mask, context_mask = padding(4).roll(1, dims=0), padding(6)
     weights = sequence(5, 4, seed=3) * mask.unsqueeze(-1)
     fast = mixer(x, mask, context, context_mask)
@@ -276,7 +276,7 @@ def test_context_equals_reference(case: Case) -> None:
 
 @forms_first
 def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
-    """Also where all of a context is padding: such a sequence takes from it what zeros give."""
+    """Check that a sequence whose context is all padding gets the output of zeros."""
     mixer, x, context = case.build(), sequence(5, 4), sequence(5, 6, seed=2)
     if case.is_causal or not mixer.supports_context:
         for refused in (mixer.prepare, lambda c: mixer.flops(4, 5, 6)):
@@ -301,7 +301,7 @@ def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
 @forms_first
 def test_gradients_equal_finite_differences(case: Case) -> None:
     mixer, x = case.build(), sequence(1, 3).requires_grad_()
-    for parameter in mixer.parameters():  # a ReLU has none at 0, where biases start
+    for parameter in mixer.parameters():  # a ReLU has no gradient at 0, where biases start
         parameter.data += 0.01
     parameters = dict(mixer.named_parameters())
 
@@ -315,7 +315,7 @@ def test_gradients_equal_finite_differences(case: Case) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @forms_first
 def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch.dtype) -> None:
-    """Rounding of parameters and inputs apart: the truth starts from the rounded ones."""
+    """Compare with a reference from rounded parameters and inputs, to exclude their rounding."""
     low, x = case.build(dtype), sequence(1, 17).to(dtype)
     truth = case.build(dtype).double().reference(x.double())
     fast, slow = ((form(x) - truth).square().mean().sqrt() for form in (low, low.reference))
@@ -325,7 +325,7 @@ def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch
 
 @forms
 def test_low_precision_lasts_over_a_long_sequence(case: Case) -> None:
-    """What sums or turns over a thousand tokens must do so in more digits than bfloat16 has."""
+    """Check that sums and angles over a thousand tokens use more digits than bfloat16 has."""
     low, wide = case.build(torch.bfloat16, 1024), case.build(torch.bfloat16, 1024).double()
     errors = []
     for length in (16, 1024):
@@ -338,7 +338,7 @@ def test_low_precision_lasts_over_a_long_sequence(case: Case) -> None:
 
 @forms_first
 def test_a_token_sees_itself_and_no_later_one_where_causal(case: Case) -> None:
-    """By gradients: the derivative by a later token is exactly 0."""
+    """Check by gradients: the derivative by a later token is exactly 0."""
     seen = sees(case.build(), 24)
     assert not (case.is_causal and seen.triu(1).any())
     assert seen.diagonal()[2:].all(), "a mixer must see the token itself, sooner or later"
@@ -346,8 +346,8 @@ def test_a_token_sees_itself_and_no_later_one_where_causal(case: Case) -> None:
 
 @causal_cases
 def test_no_bit_of_a_causal_output_depends_on_the_future(case: Case) -> None:
-    """Gradients do not show what leaks through a maximum, a sort or a hash."""
-    if case.name == "lsh_attention":  # which hashes as many chunks as there are tokens
+    """Check what gradients do not show: a maximum, a sort or a hash."""
+    if case.name == "lsh_attention":  # it hashes as many chunks as there are tokens
         return
     mixer, x, later = case.build(), sequence(2, 17), 1e4 * sequence(2, 8, seed=2)
     other = torch.cat([x[:, :9], later], dim=1)
@@ -355,7 +355,7 @@ def test_no_bit_of_a_causal_output_depends_on_the_future(case: Case) -> None:
 
 
 def growth(formula: str, shorter: int, longer: int) -> float:
-    """Of a formula of the cost row, from one length to another."""
+    """Return the growth of a cost formula from one length to another."""
     values = [
         eval(formula, {"log2": math.log2}, {"n": n, "d": DIM, "k": 3, "r": 3})
         for n in (shorter, longer)
@@ -365,10 +365,10 @@ def growth(formula: str, shorter: int, longer: int) -> float:
 
 @forms
 def test_the_cost_row_grows_as_flops_do(case: Case) -> None:
-    """Its formulas leave out constant factors, so it is their growth in n that is held."""
+    """Check the growth in n, since the formulas omit constant factors."""
     mixer, cost = case.build(), mixer_class(case.name).cost
     n, m = 2**20, 2**24
-    if mixer.flops(n):  # else all its work is elementwise, and counts as none
+    if mixer.flops(n):  # otherwise all its work is elementwise, which counts as zero
         assert mixer.flops(m) / mixer.flops(n) == pytest.approx(growth(cost.time, n, m), rel=0.02)
 
 
@@ -423,7 +423,7 @@ def test_steps_equal_the_parallel_form(case: Case) -> None:
 
 
 def in_training(layers: list[Mixer], x: Tensor, calls: int) -> Tensor:
-    """The last of several outputs of a stack that trains: what is redrawn now and then, was."""
+    """Return the last of several training outputs of a stack, so that periodic redraws occur."""
     for mixer in layers:
         mixer.train()
     torch.manual_seed(3)
@@ -447,7 +447,7 @@ def test_is_deterministic_and_survives_a_state_dict(case: Case) -> None:
 
 @forms_first
 def test_huge_inputs_and_an_empty_batch_give_finite_numbers(case: Case) -> None:
-    """At scores of 1e4 and more a softmax picks one token, and an exponential overflows."""
+    """Check scores of 1e4 and more: a softmax becomes one-hot, and an exponential overflows."""
     mixer, mask = case.build(torch.float32), padding(9)
     x = (1e2 * sequence(5, 9)).float().requires_grad_()
     output = mixer(x, mask)
@@ -458,25 +458,25 @@ def test_huge_inputs_and_an_empty_batch_give_finite_numbers(case: Case) -> None:
 
 
 def fft_flops(shape: tuple[int, ...], dims: list[int], *_: Any, **__: Any) -> float:
-    """5 n log2 n for every transform of n, real ones in full: torch's counter knows no FFT."""
+    """Count 5 n log2 n for each transform of n, real or not, since torch's counter has no FFT."""
     return sum(5 * math.prod(shape) * math.log2(shape[dim]) for dim in dims)
 
 
 def attention_flops(*shapes: Any, **_: Any) -> int:
-    """As of a GPU's kernels, which torch counts: two products."""
+    """Count two products, as torch counts the kernels of a GPU."""
     return sdpa_flop_count(*shapes[:3])
 
 
 def solve_flops(matrix: tuple[int, ...], columns: tuple[int, ...], *_: Any, **__: Any) -> int:
-    """n multiply-adds for each of n rows and each column, halved: the matrix is triangular."""
+    """Count n multiply-adds for each of n rows and each column, halved for the triangle."""
     return matrix[-1] * math.prod(columns)
 
 
 def counted_flops(mixer: Mixer, x: Tensor) -> float:
-    """By torch's counter.
+    """Count FLOPs by torch's counter.
 
-    It counts 0 for fused attention on the CPU, so the formula for a GPU's is given; 0 for a
-    triangular solve; and 0 for oneDNN's LSTM, which float64 does not use.
+    It counts 0 for fused attention on the CPU and for a triangular solve, so their formulas are
+    given; and 0 for oneDNN's LSTM, which float64 does not use.
     """
     assert x.dtype is torch.float64
     transforms = (torch.ops.aten._fft_c2c, torch.ops.aten._fft_r2c)
@@ -514,7 +514,7 @@ def test_flops_over_a_context_equal_the_counter(case: Case) -> None:
 
 
 class Alive(TorchDispatchMode):
-    """Notes the tensors that are alive at the peak, each with the operation that made it."""
+    """A recorder of the tensors alive at the peak, each with the operation that made it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -536,19 +536,19 @@ class Alive(TorchDispatchMode):
 
 
 def alive_at_peak(mixer: Mixer, x: Tensor) -> list[str]:
-    """One line for each tensor: bytes, shape, operation. Scratch of kernels is not seen."""
+    """List the bytes, shape and operation of each tensor; the scratch of kernels is not seen."""
     with torch.no_grad(), Alive() as alive:
         mixer(x)
     return alive.at_peak
 
 
 def test_the_tensors_alive_at_the_peak_are_listed() -> None:
-    """What a newcomer reads whose formula of bytes is wrong."""
+    """Check the list that helps to correct a wrong formula of bytes."""
     torch.manual_seed(0)
     mixer = build_mixer("attention", dim=DIM, heads=1, max_length=64, kernel="materialised")
     lines = alive_at_peak(mixer, sequence(1, 64).float())
     scores = [line for line in lines if line.split()[0] == f"{4 * 64**2:,}"]
-    assert 1 <= len(scores) <= 3, lines  # some of its scores, weights and mask; not all at once
+    assert 1 <= len(scores) <= 3, lines  # some of scores, weights and mask, but not all
 
 
 SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case in FORMS]
@@ -558,8 +558,8 @@ SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case i
     ("case", "batch", "length"), each(SIZES_OF_BYTES, lambda case: case in FORMS)
 )
 def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) -> None:
-    """Or it refuses: a relative position, unequal widths of keys and values, kernel="math"."""
-    dim = 64  # where neither padding to whole vectors nor a library's constants weigh much
+    """Check equality or a refusal: relative positions, unequal widths of keys, kernel="math"."""
+    dim = 64  # so that padding to whole vectors and a library's constants weigh little
     knobs = {case.knob: case.value} if case.knob else {}
     mixer = build_mixer(
         case.name,
@@ -588,7 +588,7 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
 
 @forms_first
 def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
-    """Or the formula refuses."""
+    """Check that the formula over a context equals the allocated bytes, unless it refuses."""
     mixer = build_mixer(
         case.name,
         dim=64,
@@ -606,15 +606,15 @@ def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
 
 @cache
 def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
-    """Of a stack, all its parameters moved alike: what starts as neutral shows.
+    """Return outputs of a stack with all parameters moved, so that neutral initial values matter.
 
-    In training, with the gradient by the inputs, and in evaluation.
+    The outputs are those in training, with the gradient by the inputs, and those in evaluation.
     """
     layers = case.stack(4)
     for parameter in {p for mixer in layers for p in mixer.parameters()}:
         parameter.data += 0.1
     x = sequence(2, ODD_LENGTH).requires_grad_()
-    trained = in_training(layers, x, calls=4)  # more than any interval tried
+    trained = in_training(layers, x, calls=4)  # more than any interval in the cases
     (gradient,) = torch.autograd.grad((trained * sequence(*x.shape, seed=2)).sum(), x)
     with torch.no_grad():
         evaluated = torch.nn.Sequential(*layers).eval()(x)
@@ -623,9 +623,9 @@ def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("case", each(CHANGED))
 def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
-    """Peers ship knobs that nothing reads; each of ours moves the output, or says it does not.
+    """Check that each knob changes the output, or declares that it does not.
 
-    A knob of reading alone moves it in evaluation.
+    A knob that acts only in evaluation must change the output there.
     """
     form = Case(case.name, case.is_causal)
     config = mixer_class(case.name).Config
@@ -642,7 +642,7 @@ def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
 
 
 def is_like_none(case: Case) -> bool:
-    """Whether None, the default, stands for this value, and not for every one tried."""
+    """Return True if None, the default, stands for this value, and not for every value."""
     others = [each for each in CHANGED if (each.name, each.knob) == (case.name, case.knob)]
     shapes = {each: [t.shape for t in tensors_of(each.build())] for each in others}
     return any(shape != shapes[case] for shape in shapes.values())
@@ -743,7 +743,7 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
     allowed = mask[:, None, None, :] & reach
     assert torch.all(weights.masked_select(~allowed) == 0)
     found, totals = weights.sum(dim=-1), allowed.any(dim=-1).double().expand(weights.shape[:3])
-    if case.name == "prefix_attention":  # which padding shortens: a padded query may see less
+    if case.name == "prefix_attention":  # a padded query of it may attend to less
         is_nothing = ~mask[:, None, :].expand(found.shape) & (found == 0)
         totals = totals.masked_fill(is_nothing, 0.0)
     torch.testing.assert_close(found, totals)
@@ -752,7 +752,7 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_a_gpu_gives_what_the_cpu_gives() -> None:
-    """Of every form, padded and not, forward and gradients; float64, so that kernels may differ."""
+    """Compare every form, padded and not, with gradients, in float64 so that kernels may differ."""
     for case in FORMS + PLACED:
         mixer, x, mask = case.build(), sequence(5, 17).requires_grad_(), padding(17)
         for part in mixer.modules():

@@ -1,4 +1,4 @@
-"""Which numbers a model starts from: their distribution, and that variants stay paired."""
+"""Check a model's initial values: their distribution, and that variants stay paired."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ others = pytest.mark.parametrize("initialisation", OTHERS)
 
 
 def matrices(model: Architecture) -> dict[str, Tensor]:
-    """Everything of two axes or more, by name."""
+    """Return the parameters with two or more axes, by name."""
     return {name: p.detach() for name, p in model.named_parameters() if p.dim() >= 2}
 
 
@@ -25,7 +25,7 @@ def is_table(name: str) -> bool:
 
 
 def bound(weight: Tensor) -> float:
-    """Glorot and Bengio 2010, equation 16; a kernel counts once for each of its taps."""
+    """Return the bound of Glorot and Bengio 2010, equation 16; each tap of a kernel counts."""
     num_outputs, num_inputs = weight.shape[:2]
     return math.sqrt(6 / ((num_inputs + num_outputs) * math.prod(weight.shape[2:])))
 
@@ -48,7 +48,7 @@ def test_every_linear_map_is_drawn_again_and_no_table(
     for name in before.keys() - kept:
         weight = after[name]
         largest = 0.04 if initialisation == "truncated_normal" else bound(weight)
-        # Of a normal cut at two standard deviations, and of a uniform one.
+        # The deviations of a normal cut at two standard deviations, and of a uniform distribution.
         deviation = 0.8796 * 0.02 if initialisation == "truncated_normal" else largest / 3**0.5
         assert 0.95 * largest < weight.abs().max() <= largest, name
         spread = max(0.05, 3 / weight.numel() ** 0.5)  # 4 deviations of a small map's own
@@ -57,7 +57,7 @@ def test_every_linear_map_is_drawn_again_and_no_table(
 
 
 def test_gpt2_divides_what_sub_layers_add() -> None:
-    """By the root of how many there are: two of each of three blocks."""
+    """Check the division by the root of the number of sub-layers, two in each of three blocks."""
     changes = {"dim": 64, "depth": 3, "initialisation": "gpt2", "has_scaled_embedding": False}
     drawn = matrices(build(spec("language_model", "attention", **changes)))
     added = {name for name in drawn if "mixer.output" in name or "mlp.contract" in name}
@@ -93,7 +93,7 @@ def test_biases_of_layers_become_zero_and_those_of_gates_stay(initialisation: st
 
 
 def test_a_stack_of_matrices_is_drawn_matrix_by_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one map per head; a kernel's third axis is its taps, a stack's first its heads."""
+    """Check one map per head; a kernel's third axis is its taps, a stack's first its heads."""
     conv = mixer_class("conv")
     plain = conv.__init__
 
@@ -126,7 +126,7 @@ def test_a_map_that_layers_share_is_drawn_once(monkeypatch: pytest.MonkeyPatch) 
 
 @others
 def test_what_is_no_linear_map_starts_as_its_part_says(initialisation: str) -> None:
-    """Of every mixer: gains, temperatures and the like have one axis."""
+    """Check every mixer: gains, temperatures and similar parameters have one axis."""
     knobs = {"heads": 4, "score": "cosine", "scale": "learned"}
     drawn, plain = (
         build(spec("classifier", knobs=knobs, initialisation=each)).trunk.blocks[0].mixer
@@ -140,7 +140,7 @@ def test_what_is_no_linear_map_starts_as_its_part_says(initialisation: str) -> N
 def test_what_a_module_declares_keeps_its_own_draw(
     initialisation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A parameter, a layer with its bias, a bias alone; also where another module shares it."""
+    """Check a parameter, a layer with its bias and a bias alone, shared or not."""
     conv = mixer_class("conv")
     plain = conv.__init__
 

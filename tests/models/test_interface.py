@@ -1,4 +1,4 @@
-"""Outputs change as one."""
+"""Check that outputs are rebuilt as a whole."""
 
 import torch
 
@@ -13,7 +13,7 @@ def test_a_change_reaches_every_tensor() -> None:
 
 
 def test_those_who_look_for_tensors_in_tuples_find_all() -> None:
-    """As DeepSpeed and CUDA graphs do, which give back what they were given."""
+    """Check that DeepSpeed and CUDA graphs, which traverse tuples, can rebuild all tensors."""
     outputs = Outputs(torch.ones(2), {"a": torch.zeros(1), "b": torch.zeros(3)})
     leaves, shape = torch.utils._pytree.tree_flatten(outputs)
     assert [len(leaf) for leaf in leaves] == [2, 1, 3]

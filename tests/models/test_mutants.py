@@ -1,4 +1,4 @@
-"""The battery notices wrong mixers, old and new: bugs seeded into copies of the models."""
+"""Check that the tests detect wrong mixers: bugs are seeded into copies of the models."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_every_mutant_is_caught(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [
-        ("self.config.window - 2, 1))", "self.config.window - 1, 0))"),  # sees the next token
+        ("self.config.window - 2, 1))", "self.config.window - 1, 0))"),  # depends on the next token
         (".sum(dim=-1)", ".mean(dim=-1)"),
         ("functional.pad(x, ", "functional.pad(without_padding(x, mask), "),
         ("", ""),  # the right one

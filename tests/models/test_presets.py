@@ -1,4 +1,4 @@
-"""Each preset has exactly as many parameters as its published form."""
+"""Check that each preset has exactly as many parameters as its published form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_preset_has_the_published_parameters(name: str) -> None:
     assert build_shapes(full_size(name)).num_parameters() == COUNTS[PRESETS[name].system]
 
 
-# Counted by transformers 5.13 from the published configurations; see tests/parity.
+# These were counted by transformers 5.13 from the published configurations; see tests/parity.
 BY_TRANSFORMERS = {
     "gpt2_medium": 354_823_168,
     "gpt2_large": 774_030_080,
@@ -56,9 +56,9 @@ def test_bert_has_the_published_parameters_without_its_head(name: str, wanted: i
 def test_bert_in_training_has_the_published_parameters(
     name: str, masked_alone: int, with_pairs: int
 ) -> None:
-    """The second head is there where a task gives two texts, as `definitions_pairs`.
+    """Check the second head, which exists if a task gives two texts, as in `definitions_pairs`.
 
-    Its answers are two of the symbols, which the paper's vocabulary has not.
+    Its answers are two of the symbols, which the paper's vocabulary lacks.
     """
     whole = full_size(name)
     pairs = replace(whole, others={"segments": Input(kind="tokens", size=2, length=512)})

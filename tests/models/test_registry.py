@@ -202,7 +202,7 @@ def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: s
 
 
 def test_a_truncated_normal_is_not_drawn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch draws again what is beyond the limits, as numbers of fresh memory may be."""
+    """Check that a shape-only build, whose memory is uninitialised, is not redrawn without end."""
     torch = importlib.import_module("torch")
     empty = torch.empty
 
@@ -218,5 +218,5 @@ def test_checking_a_model_costs_no_memory_and_no_random_number() -> None:
     before = torch.get_rng_state()
     for settings in ({}, {"initialisation": "truncated_normal", "position_mode": "concatenated"}):
         huge = replace(SPEC, dim=8192, depth=4, length=65536, settings=settings)
-        build_shapes(huge)  # 13 GB, were it built
+        build_shapes(huge)  # it would take 13 GB
     assert torch.equal(torch.get_rng_state(), before)

@@ -1,4 +1,4 @@
-"""Reversible stacks: their formula, and gradients of activations that were never kept."""
+"""Check reversible stacks: their formula, and gradients without stored activations."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_two_streams_are_the_formula() -> None:
 
 
 Way = Callable[[], AbstractContextManager[None]]
-BOTH: tuple[Way, Way] = (activations_kept, nullcontext)  # by plain autograd, and as it is
+BOTH: tuple[Way, Way] = (activations_kept, nullcontext)  # by plain autograd, and unchanged
 
 
 def gradients(model: Architecture, way: Way) -> list[Tensor]:
     torch.manual_seed(3)
     with way():
         logits = outputs(model)
-    torch.rand(5)  # what others draw before the backward pass
+    torch.rand(5)  # other draws before the backward pass
     loss = (logits * torch.linspace(-1, 1, logits.numel()).view_as(logits)).sum()
     return [logits, *torch.autograd.grad(loss, list(model.parameters())), torch.rand(3)]
 
@@ -59,7 +59,7 @@ def gradients(model: Architecture, way: Way) -> list[Tensor]:
 def test_gradients_are_those_of_plain_autograd(
     architecture: str, mixer: str, settings: dict[str, Any]
 ) -> None:
-    """To rounding, of every parameter, the source's encoder included; dropout is drawn again."""
+    """Compare all parameters up to rounding, with the source's encoder; dropout is drawn again."""
     own: dict[str, dict[str, Any]] = {
         "linformer": {"sharing": "layerwise"},
         "lsh_attention": {"chunk": 3},
@@ -99,7 +99,7 @@ def test_autocast_is_as_it_was() -> None:
 
 
 def saved_bytes(residual: str, depth: int) -> int:
-    """Of all that a forward pass keeps for the backward pass, parameters aside."""
+    """Return the bytes that a forward pass keeps for the backward pass, without parameters."""
     model = build(spec("tagger", "attention", depth=depth, residual=residual, dropout=0.1))
     own = {parameter.data_ptr() for parameter in model.parameters()}
     found: dict[int, int] = {}

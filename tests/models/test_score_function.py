@@ -1,4 +1,4 @@
-"""The score-function estimator: its formulas, and what a whole model returns of its choices."""
+"""Check the score-function estimator: its formulas, and the choices that a model returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def small(architecture: str = "tagger", **knobs: Any) -> Any:
 
 
 def test_the_term_is_nothing_but_a_gradient() -> None:
-    """By hand: l (c - b) grad log p, less h grad entropy, by the shares of the examples."""
+    """Check by hand: l (c - b) grad log p, less h grad entropy, by the shares of the examples."""
     costs = torch.tensor([3.0, 0.5], requires_grad=True)
     log_p, entropy = (
         torch.tensor([x, y], requires_grad=True) for x, y in ((-1.0, -2.0), (4.0, 5.0))
@@ -58,7 +58,7 @@ def test_the_baseline_is_a_moving_average_from_zero() -> None:
 def test_a_whole_model_has_the_gradient_of_the_expected_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two layers, two tokens, all sixteen choices: those of both layers count."""
+    """Check two layers, two tokens and all sixteen choices: both layers contribute."""
     model = build(small(soft_share=0.0)).double()
     tokens, target = torch.tensor([[3, 7]]), torch.tensor([1, 2])
     parameters = list(model.parameters())

@@ -50,7 +50,7 @@ def test_parts_below_different_prefixes_differ() -> None:
 
 
 def test_a_part_that_is_drawn_twice_is_refused() -> None:
-    """Two stacks of one model would otherwise start bit-identical."""
+    """Check that two stacks of one model cannot start bit-identical."""
     seeds = PartSeeds()
     with seeds.part("blocks.0.mixer"):
         pass

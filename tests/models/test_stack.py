@@ -1,4 +1,4 @@
-"""The block, the trunk and the ways in: each against the formula, written out."""
+"""Compare the block, the trunk and the embeddings with their formulas."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_a_block_is_its_formula(norm_placement: str, has_residual: bool) -> None
 
 @pytest.mark.parametrize("norm_placement", ["pre", "post"])
 def test_a_trunk_ends_normalised_once(norm_placement: str) -> None:
-    """Pre-norm by a norm of its own, post-norm by that of its last block."""
+    """Check the final norm: its own for pre-norm, that of the last block for post-norm."""
     model = build(spec("tagger", norm_placement=norm_placement))
     hidden = model.trunk(model.embedding(inputs(model.spec)))
     torch.testing.assert_close(hidden.mean(dim=-1), torch.zeros(BATCH, LENGTH), atol=1e-5, rtol=0)
@@ -91,7 +91,7 @@ def test_there_is_nothing_to_concatenate_without_vectors(position: str) -> None:
 def test_positions_start_as_small_as_asked_and_all_else_as_it_was(
     mode: str, initialisation: str
 ) -> None:
-    """No rule of linear maps draws them again."""
+    """Check that no rule of linear maps draws the positions again."""
     settings = {"position_mode": mode, "initialisation": initialisation}
     usual, small = (
         dict(build(spec("tagger", position_std=std, **settings)).named_parameters())
@@ -148,7 +148,7 @@ def test_what_layers_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tokens_and_sinusoids_enter_with_like_variance() -> None:
-    """Drowned by the sinusoids, 300 steps of width 64 end a bit per character worse."""
+    """Check equal variances: larger sinusoids cost a bit per character (300 steps, width 64)."""
     wide = spec("language_model", "conv", dim=256)
     model = build(wide)
     assert model.embedding(inputs(wide)).var().item() == pytest.approx(1, rel=0.15)

@@ -1,4 +1,4 @@
-"""Norms, sums, feed-forwards and patterns: each against its formula, in whole models."""
+"""Compare norms, sums, feed-forwards and patterns with their formulas, in whole models."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ MASK = torch.tensor([[True] * 7, [True] * 3 + [False] * 4, [False] * 7])
 
 def test_batch_norm_counts_real_tokens_only() -> None:
     ours, theirs = MaskedBatchNorm(5, eps=1e-3), nn.BatchNorm1d(5, eps=1e-3)
-    for seed in (1, 2):  # two steps, so that running statistics move twice
+    for seed in (1, 2):  # two steps, so that running statistics change twice
         x = numbers(3, 7, 5, seed=seed) + 2
         garbage = x.masked_fill(~MASK.unsqueeze(-1), torch.nan)
         expected = theirs(x[MASK])

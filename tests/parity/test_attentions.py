@@ -1,6 +1,6 @@
-"""Our latent and differential attention compute what those of `transformers` compute.
+"""Check that our latent and differential attention compute the outputs of `transformers`.
 
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tests.models.small_models import tokens
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 LENGTH, DIM = 11, 16
 
 
 def built(name: str, **knobs: Any) -> Mixer:
-    """Causal, with gains of norms that are not one."""
+    """Build a causal mixer with all parameters shifted, so that no gain is one."""
     torch.manual_seed(0)
     mixer = build_mixer(name, dim=DIM, is_causal=True, **knobs)
     for parameter in mixer.parameters():
@@ -34,7 +34,7 @@ def built(name: str, **knobs: Any) -> Mixer:
 
 
 def causal() -> Tensor:
-    """What is added to scores."""
+    """Return the causal mask that is added to the scores."""
     return torch.full((1, 1, LENGTH, LENGTH), -torch.inf).triu(1)
 
 
@@ -82,7 +82,7 @@ def test_latent_attention_is_that_of_deepseek_v2(query_rank: int | None) -> None
 
 @pytest.mark.parametrize("layer", [0, 3])
 def test_differential_attention_is_that_of_diffllama(layer: int) -> None:
-    """Without a position: theirs pairs other numbers. Their norm has no gain."""
+    """Compare without a position, since theirs pairs other numbers, and without a gain."""
     from transformers import DiffLlamaConfig
     from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention
 
@@ -99,7 +99,8 @@ def test_differential_attention_is_that_of_diffllama(layer: int) -> None:
     )
     config._attn_implementation = "eager"
     attention = DiffLlamaAttention(config, layer).eval()
-    # Theirs has the first halves of all heads first; ours has each head's two side by side.
+    # Theirs has the first halves of all heads first; ours has the two halves of a head side by
+    # side.
     halves_first = [
         linear.weight.data.view(2, 2, 4, DIM).transpose(0, 1).flatten(0, 2)
         for linear in (ours.query, ours.key, ours.value)

@@ -1,7 +1,7 @@
-"""BERT computes what that of `transformers` computes, with both heads of its pre-training.
+"""Check that BERT equals that of `transformers`, with both heads of its pre-training.
 
-Every parameter of ours is moved away from where it starts, and handed over by its name.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+Every parameter of ours is moved away from its initial value and copied by name.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SIZES = {
 
 
 def ours(architecture: str, outputs: int, *, pairs: bool = False, **settings: Any) -> Architecture:
-    """In float64 and evaluation mode, all its parameters moved."""
+    """Build our model in float64 and evaluation mode, with all its parameters moved."""
     torch.manual_seed(0)
     model = build_model(
         ModelSpec(

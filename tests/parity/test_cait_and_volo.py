@@ -1,8 +1,8 @@
-"""Our CaiT and VOLO, and what they mix tokens by, compute what those of timm compute.
+"""Check that our CaiT and VOLO, and their mixers, compute the outputs of timm.
 
-All parameters and buffers are moved away from where they start, so that no zero or one hides
-anything. Needs the public packages of the extra `bench`: `make parity-test` installs them and runs
-it.
+All parameters and buffers are moved away from their initial values, so that no zero or one hides a
+difference. The tests need the public packages of the extra `bench`; `make parity-test` installs
+them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tests.parity.without_torchvision import timm
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 IMAGES = torch.randn(2, 32, 48, 3, generator=torch.Generator().manual_seed(3)).double()
 HEADS, DIM, CLASSES = 4, 16, 5
-Pairs = Iterable[tuple[Any, nn.Module]]  # a module of theirs, and ours of the same parameters
+Pairs = Iterable[tuple[Any, nn.Module]]  # a module of theirs, and ours with the same parameters
 
 
 def moved(module: nn.Module, spread: float = 0.3) -> Any:
-    """With parameters and statistics that are none of their starts; variances stay positive."""
+    """Move parameters and statistics from their initial values; variances stay positive."""
     drawn = torch.Generator().manual_seed(7)
     for tensor in chain(module.parameters(), module.buffers()):
         if tensor.is_floating_point():
@@ -43,20 +43,20 @@ def moved(module: nn.Module, spread: float = 0.3) -> Any:
 
 
 def take(pairs: Pairs) -> None:
-    """Give theirs the parameters of ours; one of theirs may hold several of ours, one below."""
+    """Copy the parameters of each module of ours into the module of theirs."""
     for theirs, ours in pairs:
         theirs.load_state_dict(ours.state_dict())
 
 
 def joined(theirs: Any, *ours: Any) -> None:
-    """One map of theirs is several of ours, one below the other."""
+    """Stack the rows of several of our maps in one map of theirs."""
     theirs.weight.data = torch.cat([each.weight for each in ours])
     if theirs.bias is not None:
         theirs.bias.data = torch.cat([each.bias for each in ours])
 
 
 def take_mixer(theirs: Any, ours: Any) -> None:
-    """Of any attention here."""
+    """Copy the parameters of any attention in this file."""
     theirs.proj.load_state_dict(ours.output.state_dict())
     if hasattr(theirs, "attn"):  # outlook attention
         take([(theirs.v, ours.value), (theirs.attn, ours.weights)])
@@ -90,7 +90,7 @@ def take_block(theirs: Any, ours: Block | ClassBlock) -> None:
 
 
 def take_trunk(theirs: Any, ours: Any, blocks: Iterable[Any], class_blocks: Iterable[Any]) -> None:
-    """Blocks, positions, class token, norm and head; those of VOLO lie on a grid."""
+    """Copy blocks, positions, class token, norm and head; VOLO's positions lie on a grid."""
     for block, own in zip(blocks, ours.trunk.blocks, strict=True):
         take_block(block, own)
     for block, own in zip(class_blocks, ours.trunk.class_blocks, strict=True):
@@ -145,7 +145,7 @@ def small(architecture: str, mixer: str, bias: bool | str, **settings: Any) -> A
 
 
 def same_outputs_and_gradients(ours: Any, theirs: Any, images: Tensor, tolerance: float) -> None:
-    """Of an image `[batch, rows, columns, channels]`, which theirs reads channels first.
+    """Compare on images `[batch, rows, columns, channels]`, which theirs reads channels first.
 
     The tolerance is a share of the largest number.
     """
@@ -218,11 +218,11 @@ def test_volo_is_that_of_timm(has_token_head: bool) -> None:
 def test_a_preset_is_that_of_timm(
     name: str, system: str, hand_over: Callable[[Any, Any], None]
 ) -> None:
-    """In float32, of smaller images; LayerScale is moved to where it is seen."""
+    """Compare in float32 on smaller images; LayerScale is moved to values with a visible effect."""
     torch.manual_seed(0)
     size = full_size(name, side=64, initialisation="scaled_normal")
     ours = moved(build_model(size), spread=0.03)
-    with NothingDrawn():  # which would take long, and theirs takes all from ours
+    with NothingDrawn():  # drawing would take long, and theirs copies all from ours
         theirs = timm().create_model(system, pretrained=False, img_size=64).eval()
     hand_over(theirs, ours)
     images = torch.randn(1, 64, 64, 3, generator=torch.Generator().manual_seed(1))
@@ -246,7 +246,7 @@ def test_talking_heads_are_those_of_timm() -> None:
 def test_outlook_attention_is_that_of_timm(
     grid: tuple[int, int], side: int, stride: int, bias: bool
 ) -> None:
-    """Also where a stride does not divide the grid, whose last means are of fewer tokens."""
+    """Compare also if a stride does not divide the grid, so that some means have fewer tokens."""
     timm()
     from timm.models.volo import OutlookAttention
 

@@ -1,7 +1,7 @@
-"""Our CIDEr-D and ROUGE-L are those of pycocoevalcap, whose class `Cider` computes CIDEr-D.
+"""Check that our CIDEr-D and ROUGE-L equal pycocoevalcap's, whose class `Cider` computes CIDEr-D.
 
-Its tokeniser, METEOR and SPICE, which need Java, are not used. Needs the public packages of the
-extra `bench`: `make parity-test` installs them and runs it.
+Its tokeniser, METEOR and SPICE, which need Java, are not used. The tests need the public packages
+of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pairs = list[tuple[str, str]]
 
 
 def drawn(seed: int, most: int, least: int = 1, count: int = 300) -> Pairs:
-    """What is written, which keeps some of the reference's words, beside that reference."""
+    """Draw pairs of an output, which keeps some of the reference's words, and that reference."""
     chance = random.Random(seed)
     pairs = []
     for _ in range(count):

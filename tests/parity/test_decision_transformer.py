@@ -1,7 +1,7 @@
-"""The Decision Transformer computes what that of `transformers` computes, padded or not.
+"""Check that the Decision Transformer equals that of `transformers`, with and without padding.
 
-Every parameter of ours is moved away from where it starts, and handed over by its name.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+Every parameter of ours is moved away from its initial value and copied by name.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NAMES = {
     r"mlp\.contract": "mlp.c_proj",
 }
 PACKED = ("query", "key", "value")
-MASK = torch.arange(STEPS) >= torch.tensor([[0], [3], [STEPS - 1]])  # padding before, as theirs
+MASK = torch.arange(STEPS) >= torch.tensor([[0], [3], [STEPS - 1]])  # padding first, as in theirs
 
 
 def ours() -> Architecture:
-    """In float64 and evaluation mode, all its parameters moved."""
+    """Build our model in float64 and evaluation mode, with all its parameters moved."""
     torch.manual_seed(0)
     others = {
         ACTIONS: Input(kind="vectors", size=ACTION, length=STEPS),
@@ -68,7 +68,7 @@ def ours() -> Architecture:
 
 
 def with_weights_of(model: Architecture) -> nn.Module:
-    """Theirs, in float64; what it has besides says the next state and the next return."""
+    """Build theirs in float64; its unused heads predict the next state and the next return."""
     from transformers import DecisionTransformerConfig, DecisionTransformerModel
 
     config = DecisionTransformerConfig(
@@ -140,7 +140,7 @@ def test_actions_are_those_of_transformers(mask: Tensor | None) -> None:
 
 
 def test_gradients_are_those_of_transformers() -> None:
-    """Of the squared error on real actions."""
+    """Compare the gradients of the squared error on real actions."""
     model, given = ours(), episode()
     theirs: Any = with_weights_of(model)
     theirs.zero_grad()

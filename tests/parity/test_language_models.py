@@ -1,7 +1,7 @@
-"""GPT-2 and a Llama with grouped queries compute what the classes of `transformers` compute.
+"""Check that GPT-2 and a Llama with grouped queries equal those of `transformers`.
 
-Every parameter of ours is moved away from where it starts, and handed over by its name.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+Every parameter of ours is moved away from its initial value and copied by name.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OF_LLAMA = {
 
 
 def small(name: str, **changes: Any) -> Architecture:
-    """The preset with few numbers, in float64 and evaluation mode, all its parameters moved."""
+    """Build a small form of the preset in float64 and evaluation mode, with moved parameters."""
     sizes = {"dim": DIM, "depth": DEPTH, "heads": HEADS, **changes}
     whole = full_size(name, **sizes)
     fields = {"length": LENGTH, "input_size": SYMBOLS, "output_size": SYMBOLS}
@@ -87,7 +87,7 @@ def test_gpt2_is_that_of_transformers() -> None:
         for part in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"):
             weights[f"{block}{part}.weight"] = weights[f"{block}{part}.weight"].T
     missing, unexpected = theirs.load_state_dict(weights, strict=False)
-    assert (missing, unexpected) == (["lm_head.weight"], [])  # which is the embedding
+    assert (missing, unexpected) == (["lm_head.weight"], [])  # the head is the embedding
     assert theirs.lm_head.weight is theirs.transformer.wte.weight
     compare(ours, theirs, 1e-9)
 
@@ -111,7 +111,7 @@ def test_a_llama_with_grouped_queries_is_that_of_transformers() -> None:
     weights = renamed(ours, OF_LLAMA)
     for layer in range(DEPTH):
         block = f"model.layers.{layer}."
-        # Our gates are the second half of the first map; a pair of a turned key is two neighbours.
+        # Our gates are the second half of the first map; a rotated pair of a key is two neighbours.
         values, gates = weights.pop(f"{block}mlp.expand.weight").chunk(2)
         weights |= {f"{block}mlp.up_proj.weight": values, f"{block}mlp.gate_proj.weight": gates}
         for part in ("q_proj", "k_proj"):
@@ -119,17 +119,17 @@ def test_a_llama_with_grouped_queries_is_that_of_transformers() -> None:
             weights[name] = halves(weights[name])
     missing, unexpected = theirs.load_state_dict(weights, strict=False)
     assert (missing, unexpected) == (["lm_head.weight"], [])
-    compare(ours, theirs, 1e-5)  # it turns keys and queries by angles in float32
+    compare(ours, theirs, 1e-5)  # it rotates keys and queries by float32 angles
 
 
 def halves(weight: Tensor) -> Tensor:
-    """Rows of each head, even ones first: there a pair lies half a head apart."""
+    """Return the rows of each head, even ones first: there a pair lies half a head apart."""
     heads = weight.unflatten(0, (-1, DIM // HEADS // 2, 2))
     return heads.transpose(1, 2).flatten(0, 2)
 
 
 def compare(ours: Architecture, theirs: Any, tolerance: float) -> None:
-    """All logits, and the gradient of their squares by the embedding."""
+    """Compare all logits, and the gradient of their squares with respect to the embedding."""
     tokens = torch.randint(SYMBOLS, (3, LENGTH), generator=torch.Generator().manual_seed(1))
     found, wanted = ours(tokens), theirs(tokens).logits
     torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)

@@ -1,8 +1,8 @@
-"""LeViT computes what those of timm and `transformers` compute, with the same numbers.
+"""Check that LeViT equals those of timm and `transformers` with the same parameters.
 
-Every parameter and every statistic of a batch norm is moved away from where it starts, and handed
-over by its name; timm's images are broader than high.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+Every parameter and every statistic of a batch norm is moved away from its initial value and copied
+by name; timm's images are wider than high.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.parity.without_torchvision import timm
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the packages warn of their own parts
+    pytest.mark.filterwarnings("default"),  # the packages raise warnings about their own parts
 ]
 
 DIMS, DEPTHS, HEADS, KEY_DIM, CLASSES = (32, 48, 64), (1, 2, 1), (2, 3, 4), 8, 5
@@ -29,7 +29,7 @@ QUERY, KEY_VALUE = ".query.", ".key_value."
 
 
 def ours(grid: tuple[int, int]) -> LeViT:
-    """Of the sizes above."""
+    """Build our model with the sizes above."""
     sizes = {"dims": DIMS, "depths": DEPTHS, "heads": HEADS}
     return built(
         ModelSpec(
@@ -49,13 +49,13 @@ def ours(grid: tuple[int, int]) -> LeViT:
 
 
 def built(spec: ModelSpec, *, by: float = 0.3, number: int = 16) -> LeViT:
-    """In float64 and evaluation mode, nothing where it starts; statistics are those of images."""
+    """Build in float64 and evaluation mode with all values moved; use the statistics of images."""
     torch.manual_seed(0)
     model, grid = build_model(spec), cast("tuple[int, int]", spec.grid)
     for parameter in model.parameters():
         parameter.data += by * torch.randn_like(parameter)
     norms = [part for part in model.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
-    for momentum in (1.0, 0.1):  # the first one remembers nothing of the start
+    for momentum in (1.0, 0.1):  # the first momentum discards the initial statistics
         for norm in norms:
             norm.momentum = momentum
         with torch.no_grad():
@@ -64,12 +64,12 @@ def built(spec: ModelSpec, *, by: float = 0.3, number: int = 16) -> LeViT:
 
 
 def merged(model: LeViT) -> dict[str, Tensor]:
-    """Queries, keys and values as one map where queries are of all tokens, head by head."""
+    """Merge queries, keys and values into one map, head by head, if queries are of all tokens."""
     weights = dict(model.state_dict())
     for name in [name for name in weights if ".branches." in name and QUERY in name]:
         query, other = weights.pop(name), weights.pop(name.replace(QUERY, KEY_VALUE))
         joined = query
-        if query.ndim:  # the number of batches seen is one for all
+        if query.ndim:  # num_batches_tracked is a scalar
             heads = len(query) // model.config.key_dim
             parts = [each.view(heads, -1, *query.shape[1:]) for each in (query, other)]
             joined = torch.cat(parts, dim=1).flatten(0, 1)
@@ -78,7 +78,7 @@ def merged(model: LeViT) -> dict[str, Tensor]:
 
 
 def of_timm(model: LeViT) -> dict[str, Tensor]:
-    """Its state under timm's names."""
+    """Return the model's state under timm's names."""
     found = {}
     for name, tensor in merged(model).items():
         new = re.sub(r"stem\.convs\.(\d)", lambda m: f"stem.conv{int(m[1]) + 1}.linear", name)
@@ -94,7 +94,7 @@ def of_timm(model: LeViT) -> dict[str, Tensor]:
 
 
 def _place_in_timm(found: re.Match[str]) -> str:
-    """There the feed-forward behind a shrinking attention is a part of that."""
+    """Return the name in timm, where a shrinking attention contains the feed-forward after it."""
     stage, place = int(found[1]), int(found[2]) - (found[1] != "0")
     if place < 0:
         return f"stages.{stage}.downsample.mlp"
@@ -123,9 +123,10 @@ def theirs_of_timm(model: LeViT, grid: tuple[int, int]) -> Any:
 
 
 def of_transformers(model: LeViT) -> dict[str, Tensor]:
-    """Its state under the names of `transformers`, whose layers stand in one list for each stage.
+    """Return the model's state under the names of `transformers`, with one list of layers per
+    stage.
 
-    There a shrinking attention and its feed-forward end the stage before.
+    There a shrinking attention and its feed-forward end the previous stage.
     """
     found = {}
     for name, tensor in merged(model).items():
@@ -166,11 +167,11 @@ def images(grid: tuple[int, int], number: int = 3, seed: int = 1) -> Tensor:
 
 
 def assert_alike(model: Architecture, theirs: nn.Module, grid: tuple[int, int]) -> None:
-    """Logits, and the gradient of the images, in float64 and in float32."""
+    """Compare logits and the gradient with respect to the images, in float64 and in float32."""
     for dtype, within in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
         shown = images(grid).to(dtype).requires_grad_()
         found = model.to(dtype)(shown)
-        theirs.to(dtype).train()  # which forgets the biases of another precision
+        theirs.to(dtype).train()  # drops the cached biases of another precision
         answer = theirs.eval()(shown.permute(0, 3, 1, 2))
         expected = getattr(answer, "logits", answer)
         assert found.std() > 0.3
@@ -189,7 +190,7 @@ def test_it_is_that_of_timm(grid: tuple[int, int]) -> None:
 
 
 def test_in_training_it_answers_twice_and_counts_batches_as_timms() -> None:
-    """By the statistics of the batch, which both remember alike."""
+    """Compare with the statistics of the batch, which both track in the same way."""
     grid = (64, 96)
     model = ours(grid)
     theirs = theirs_of_timm(model, grid)

@@ -1,6 +1,6 @@
-"""Our translator computes what MarianMT of `transformers` computes, and its beam finds the same.
+"""Check that our translator equals MarianMT of `transformers`, and that both beams agree.
 
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.benchmarks.marian import marian_of, translator
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 SOURCE, TARGET, SYMBOLS = 9, 12, 11
@@ -43,9 +43,9 @@ def test_logits_are_those_of_marian(dtype: torch.dtype, within: float) -> None:
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_both_searches_write_the_same(beam: int) -> None:
-    """Without a symbol that ends, where a beam search leaves no choice."""
+    """Compare without an end symbol, so that implementations of a beam search cannot differ."""
     ours = translator(**SHAPE).double()
-    ours.decoder.blocks[-1].mlp_norm.weight.data.neg_()  # one that is tied repeats itself else
+    ours.decoder.blocks[-1].mlp_norm.weight.data.neg_()  # else its tied output repeats itself
     decoder = Decoder(beam=beam, max_length=TARGET)
     found = generate(
         ours,

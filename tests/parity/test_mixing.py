@@ -1,6 +1,6 @@
-"""Our mixup and CutMix give what timm's `Mixup` gives where both draw the same numbers.
+"""Check that our mixup and CutMix equal timm's `Mixup` for the same random numbers.
 
-DeiT trains with timm's. Needs the public packages of the extra `bench`: `make parity-test`.
+DeiT trains with timm's. The tests need the extra `bench`; `make parity-test` installs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.suite.training.toy_images import Images
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 COUNT, ROWS, COLUMNS, CLASSES, SMOOTHING = 6, 13, 16, 5, 0.1
@@ -30,7 +30,7 @@ COUNT, ROWS, COLUMNS, CLASSES, SMOOTHING = 6, 13, 16, 5, 0.1
 def _theirs(
     images: Tensor, classes: Tensor, step: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Tensor, Tensor]:
-    """timm's, given the share and the middle of the rectangle that ours draws in that step."""
+    """Run timm's mixing with the share and the rectangle's centre that ours draws in that step."""
     timm()
     from timm.data import mixup
 

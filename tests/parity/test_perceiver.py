@@ -1,8 +1,8 @@
-"""Our Perceiver computes what the encoders of `transformers` compute, one after the other.
+"""Check that our Perceiver equals the encoders of `transformers`, applied one after the other.
 
-Theirs looks at its inputs once; applied again to its own latents, it is the paper's loop with all
-shared, and one encoder followed by repeats of another is the paper's own.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+Theirs attends to its inputs once. Applied again to its own latents, it is the paper's loop with all
+weights shared; one encoder followed by repeats of another is the paper's own form.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from models.stack import Block
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 DIM, LATENTS, LENGTH, HEADS = 16, 5, 9, 4
@@ -48,7 +48,7 @@ def perceiver(sizes: dict[str, Any] = SIZES, **settings: Any) -> Perceiver:
 
 
 def encoder_of(stage: Stage, width: int) -> nn.Module:
-    """Their encoder, with the parameters of a stage of ours."""
+    """Build their encoder with the parameters of a stage of ours."""
     from transformers import PerceiverConfig
     from transformers.models.perceiver.modeling_perceiver import PerceiverEncoder
 
@@ -107,7 +107,7 @@ def test_latents_are_those_of_transformers(share: str) -> None:
 
 @pytest.mark.parametrize("patch", [1, 2])
 def test_an_image_is_read_as_by_transformers(patch: int) -> None:
-    """Theirs has the coordinates of both axes first, then all sines, then all cosines."""
+    """Reorder the features: theirs has both axes' coordinates, all sines, then all cosines."""
     from transformers.models.perceiver.modeling_perceiver import PerceiverImagePreprocessor
 
     grid, images = (4, 6), torch.randn(3, 4, 6, 2, dtype=torch.float64)

@@ -1,6 +1,6 @@
-"""Learned positions go from one grid to another as timm's do.
+"""Check that learned positions are resized to another grid as in timm.
 
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.parity.without_torchvision import timm
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the packages warn of their own parts
+    pytest.mark.filterwarnings("default"),  # the packages raise warnings about their own parts
 ]
 
 

@@ -1,6 +1,6 @@
-"""Our residual networks compute what those of timm compute with the same weights.
+"""Check that our residual networks equal timm's with the same weights.
 
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RENAMED = (
 
 
 def moved(module: nn.Module) -> Any:
-    """In float64, with no parameter or buffer at the value that it starts at."""
+    """Convert to float64, and move every parameter and buffer from its initial value."""
     module = module.double().eval()
     drawn = torch.Generator().manual_seed(1)
     for number in (*module.parameters(), *module.buffers()):
@@ -59,7 +59,7 @@ def moved(module: nn.Module) -> Any:
 
 
 def load(theirs: nn.Module, ours: nn.Module, blocks: list[str]) -> None:
-    """Our parameters and buffers, under their names and in their shapes."""
+    """Load our parameters and buffers under their names and in their shapes."""
     shapes, found = theirs.state_dict(), {}
     for name, value in ours.state_dict().items():
         name = re.sub(r"^trunk\.layers\.(\d+)", lambda match: blocks[int(match[1])], name)
@@ -126,7 +126,7 @@ def test_cbam_alone() -> None:
 
 
 def test_a_non_local_block_but_for_their_scale() -> None:
-    """Theirs is of the width of the map, not of the keys; the bias before a norm is zero."""
+    """Compare but for the scale, theirs by the width of the map; the bias before a norm is zero."""
     timm()
     from timm.layers import NonLocalAttn
 
@@ -143,11 +143,11 @@ def test_a_non_local_block_but_for_their_scale() -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_attention_of_a_bottleneck_transformer(stride: int) -> None:
-    """With relative logits scaled too, as in the authors' code."""
+    """Compare with scaled relative logits, as in the authors' code."""
     timm()
     from timm.layers.bottleneck_attn import BottleneckAttn
 
-    grid = (4, 6)  # theirs drops what is left of an odd map
+    grid = (4, 6)  # theirs drops the rest of a map with odd sides
     x = X[:, :, :4, :6]
     config = MapAttentionConfig(heads=4)
     ours: Any = moved(GlobalMapAttention(32, 24, stride=stride, grid=grid, config=config))

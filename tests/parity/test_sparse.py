@@ -1,6 +1,6 @@
-"""Our sparse mixers compute what those of `transformers` compute, hashes and chunks included.
+"""Check that our sparse mixers equal those of `transformers`, hashes and chunks included.
 
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from models import Mixer, build_mixer
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 DIM, HEADS, LENGTH = 16, 2, 48
@@ -22,7 +22,7 @@ X = torch.randn(3, LENGTH, DIM, generator=torch.Generator().manual_seed(1))
 def build(name: str, **knobs: object) -> Mixer:
     torch.manual_seed(0)
     mixer = build_mixer(name, dim=DIM, heads=HEADS, max_length=LENGTH, **knobs).eval()
-    mixer.output.weight.data = torch.eye(DIM)  # theirs has none
+    mixer.output.weight.data = torch.eye(DIM)  # theirs has no output map
     return mixer
 
 
@@ -77,7 +77,7 @@ def test_lsh_attention_is_that_of_transformers(rounds: int, chunk: int, is_causa
     with torch.no_grad():
         expected = theirs(X, num_hashes=rounds).hidden_states
         found = ours(X)
-    # A token that may be alone apart: theirs joins its rounds by differences of numbers near -1e5.
+    # Skip tokens that may be alone: theirs joins rounds by differences of numbers near -1e5.
     first = 2 if is_causal else 0
     torch.testing.assert_close(found[:, first:], expected[:, first:], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02)

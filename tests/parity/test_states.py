@@ -1,6 +1,6 @@
-"""Mixers with a matrix state compute what `transformers`, or their authors' package, computes.
+"""Check that mixers with a matrix state equal `transformers`, or their authors' package.
 
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tests.benchmarks.places import Shape
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the package warns of its own parts
+    pytest.mark.filterwarnings("default"),  # the package raises warnings about its own parts
 ]
 
 
 def test_the_gated_delta_rule_is_that_of_qwen3_next() -> None:
-    """Theirs scales queries, and has time before heads."""
+    """Compare with theirs, which scales queries and has the time axis before the heads."""
     from transformers.models.qwen3_next import modeling_qwen3_next as theirs
 
     generator = torch.Generator().manual_seed(0)
@@ -51,7 +51,7 @@ def test_the_gated_delta_rule_is_that_of_qwen3_next() -> None:
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize("name", ["gated_delta", "kimi_delta", "mamba2", "delta_net", "retention"])
 def test_a_whole_mixer_is_the_public_module(name: str, is_causal: bool) -> None:
-    """Outputs and gradients of the input, in float64, with our parameters."""
+    """Compare outputs and input gradients in float64, with our parameters."""
     torch.manual_seed(0)
     shape = Shape(batch=1, length=70, dim=32, heads=4)
     ours = build_mixer(name, dim=32, heads=4, max_length=70, is_causal=is_causal)
@@ -62,7 +62,7 @@ def test_a_whole_mixer_is_the_public_module(name: str, is_causal: bool) -> None:
 
 @pytest.mark.parametrize("bonus", [True, False])
 def test_rwkv7_is_that_of_its_authors(monkeypatch: pytest.MonkeyPatch, bonus: bool) -> None:
-    """Outputs and gradients of the input, in float32, to which their loop casts the state."""
+    """Compare outputs and input gradients in float32, to which their loop casts the state."""
     monkeypatch.setenv("RWKV_V7_ON", "1")
     from rwkv.model import RWKV_x070_TMix_seq as theirs
 
@@ -80,7 +80,7 @@ def test_rwkv7_is_that_of_its_authors(monkeypatch: pytest.MonkeyPatch, bonus: bo
 
 
 def _as_rwkv_names(ours: Any, x: Tensor) -> dict[str, Any]:
-    """Ours as the bottom layer of theirs, where no value is mixed with an earlier layer's."""
+    """Return our parameters as those of their bottom layer, which mixes in no earlier values."""
     (reading,) = ours.directions
     shares = dict(zip(("x_r", "x_w", "x_k", "x_v", "x_a", "x_g"), reading.shift, strict=True))
     low_ranks = {"w": reading.decay, "a": reading.rate, "g": reading.gate}

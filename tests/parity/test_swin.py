@@ -1,8 +1,8 @@
-"""Our Swin transformers compute what those of `timm` and of `transformers` compute.
+"""Check that our Swin transformers equal those of `timm` and of `transformers`.
 
-If windows do not fill a map, in both tokens see the padding, and timm pads after the roll: then
-they are compared with `transformers` with a mask of ours on top of its own.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+If windows do not fill a map, tokens of both packages attend to the padding, and timm pads after the
+roll; such maps are compared with `transformers`, with our mask added to its own.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tests.parity.without_torchvision import timm
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the packages warn of their own parts
+    pytest.mark.filterwarnings("default"),  # the packages raise warnings about their own parts
 ]
 
-# Side of the image in pixels, of a patch, and of a window; what that asks of both.
+# The sides of the image in pixels, of a patch and of a window, by the case that they test.
 SIZES = {
     "windows fill the maps": (32, 2, 4),
     "the last map is smaller than a window": (24, 2, 6),
     "an odd map is merged": (28, 4, 7),
 }
 BOTH = pytest.mark.parametrize("name", ["swin", "swin_v2"])
-TOLERANCES = {"swin": 1e-9, "swin_v2": 1e-6}  # both packages write steps in float32
+TOLERANCES = {"swin": 1e-9, "swin_v2": 1e-6}  # both packages compute relative steps in float32
 DIM, DEPTHS, HEADS = 8, (2, 2, 3), (2, 4, 4)
 
 
@@ -70,7 +70,7 @@ def images(side: int, dtype: torch.dtype, batch: int = 2) -> Tensor:
 
 
 def renamed(state: dict[str, Tensor], names: dict[str, str]) -> dict[str, Tensor]:
-    """Each key by the first pattern that matches."""
+    """Rename each key by the first pattern that matches."""
     found = {}
     for key, value in state.items():
         pattern = next(pattern for pattern in names if re.fullmatch(pattern, key))
@@ -79,7 +79,7 @@ def renamed(state: dict[str, Tensor], names: dict[str, str]) -> dict[str, Tensor
 
 
 def as_conv(state: dict[str, Tensor], patch: int) -> dict[str, Tensor]:
-    """The map of patches as the kernel of a convolution."""
+    """Reshape the map of patches to the kernel of a convolution."""
     weight = state["embedding.map.weight"]
     kernel = weight.reshape(len(weight), patch, patch, -1).permute(0, 3, 1, 2)
     return {**state, "embedding.map.weight": kernel}
@@ -155,7 +155,7 @@ def test_logits_and_gradients_are_those_of_timm(name: str, size: str) -> None:
     [("swin_tiny", "swin_tiny_patch4_window7_224"), ("swin_v2_tiny", "swinv2_tiny_window8_256")],
 )
 def test_a_preset_computes_what_timm_computes(preset: str, entry: str) -> None:
-    """At a quarter of the sides and of the width; at full size they have agreed, too."""
+    """Compare at a quarter of the sides and of the width; at full size they have agreed, too."""
     torch.manual_seed(0)
     spec = full_size(preset, side=full_size(preset).grid[0] // 4, dim=24)
     model = moved(build_model(spec), 0.1)
@@ -205,7 +205,7 @@ MORE = {
 
 
 def to_transformers(name: str, model: nn.Module, patch: int) -> dict[str, Tensor]:
-    """Mergings end a stage there, and begin one here."""
+    """Return the state under their names; a merging ends a stage there, and begins one here."""
     state = renamed(as_conv(model.state_dict(), patch), TO_TRANSFORMERS | MORE[name])
     found = {}
     for key, value in state.items():
@@ -233,14 +233,14 @@ def transformers_model(name: str, side: int, patch: int, window: int) -> nn.Modu
         num_heads=list(HEADS),
         window_size=window,
         num_labels=5,
-        attn_implementation="sdpa" if name == "swin" else "eager",  # v1's eager one is in float32
+        attn_implementation="sdpa" if name == "swin" else "eager",  # v1's eager form is in float32
     )
     model: nn.Module = getattr(transformers, f"{kind}ForImageClassification")(config)
     return model.double().eval()
 
 
 def mask_what_fills_up(theirs: nn.Module) -> None:
-    """Let their windows hide it; by their own roll and partition."""
+    """Make their windows mask the padding, by their own roll and partition."""
     from transformers.models.swin.modeling_swin import window_partition
 
     for layer in theirs.modules():

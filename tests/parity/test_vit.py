@@ -1,8 +1,8 @@
-"""ViT, DeiT with two tokens and MLP-Mixer compute what those of timm and `transformers` compute.
+"""Check that ViT, DeiT with two tokens and MLP-Mixer equal those of timm and `transformers`.
 
-Every parameter of ours is moved away from where it starts, and handed over by its name; the images
-are broader than high where the package allows it.
-Needs the public packages of the extra `bench`: `make parity-test` installs them and runs it.
+Every parameter of ours is moved away from its initial value and copied by name; the images are
+wider than high where the package allows it.
+The tests need the public packages of the extra `bench`; `make parity-test` installs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.parity.without_torchvision import timm
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.filterwarnings("default"),  # the packages warn of their own parts
+    pytest.mark.filterwarnings("default"),  # the packages raise warnings about their own parts
 ]
 
 DIM, DEPTH, HEADS, PATCH, CLASSES = 16, 2, 4, 4, 5
@@ -66,7 +66,7 @@ OF_TRANSFORMERS = {
 
 
 def ours(architecture: str, grid: tuple[int, int], **changes: Any) -> Architecture:
-    """In float64 and evaluation mode, all its parameters moved."""
+    """Build our model in float64 and evaluation mode, with all its parameters moved."""
     fields: dict[str, Any] = {
         "mixer": "attention",
         "position": "learned",
@@ -94,7 +94,7 @@ def ours(architecture: str, grid: tuple[int, int], **changes: Any) -> Architectu
 
 
 def renamed(model: Architecture, names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Its weights under other names; patches as the kernel of a convolution."""
+    """Return the model's weights under other names, with patches as the kernel of a convolution."""
     found, patch = {}, model.config.patch
     for name, tensor in model.state_dict().items():
         if name == "embedding.map.weight":
@@ -107,7 +107,7 @@ def renamed(model: Architecture, names: Mapping[str, str]) -> dict[str, Tensor]:
 
 
 def joined(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Queries, keys and values as timm has them, one map."""
+    """Join queries, keys and values into one map, as in timm."""
     for name in [name for name in weights if ".query." in name]:
         parts = [weights.pop(name.replace("query", part)) for part in ("query", "key", "value")]
         weights[name.replace("mixer.query", "attn.qkv")] = torch.cat(parts)
@@ -115,7 +115,7 @@ def joined(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def assert_alike(model: Architecture, theirs: nn.Module, grid: tuple[int, int]) -> None:
-    """Logits, and the gradient of the images, in float64 and in float32."""
+    """Compare logits and the gradient with respect to the images, in float64 and in float32."""
     for dtype, within in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
         drawn = torch.Generator().manual_seed(1)
         images = torch.randn(3, *grid, 3, generator=drawn, dtype=torch.float64).to(dtype)
@@ -220,7 +220,7 @@ def test_mlp_mixer_is_that_of_timm() -> None:
     ],
 )
 def test_a_preset_is_the_model_that_timm_calls_so(name: str, theirs: str) -> None:
-    """Heads, the norms' eps and the like, of which the number of parameters says nothing."""
+    """Compare outputs too, since heads or the norms' eps do not change the number of parameters."""
     torch.manual_seed(0)
     model = build_model(full_size(name)).eval()
     for parameter in model.parameters():

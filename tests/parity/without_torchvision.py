@@ -1,8 +1,8 @@
-"""Import timm where torchvision is missing: no build of it for CPUs fits our torch.
+"""Import timm where torchvision is missing, since none of its builds for CPUs fits our torch.
 
-timm's models need none of its names but a frozen batch norm, of which no model here has one. Every
-name of torchvision is an empty class, and every attribute of such a class another one, so that
-timm's modules can be imported; using one of them fails.
+timm's models need none of its names except a frozen batch norm, which no model here contains. Every
+name of torchvision is an empty class, and every attribute of such a class is another one, so that
+timm's modules can be imported; any use of one fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class _Empty(type):
-    """A class of no use, whose attributes are like it."""
+    """An empty placeholder class, whose attributes are placeholders too."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -46,7 +46,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def timm() -> Any:
-    """The package, imported now; torchvision is as it was before."""
+    """Import timm now and return it; leave torchvision as it was before."""
     if "timm" not in sys.modules:
         finder = _Finder()
         sys.meta_path.append(finder)

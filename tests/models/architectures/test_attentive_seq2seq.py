@@ -1,4 +1,4 @@
-"""The attentive encoder-decoders against loops over the papers' equations, token by token."""
+"""Compare the attentive encoder-decoders with loops over the papers' equations, token by token."""
 
 import math
 import sys
@@ -45,7 +45,7 @@ SETTINGS = BAHDANAU + LUONG
 
 
 def build(kind: Any = AttentiveSeq2Seq, **changes: Any) -> AttentiveSeq2Seq:
-    """With parameters far enough from zero that each of them matters."""
+    """Build a model with parameters far enough from zero that each of them has an effect."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = kind(spec("attentive_seq2seq", **({"dim": DIM, "depth": 2} | changes)))
@@ -56,7 +56,7 @@ def build(kind: Any = AttentiveSeq2Seq, **changes: Any) -> AttentiveSeq2Seq:
 
 
 def whole(model: AttentiveSeq2Seq) -> Tensor:
-    """Of the padded batch, with garbage at padding."""
+    """Return the outputs of the padded batch, with garbage at padding."""
     return model(
         TARGETS.masked_fill(~TARGET_MASK, -1), TARGET_MASK, SOURCES.masked_fill(~MASK, -1), MASK
     )
@@ -70,11 +70,11 @@ def stepped(model: AttentiveSeq2Seq) -> Tensor:
     return torch.stack(logits, dim=1)
 
 
-# The reference: one sequence, real tokens only, from the equations.
+# The reference: the equations for one sequence of real tokens.
 
 
 def reference(model: AttentiveSeq2Seq) -> tuple[Tensor, Tensor]:
-    """Logits `[batch, time, symbols]` and weights `[batch, time, time2]`, zeros at padding."""
+    """Return logits `[batch, time, symbols]` and weights `[batch, time, time2]`, 0 at padding."""
     read = luong if model.config.form == "luong" else bahdanau
     logits, weights = torch.zeros(3, TARGET, 11).double(), torch.zeros(3, TARGET, SOURCE).double()
     for row in range(3):
@@ -90,7 +90,7 @@ def reference(model: AttentiveSeq2Seq) -> tuple[Tensor, Tensor]:
 
 
 def weights_of(model: AttentiveSeq2Seq, q: Tensor, hs: list[Tensor], t: int) -> list[Tensor]:
-    """Of all states of a source for a decoder's state."""
+    """Return the weights of all states of a source for a state of the decoder."""
     part, config = model.network.alignment, model.config
     scores = []
     for place, h in enumerate(hs):
@@ -127,7 +127,7 @@ def context_of(a: list[Tensor], hs: list[Tensor]) -> Tensor:
 
 
 def unit(module: Any, x: Tensor, s: Tensor, of_context: Any = 0) -> Tensor:
-    """Bahdanau's, or torch's."""
+    """Advance Bahdanau's unit, or torch's."""
     is_ours = isinstance(module, GatedUnit)
     if not is_ours:
         w, u = module.weight_ih_l0, module.weight_hh_l0
@@ -203,7 +203,7 @@ def lstm(module: Any, x: Tensor, state: list[tuple[Tensor, Tensor]]) -> list[tup
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_it_is_the_equations_of_its_paper(settings: dict[str, Any]) -> None:
-    """Values, weights and gradients; of padded sources and targets, so padding is inert."""
+    """Compare outputs, weights and gradients with padded sources and targets; padding is inert."""
     model = build(**settings)
     (expected, weights), found = reference(model), whole(model)
     found = found.masked_fill(~TARGET_MASK.unsqueeze(-1), 0)
@@ -233,7 +233,7 @@ def test_a_source_of_padding_alone_gives_no_context(settings: dict[str, Any]) ->
 
 
 def test_an_encoder_that_resets_after_the_product_is_torchs() -> None:
-    """Packed, both ways, in two layers."""
+    """Compare with a packed, bidirectional GRU of two layers."""
     model: Any = build(encoder_reset="after")
     theirs = nn.GRU(DIM, DIM, 2, batch_first=True, bidirectional=True).double()
     for place, unit in enumerate(model.network.encoder):
@@ -293,7 +293,7 @@ def test_a_wrong_one_is_found(
     settings: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the reference, or by its steps; the right one is not."""
+    """Check that the reference or the steps reject the wrong code, and accept the right one."""
     text = Path(str(module.__file__)).read_text()
     assert text.count(right) == 1
     other = ModuleType("wrong")
@@ -326,7 +326,7 @@ def test_attention_starts_uniform_whatever_the_initialisation() -> None:
 
 
 def test_windows_hold_the_places_around_the_centre() -> None:
-    """Of one-hot rows: 2 D + 1 places inside, fewer at the borders, none behind the source."""
+    """Check that weights cover 2 D + 1 places, fewer at the borders, and none beyond the source."""
     model = build(**LOCAL_M | {"window": 1})
     seen = model.attention_weights(TARGETS, None, SOURCES)[0] > 0
     expected = [[abs(s - t) <= 1 for s in range(SOURCE)] for t in range(TARGET)]

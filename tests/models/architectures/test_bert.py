@@ -1,4 +1,4 @@
-"""BERT: segments, what the first token answers, and parts that both of its forms share."""
+"""Check BERT: segments, the first token's output, and the parts that both of its forms share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIRS = {"segments": Input(kind="tokens", size=2, length=LENGTH)}
 
 
 def model(name: str, **settings: Any) -> Architecture:
-    """With segments that matter."""
+    """Build a model whose segments have a visible effect."""
     found = build(spec(name, **settings)).double().eval()
     found.get_submodule("segments").weight.data *= 50  # type: ignore[operator]
     return found
@@ -107,7 +107,7 @@ def test_more_answers_than_symbols_are_refused() -> None:
 
 
 def test_the_first_block_reads_what_a_norm_has_scaled() -> None:
-    """Over tokens, positions and segments together."""
+    """Check that one norm scales the sum of tokens, positions and segments."""
     bert, seen = model("bert"), list[Tensor]()
     bert.trunk.blocks[0].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     bert(tokens(), MASK, SEGMENTS)

@@ -1,4 +1,4 @@
-"""ByteNet: against the paper's figure 3, written with loops, and against copies with bugs."""
+"""Compare ByteNet with loops over the paper's figure 3, and with copies that contain bugs."""
 
 import math
 from typing import Any
@@ -35,20 +35,20 @@ def build(kind: type[ByteNet] = ByteNet, dim: int = DIM, **settings: Any) -> Byt
         )
     ).double()
     for parameter in model.parameters():
-        if parameter.ndim == 1:  # zeros and ones would prove nothing
+        if parameter.ndim == 1:  # zeros and ones would hide errors
             torch.nn.init.uniform_(parameter, 0.2, 1.2)
     return model
 
 
 def padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """With nonsense at padded places, and the mask."""
+    """Return the tokens with garbage at padded places, and the mask."""
     width = max(map(len, rows)) + 2
     tokens = torch.tensor([row + [-1] * (width - len(row)) for row in rows])
     return tokens, tokens >= 0
 
 
 def mapped(part: Any, window: list[Tensor]) -> Tensor:
-    """b + sum_j W_j x_j."""
+    """Compute b + sum_j W_j x_j."""
     total = part.bias
     for j, x in enumerate(window):
         total = total + part.weight[:, :, j] @ x
@@ -61,7 +61,7 @@ def normed(part: Any, x: Tensor) -> Tensor:
 
 
 def stack(blocks: Any, x: list[Tensor], dilations: list[int], *, is_causal: bool) -> list[Tensor]:
-    """The blocks of figure 3, place by place."""
+    """Apply the blocks of figure 3, place by place."""
     for part, dilation in zip(blocks, dilations, strict=True):
         width = part.mix.weight.shape[2]
         first = -(width - 1) if is_causal else -((width - 1) // 2)
@@ -79,7 +79,7 @@ def stack(blocks: Any, x: list[Tensor], dilations: list[int], *, is_causal: bool
 
 
 def reference(model: ByteNet, dilations: list[int], source: list[int], target: list[int]) -> Tensor:
-    """Of one pair without padding, `[time, output_size]`."""
+    """Return the logits of one pair without padding, `[time, output_size]`."""
     nothing = torch.zeros(DIM).double()
     num_places = math.ceil(model.config.length_ratio * len(source))
     x = [model.source_embedding.weight[token] for token in source]
@@ -96,7 +96,7 @@ def reference(model: ByteNet, dilations: list[int], source: list[int], target: l
 
 
 def check(model: ByteNet, dilations: list[int]) -> None:
-    """Values and gradients of a padded batch."""
+    """Compare outputs and gradients on a padded batch."""
     (targets, mask), (sources, source_mask) = padded(TARGETS), padded(SOURCES)
     ours = model(targets, mask, sources, source_mask)[mask]
     rows = zip(SOURCES, TARGETS, strict=True)
@@ -121,7 +121,7 @@ def test_values_and_gradients_are_the_papers(
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [  # convolutions see padding; the future; columns late by one; places of the padded length
+    [  # padding is convolved; the future is read; columns late by one; places of the padded length
         ("without_padding(self._narrowed(x), mask)", "self._narrowed(x)"),
         ("(0, 0, *self.around)", "(0, 0, self.around[0] - 1, self.around[1] + 1)"),
         ("(0, 0, 0, missing))[:, : inputs.shape[1]]", "(0, 0, 1, missing))[:, : inputs.shape[1]]"),

@@ -1,4 +1,4 @@
-"""Patches go through blocks of their own; a class token without a place reads them afterwards."""
+"""Check CaiT: blocks for the patches only, then a class token without a position reads them."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def sharpened(model: Any) -> Any:
 
 
 def added(model: Any, norm: nn.Module, add: Any, call: Any, x: Tensor) -> Tensor:
-    """x + scale * f(norm(x)), channel by channel."""
+    """Compute x + scale * f(norm(x)), channel by channel."""
     change = call(norm(x))
     columns = [x[..., c] + add.scale[c] * change[..., c] for c in range(x.shape[-1])]
     return torch.stack(columns, dim=-1)
 
 
 def test_it_is_the_papers_order_of_blocks() -> None:
-    """Written out: positions of patches alone, blocks, class blocks, norm, head."""
+    """Compare with the explicit order: positions of patches, blocks, class blocks, norm, head."""
     model = sharpened(cait(class_depth=2))
     x = model.embedding.map(patches(IMAGES, 2))
     x = x + model.trunk.position.vectors(12)
@@ -98,7 +98,7 @@ def test_the_chance_of_stochastic_depth_is_constant_and_none_at_the_class_token(
 
 
 def test_without_class_blocks_it_is_a_vit() -> None:
-    """With a class token that goes through all blocks, and has a position."""
+    """Compare with a ViT whose class token passes all blocks and has a position."""
     ours = cait(class_depth=0, layer_scale=None, norm_eps=1e-5)
     torch.manual_seed(0)
     theirs = build_model(replace(SPEC, architecture="vit", settings={"patch": 2})).double()

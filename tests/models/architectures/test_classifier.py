@@ -1,4 +1,4 @@
-"""A sequence becomes one vector: the mean over real tokens, or a class token."""
+"""Check that a sequence becomes one vector: the mean over real tokens, or a class token."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_a_class_token_stands_first_and_is_read_off_last() -> None:
     assert model.trunk.position.table.shape == (LENGTH + 1, DIM)
     assert {block.mixer.max_length for block in model.trunk.blocks} == {LENGTH + 1}
     plain = build(spec("classifier"))
-    assert model.num_parameters() - plain.num_parameters() == 2 * DIM  # itself and its position
+    assert model.num_parameters() - plain.num_parameters() == 2 * DIM  # the token and its position
 
 
 def test_a_class_token_is_real_where_all_else_is_padding() -> None:

@@ -1,4 +1,4 @@
-"""ConvS2S: against the paper's equations, written with loops, and against copies with bugs."""
+"""Compare ConvS2S with loops over the paper's equations, and with copies that contain bugs."""
 
 import math
 from typing import Any
@@ -35,22 +35,22 @@ def build(kind: type[ConvSeq2Seq] = ConvSeq2Seq, **settings: Any) -> ConvSeq2Seq
         )
     ).double()
     for name, parameter in model.named_parameters():
-        if "bias" in name or "gain" in name:  # zeros, and gains that are idle, would prove nothing
+        if "bias" in name or "gain" in name:  # zeros, and gains without effect, would hide errors
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
-        elif "embedding" in name:  # as large as what it is added to
+        elif "embedding" in name:  # the size of the vectors that they are added to
             torch.nn.init.normal_(parameter)
     return model
 
 
 def padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """With nonsense at padded places, and the mask."""
+    """Return the tokens with garbage at padded places, and the mask."""
     width = max(map(len, rows)) + 2
     tokens = torch.tensor([row + [-1] * (width - len(row)) for row in rows])
     return tokens, tokens >= 0
 
 
 def mapped(part: Any, window: list[Tensor]) -> Tensor:
-    """b + sum_j W_j x_j with W = g v / |v|."""
+    """Compute b + sum_j W_j x_j with W = g v / |v|."""
     total = part.bias
     for j, x in enumerate(window):
         rows = []
@@ -63,7 +63,7 @@ def mapped(part: Any, window: list[Tensor]) -> Tensor:
 
 
 def block(part: Any, h: list[Tensor], num_before: int) -> list[Tensor]:
-    """(GLU(conv(h)) + h) sqrt(.5), the window of place i beginning `num_before` places earlier."""
+    """Compute (GLU(conv(h)) + h) sqrt(.5); the window of place i begins at i - `num_before`."""
     outputs = []
     for i in range(len(h)):
         places = range(i - num_before, i - num_before + part.weight.shape[2])
@@ -79,7 +79,7 @@ def embedded(part: Any, tokens: list[int]) -> list[Tensor]:
 
 
 def reference(model: ConvSeq2Seq, source: list[int], target: list[int]) -> Tensor:
-    """Section 3 of the paper, of one pair without padding: `[time, output_size]`."""
+    """Return the logits of section 3 for one pair without padding, `[time, output_size]`."""
     width, attending = model.config.kernel_size, model.attending_layers()
     e = embedded(model.source_embedding, source)
     h = [mapped(model.encoder["enter"], [x]) for x in e]
@@ -100,7 +100,7 @@ def reference(model: ConvSeq2Seq, source: list[int], target: list[int]) -> Tenso
 def taken(
     model: ConvSeq2Seq, layer: int, h: Tensor, g: Tensor, z: list[Tensor], e: list[Tensor]
 ) -> Tensor:
-    """c m sqrt(1/m) of equations 1 and 2."""
+    """Compute c m sqrt(1/m) of equations 1 and 2."""
     m, d = len(z), mapped(model.queries[str(layer)], [h]) + g
     if m == 0:
         return torch.zeros_like(h)
@@ -110,7 +110,7 @@ def taken(
 
 
 def check(model: ConvSeq2Seq) -> None:
-    """Values and gradients of a padded batch."""
+    """Compare outputs and gradients on a padded batch."""
     (targets, mask), (sources, source_mask) = padded(TARGETS), padded(SOURCES)
     ours = model(targets, mask, sources, source_mask)[mask]
     expected = torch.cat([reference(model, s, t) for s, t in zip(SOURCES, TARGETS, strict=True)])
@@ -132,11 +132,11 @@ def test_values_and_gradients_are_the_papers(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        # the encoder's convolutions see padding
+        # The encoder's convolutions read padding.
         ("without_padding(self.dropout(hidden), context_mask)", "self.dropout(hidden)"),
-        # k places removed, not k - 1: each place of the decoder sees the next one
+        # With k places removed instead of k - 1, each place of the decoder depends on the next one.
         ("(0, 0, self.config.kernel_size - 1, 0))", "(0, 0, self.config.kernel_size - 2, 1))"),
-        ("source.is_real.sum(dim=1)", "torch.ones_like(source.is_real).sum(dim=1)"),  # m padded
+        ("source.is_real.sum(dim=1)", "torch.ones_like(source.is_real).sum(dim=1)"),  # padded m
         ("is_real = source.is_real.unsqueeze(1)", "is_real = source.is_real.new_ones(())"),
         ("ConvSource(keys, keys + embedded, is_real)", "ConvSource(keys, keys, is_real)"),
         ("kept + (x - kept) / number", "x"),  # gradients of the encoder not divided

@@ -1,4 +1,4 @@
-"""DeiT: two tokens with a place each, two heads, and what each of them learns from."""
+"""Check DeiT: two tokens with a position each, two heads, and the target of each head."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def deit(**settings: Any) -> Any:
 
 
 def logits_of_both(model: Any, pooling: str = "class_token") -> tuple[Tensor, Tensor]:
-    """Written out: class token, distillation token, patches, then a position for each."""
+    """Return both logits from class token, distillation token and patches, each with a position."""
     of_patches = model.embedding.map(patches(IMAGES, 2))
     x = of_patches
     if pooling == "class_token":
@@ -86,7 +86,7 @@ def test_it_has_a_token_a_place_and_a_head_more_than_vit() -> None:
 
 
 def test_a_mixer_on_a_grid_is_told_of_both_tokens() -> None:
-    """Swin's window would else begin two places too early."""
+    """Check the number of extra tokens, without which Swin's window begins two places early."""
     assert deit().num_extra == 2
     assert deit(pooling="mean").num_extra == 0
 

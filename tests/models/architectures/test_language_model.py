@@ -1,4 +1,4 @@
-"""Language models, causal and masked: what they see, and what their output matrix is."""
+"""Check causal and masked language models: the tokens they depend on, and their output matrix."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_the_output_matrix_is_the_embedding(architecture: str) -> None:
     assert not [p for p in model.parameters() if p.shape == (SYMBOLS, DIM) and p is not table]
     only_zeros = torch.zeros(1, LENGTH, dtype=torch.long)
     (as_output,) = torch.autograd.grad(model(only_zeros)[..., 3].sum(), table)
-    assert as_output[3].abs().max() > 0  # token 3 was never read
+    assert as_output[3].abs().max() > 0  # token 3 was not among the inputs
     assert as_output[0].abs().max() > 0
 
 
@@ -67,7 +67,7 @@ def test_a_tied_language_model_predicts_what_it_reads(outputs: int) -> None:
 
 def test_a_tied_masked_language_model_may_read_tokens_that_it_never_predicts() -> None:
     model = build(spec("masked_language_model", "conv", output_size=SYMBOLS - 2))
-    hidden = torch.full((1, LENGTH), SYMBOLS - 1)  # the token that stands for a hidden one
+    hidden = torch.full((1, LENGTH), SYMBOLS - 1)  # the token that replaces a masked one
     table = model.embedding.table.weight
     expected = model.trunk(model.embedding(hidden)) @ table[: SYMBOLS - 2].T
     torch.testing.assert_close(model(hidden), expected)

@@ -1,4 +1,4 @@
-"""A language model one token at a time: the same numbers as all tokens at once."""
+"""Check that a language model gives the same outputs token by token as for a whole sequence."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_steps_can_be_trained_through() -> None:
 
 
 def test_a_state_can_be_continued_twice() -> None:
-    """Steps change no state in place: what was read is not undone by another way on."""
+    """Check that steps change no state in place, so that one continuation cannot affect another."""
     for mixer in STEPPERS:
         model = build(spec("language_model", mixer)).double().eval()
         tokens = inputs(model.spec)

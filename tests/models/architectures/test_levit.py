@@ -1,4 +1,4 @@
-"""LeViT against loops over places, as the paper and its code define it; and what it refuses."""
+"""Compare LeViT with loops over places, after the paper and its code; and check its errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRID = (5, 4)
 
 
 def levit(*, is_moved: bool = True, **settings: Any) -> Any:
-    """In float64; moved, no number is where it starts."""
+    """Build in float64; if moved, change every parameter and statistic from its initial value."""
     torch.manual_seed(0)
     model = build_model(replace(SPEC, settings={**SIZES, **settings})).double()
     return moved(model) if is_moved else model
@@ -46,7 +46,7 @@ def moved(model: nn.Module) -> nn.Module:
 
 
 def normed(part: Any, x: Tensor) -> Tensor:
-    """A map and its batch norm in evaluation, of one token or of all."""
+    """Apply a linear map and its batch norm in evaluation mode, to one token or to all."""
     norm, y = part.norm, x @ part.linear.weight.T
     scaled = (y - norm.running_mean) / (norm.running_var + 1e-5).sqrt()
     return scaled * norm.weight + norm.bias
@@ -67,7 +67,7 @@ def slow_attention(
     has_bias: bool = True,
     has_activation: bool = True,
 ) -> Tensor:
-    """Query by query and head by head, of one image `[time, dim]`."""
+    """Compute attention query by query and head by head for one image, `[time, dim]`."""
     rows, columns = grid
     step, value_dim = (2, 4 * key_dim) if shrinks else (1, 2 * key_dim)
     places = [(r, c) for r in range(rows) for c in range(columns)]
@@ -112,7 +112,7 @@ def test_attention_is_the_slow_loop(how: dict[str, bool], shrinks: bool) -> None
 
 
 def test_a_bias_is_of_distances_whatever_the_direction() -> None:
-    """And of rows and columns apart: the grid is no square."""
+    """Check that the bias ignores direction but not the axis, on a grid that is not a square."""
     bias = attention().bias(torch.float64).unflatten(1, GRID).unflatten(3, GRID)
     torch.testing.assert_close(bias[:, 1, 0, 3, 1], bias[:, 4, 3, 2, 2])
     assert not torch.isclose(bias[:, 0, 0, 1, 2], bias[:, 0, 0, 2, 1]).any()
@@ -120,7 +120,7 @@ def test_a_bias_is_of_distances_whatever_the_direction() -> None:
 
 
 def slow_levit(model: Any, image: Tensor) -> list[Tensor]:
-    """The logits of both heads for one image, in evaluation."""
+    """Return the logits of both heads for one image, in evaluation mode."""
     x, grid = image, (14, 9)
     padded = torch.zeros(16, 11, 3).double()
     padded[1:15, 1:10] = x

@@ -1,4 +1,4 @@
-"""The mixer and nothing around it: the same mixers, places and numbers as in a whole model."""
+"""Check the bare mixer: the same mixers, positions and initial values as in a whole model."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Two towers that share their weights, and what is read off the two vectors."""
+"""Check two towers that share their weights, and the features made from the two vectors."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_logits_are_a_linear_map_of_both_their_product_and_their_difference(
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_a_tower_is_the_classifiers(pooling: str) -> None:
-    """With the numbers of the same seed, so that both can be compared."""
+    """Check that one seed gives the tower and the classifier the same values and vectors."""
     pair = build(spec("pair_classifier", pooling=pooling))
     single = build(spec("classifier", pooling=pooling))
     x = inputs(pair.spec)

@@ -1,4 +1,4 @@
-"""A Perceiver against the paper's loop, and what its latents, places and sharing promise."""
+"""Compare a Perceiver with the paper's loop; check its latents, positions and weight sharing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MASK = torch.arange(9) < torch.tensor([[9], [4], [0]])
 
 
 def double(**changes: Any) -> Perceiver:
-    """In evaluation mode, with large latents: small ones look everywhere alike."""
+    """Build in float64 and evaluation mode; small latents would attend to all places alike."""
     model = build(spec("perceiver", **{**SMALL, **changes})).double().eval()
     assert isinstance(model, Perceiver)
     nn.init.normal_(model.latents.table, generator=torch.Generator().manual_seed(5))
@@ -41,7 +41,7 @@ def fed_forward(block: Block, z: Tensor) -> Tensor:
 
 
 def looked(cross: CrossAttend, z: Tensor, seen: Tensor) -> Tensor:
-    """One latent, all that it may see."""
+    """Return one latent after cross-attention to its inputs `seen`."""
     keys = cross.attention
     x = torch.stack([normed(cross.input_norm, each) for each in seen])
     query = keys.query(normed(cross.mixer_norm, z))
@@ -51,7 +51,7 @@ def looked(cross: CrossAttend, z: Tensor, seen: Tensor) -> Tensor:
 
 
 def by_loop(model: Perceiver, x: Tensor) -> Tensor:
-    """The logits of one sequence without padding, `[time, width]`."""
+    """Return the logits of one sequence without padding, `[time, width]`."""
     latents = list(model.latents.table)
     for number in range(model.config.cross_attends):
         is_first = number == 0 or model.config.share == "all"
@@ -76,7 +76,7 @@ def test_it_is_the_papers_loop(share: str) -> None:
 
 
 def test_features_of_places_are_written_out() -> None:
-    """Rows -1, 0, 1 and columns -1, 1; frequencies from 1 to half the places of an axis."""
+    """Check rows -1, 0, 1 and columns -1, 1; frequencies run from 1 to half an axis's places."""
     found = fourier_features((3, 2), bands=3)
     expected = []
     for row in (-1, 0, 1):
@@ -136,7 +136,7 @@ def of_image(grid: tuple[int, int], **changes: Any) -> Perceiver:
 def test_an_image_is_its_pixels_beside_their_rows_and_columns(
     patch: int, grid: tuple[int, int]
 ) -> None:
-    """Or three rows and two columns of patches, whose pixels are read row by row."""
+    """Check pixels, or three rows and two columns of patches, whose pixels are read row by row."""
     model, images = of_image(grid, patch=patch), torch.randn(2, *grid, 2).double()
     expected = []
     for row in range(3):

@@ -1,4 +1,4 @@
-"""A residual network: its blocks written out, its stages, its attention, its sizes."""
+"""Check a residual network: its blocks by hand, its stages, its attention and its sizes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def built(**settings: Any) -> ResNet:
 
 
 def moved(model: ResNet) -> ResNet:
-    """In float64, no parameter or buffer at the value that it starts at."""
+    """Convert to float64, and move every parameter and buffer from its initial value."""
     model = model.double().eval()
     for number in (*model.parameters(), *model.buffers()):
         if number.is_floating_point():
@@ -55,7 +55,7 @@ def normed(norm: Any, x: Tensor) -> Tensor:
 
 
 def block_by_hand(block: Any, x: Tensor, kind: str, place: str, stride: int) -> Tensor:
-    """relu(shortcut + F), F layer by layer with its strides and paddings."""
+    """Compute relu(shortcut + F), with F layer by layer and its strides and paddings."""
     gate = block.channel_attention or (lambda x: x)
     strides = [stride, 1] if kind == "basic" else [1, stride, 1]
     paddings = [1, 1] if kind == "basic" else [0, 1, 0]
@@ -111,7 +111,7 @@ def test_it_is_the_paper_written_out(
 
 
 def test_each_stage_doubles_the_width_and_halves_the_map() -> None:
-    """Rounded up, as a padded convolution does: 28 pixels leave 4."""
+    """Check that sizes are rounded up, as in a padded convolution: 28 pixels become 4."""
     for block, expansion in [("basic", 1), ("bottleneck", 4)]:
         spec = replace(SPEC, grid=(28, 28), length=784, settings={"block": block})
         model = cast("ResNet", build_model(spec))
@@ -173,7 +173,7 @@ def test_variants_of_a_seed_start_alike_outside_the_attention(setting: dict[str,
 
 
 def test_convolutions_are_drawn_by_their_outputs() -> None:
-    """normal(0, 2 / (k^2 outputs)): He et al. 2015, equation 14."""
+    """Check normal(0, 2 / (k^2 outputs)): He et al. 2015, equation 14."""
     torch.manual_seed(0)
     model = cast("Any", build_model(replace(SPEC, dim=64)))
     first, shortcut = (
@@ -198,7 +198,7 @@ def test_with_zero_gains_a_block_starts_as_its_shortcut() -> None:
     ids=str,
 )
 def test_a_few_steps_lower_the_loss(settings: dict[str, Any]) -> None:
-    """On images of one channel and 28 x 28 pixels."""
+    """Train on images of one channel and 28 x 28 pixels."""
     torch.manual_seed(0)
     spec = replace(
         SPEC,

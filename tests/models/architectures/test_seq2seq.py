@@ -1,4 +1,4 @@
-"""Encoders and decoders joined by one vector: against the papers' equations, token by token."""
+"""Compare encoder-decoders joined by one vector with the papers' equations, token by token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"cell": "cho_gru"},
     {"cell": "gru", "readout": "maxout", "is_source_reversed": False},
 ]
-# Whole, behind, in front, in between, and nothing but padding.
+# The rows are whole, padded behind, in front and in between, and nothing but padding.
 MASK = torch.tensor(
     [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 0]]
 ).bool()
@@ -52,7 +52,7 @@ def spec(dim: int = DIM, depth: int = DEPTH, symbols: int = SYMBOLS, **settings:
 
 
 def build(**settings: Any) -> Seq2Seq:
-    """In float64, with numbers large enough that all of the source is seen in the logits."""
+    """Build in float64, with parameters so large that all of the source affects the logits."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = build_model(spec(**{"uniform_range": 1.0, **settings})).double()
@@ -72,7 +72,7 @@ SOURCES, TARGETS = tokens(2 * SYMBOLS, SOURCE, 1), tokens(SYMBOLS, TARGET, 2)
 
 
 def advanced(network: Any, layer: int, x: Tensor, state: list[Tensor]) -> list[Tensor]:
-    """One layer after one more input."""
+    """Return the state of one layer after one more input."""
     h = state[0]
     if not isinstance(network, nn.RNNBase):
         own = network.layers[layer]
@@ -99,7 +99,7 @@ def advanced(network: Any, layer: int, x: Tensor, state: list[Tensor]) -> list[T
 
 
 def read(network: Any, x: Tensor, layers: list[list[Tensor]]) -> Tensor:
-    """The top layer's h after one more input; changes `layers`."""
+    """Return the top layer's h after one more input; update `layers` in place."""
     for place in range(DEPTH):
         layers[place] = advanced(network, place, x, layers[place])
         x = layers[place][0]
@@ -107,7 +107,7 @@ def read(network: Any, x: Tensor, layers: list[list[Tensor]]) -> Tensor:
 
 
 def reference_of_one(model: Seq2Seq, target: list[int], source: list[int]) -> Tensor:
-    """Logits `[time, symbols]` of one target, given the real tokens of its source."""
+    """Return logits `[time, symbols]` of one target, given the real tokens of its source."""
     zeros, knobs = torch.zeros(DIM).double(), model.config
     num_vectors = 2 if knobs.cell == "lstm" else 1
     layers = [[zeros] * num_vectors for _ in range(DEPTH)]
@@ -168,11 +168,11 @@ def test_padding_of_source_and_target_is_never_read(settings: dict[str, Any]) ->
     assert model(TARGETS[:0], None, SOURCES[:0], MASK[:0]).shape == (0, TARGET, SYMBOLS)
 
 
-# What goes wrong easily, and is noticed by the equations.
+# Common errors, which the comparison with the equations must detect.
 
 
 def naively(change: Callable[[Tensor], Tensor], mask: Tensor | None) -> Any:
-    """An encoder that reads whole rows, of a source that is changed first."""
+    """Return an encoder that reads whole rows of a source after a change to it."""
     last_states = Seq2Seq._last_states
 
     def wrong(self: Seq2Seq, context: Tensor, _: Tensor | None) -> Any:
@@ -218,12 +218,12 @@ def test_a_mistake_is_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("part", ["r", "z", "candidate", "readout", "start"])
 def test_c_enters_everything(part: str) -> None:
-    """Without it in one place the logits are others."""
+    """Check that the logits change if one part does not receive c."""
     model = build(**CHO)
     expected = reference(model)
     with torch.no_grad():
         if part == "start":
-            model.to_start.weight[:DIM] = 0  # of the bottom layer
+            model.to_start.weight[:DIM] = 0  # the part of the bottom layer
         elif part == "readout":
             model.readout.weight[:, 2 * DIM :] = 0
         else:
@@ -232,11 +232,11 @@ def test_c_enters_everything(part: str) -> None:
         assert (model(TARGETS, None, SOURCES, MASK) - expected).abs().max() > 1e-3
 
 
-# The rest.
+# Further properties.
 
 
 def test_it_has_the_parameters_of_the_paper() -> None:
-    """Section 3.4: 384 million, of which 64 million are recurrent."""
+    """Check section 3.4: 384 million parameters, of which 64 million are recurrent."""
     paper = ModelSpec(
         architecture="seq2seq",
         dim=1000,

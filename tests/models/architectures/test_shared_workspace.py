@@ -1,4 +1,4 @@
-"""The shared workspace against a loop over slots and tokens, and against stacks without memory."""
+"""Compare the shared workspace with a loop over slots and tokens, and with no memory at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def softmax(scores: list[Tensor]) -> list[Tensor]:
 
 
 def attended(w: Workspace, asking: Tensor, asked: list[Tensor], top_k: int | None = None) -> Tensor:
-    """What one vector takes from others, head by head, without a scale."""
+    """Attend from one vector to others, head by head, without a scale."""
     found = []
     for h in range(w.heads):
         query = of_each_head(w.query(asking), w.heads)[h]
@@ -46,7 +46,7 @@ def attended(w: Workspace, asking: Tensor, asked: list[Tensor], top_k: int | Non
 
 
 def by_loop(w: Workspace, x: list[Tensor], memory: list[Tensor]) -> tuple[list[Tensor], ...]:
-    """What the tokens of one sequence read, and the memory that they leave."""
+    """Return the outputs of the tokens of one sequence, and the updated memory."""
     x = [w.project(each) for each in x]
     mean = sum((w.gate_factor * each).relu() for each in x) / len(x)
     left = []
@@ -118,7 +118,7 @@ def test_a_sequence_knows_nothing_of_others_nor_of_earlier_batches() -> None:
 
 
 def test_only_tokens_that_are_chosen_are_written_and_their_weights_stay_as_they_are() -> None:
-    """The values of others get no gradient; scores of all do, through the softmax."""
+    """Check that only chosen values get a gradient, and all scores do, through the softmax."""
     drawn = torch.Generator().manual_seed(0)
     scores = torch.randn(4, 9, generator=drawn).requires_grad_()
     values = torch.randn(9, 3, generator=drawn).requires_grad_()
@@ -137,7 +137,7 @@ def test_only_tokens_that_are_chosen_are_written_and_their_weights_stay_as_they_
 
 
 def test_the_memory_reaches_upwards_and_every_parameter_learns() -> None:
-    """Without the layer below, the upper one would start from the identity again."""
+    """Check that the memory comes from the layer below, not from the identity again."""
     model = double(is_shared=False)
     logits = model(TOKENS)
     logits.square().sum().backward()

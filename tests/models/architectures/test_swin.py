@@ -1,4 +1,4 @@
-"""A Swin transformer: maps that shrink, blocks that start as the identity, windows that fit."""
+"""Check a Swin transformer: smaller maps, blocks that start as the identity, fitting windows."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A tagger: one row of logits per token, from the token and from all others."""
+"""Check that a tagger gives one row of logits per token, which depends on all tokens."""
 
 import torch
 

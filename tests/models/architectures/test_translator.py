@@ -1,4 +1,4 @@
-"""The translator: against torch's Transformer, and its step form against its parallel form."""
+"""Compare the translator with torch's Transformer, and its steps with its parallel form."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ SOURCES, TARGETS = tokens(SOURCE, 1), tokens(TARGET, 2)
 
 
 def torchs_transformer(model: Translator, *, is_pre: bool) -> nn.Transformer:
-    """The same model as torch has it, with our weights; its last norms are for pre-norm alone."""
+    """Return torch's form of the model with our weights; its last norms are for pre-norm only."""
     theirs = (
         nn.Transformer(
             DIM, 4, DEPTH, DEPTH, 4 * DIM, dropout=0.0, norm_first=is_pre, batch_first=True
@@ -98,9 +98,9 @@ def copy_attention(ours: Any, theirs: nn.MultiheadAttention) -> None:
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_it_is_torchs_transformer(placement: str) -> None:
     model = build(norm_placement=placement, knobs={"bias": True, "heads": 4})
-    for parameter in model.parameters():  # biases and norms start as neutral
+    for parameter in model.parameters():  # biases start at zero and norms at one
         parameter.data += 0.05 * torch.randn_like(parameter)
-    rows = slice(0, 2)  # torch gives NaN where all is padding
+    rows = slice(0, 2)  # torch gives NaN if all is padding
     source = model.encoder.position(model.embedding(SOURCES[rows]))
     target = model.decoder.position(model.embedding(TARGETS[rows]))
     hidden_from = torch.ones(TARGET, TARGET).triu(1).bool()
@@ -119,13 +119,13 @@ def test_it_is_torchs_transformer(placement: str) -> None:
 
 
 def test_the_base_model_has_the_parameters_of_torchs() -> None:
-    """As torch 2.13 has it, less the norm that it adds after each stack."""
+    """Compare with torch 2.13, less the norm that it adds after each stack."""
     (row,) = (row for row in rows_of("parameters.csv") if row["system"] == "Transformer, base")
     model = build_shapes(spec(dim=512, depth=6, knobs={"heads": 8, "bias": True}))
     assert model.num_parameters() - SYMBOLS * 512 == int(row["value"]) - 2 * 2 * 512
 
 
-TABLE_3 = {  # of Vaswani et al. 2017: millions of parameters
+TABLE_3 = {  # from Vaswani et al. 2017: millions of parameters
     "base": ({}, 65),
     "A, h=1": ({"heads": 1}, 65),
     "A, h=32": ({"heads": 32}, 65),
@@ -143,7 +143,7 @@ TABLE_3 = {  # of Vaswani et al. 2017: millions of parameters
 
 
 def millions_of(row: dict[str, Any]) -> float:
-    """With 41,000 symbols, which the rows leave for one matrix; the text says about 37,000."""
+    """Count with 41,000 symbols, as the rows imply for one matrix; the text has about 37,000."""
     knobs = {"heads": 8} | {k: v for k, v in row.items() if k in ("heads", "key_dim", "value_dim")}
     sizes = {"dim": 512, "depth": 6} | {k: v for k, v in row.items() if k not in knobs}
     symbols = {"input_size": 41_000, "output_size": 41_000, "source_symbols": 41_000}
@@ -153,11 +153,11 @@ def millions_of(row: dict[str, Any]) -> float:
 @pytest.mark.parametrize("name", [name for name in TABLE_3 if name != "big"])
 def test_it_has_the_parameters_of_table_3(name: str) -> None:
     row, published = TABLE_3[name]
-    assert abs(millions_of(row) - published) <= 0.55  # the rows round; symbols are ours
+    assert abs(millions_of(row) - published) <= 0.55  # rounded rows; our own symbols
 
 
 def test_the_big_model_of_table_3_does_not_add_up() -> None:
-    """It and the row d=1024 differ in the feed-forwards alone: by 50 million, in print by 45."""
+    """Check that big and d=1024 differ only in the feed-forwards: by 50 million, in print by 45."""
     big, wide = (millions_of(TABLE_3[name][0]) for name in ("big", "C, d=1024"))
     assert big - wide == pytest.approx(12 * 2 * 1024 * 2048 / 1e6, abs=0.1)
     assert TABLE_3["big"][1] - TABLE_3["C, d=1024"][1] == 45
@@ -165,7 +165,7 @@ def test_the_big_model_of_table_3_does_not_add_up() -> None:
 
 @pytest.mark.parametrize("mixer", [*FITTING, "conv+attention"])
 def test_steps_equal_the_teacher_forced_form(mixer: str) -> None:
-    """Of padded sources too, and of one that is all padding."""
+    """Compare on padded sources too, and on one that is all padding."""
     model = build(mixer)
     whole = model(TARGETS, None, SOURCES, MASK)
     assert whole.isfinite().all()
@@ -200,7 +200,7 @@ def test_a_beam_of_one_is_greedy_search(mixer: str) -> None:
     beam = beam_search(model, logits, state, Decoder(max_length=10), end=0, limits=limits)
     assert beam.rows() == greedy.rows()
     wide = generate(model, given, Decoder(beam=4, max_length=10), start=start, end=0)
-    for row, written in enumerate(wide.rows()):  # the states of its beams are their own
+    for row, written in enumerate(wide.rows()):  # each row keeps the states of its beams
         read = torch.tensor([[1, *written, 0]])[
             :, : int(wide.lengths[row] + wide.has_ended[row]) + 1
         ]
@@ -273,7 +273,7 @@ def test_there_is_no_translation_without_a_source() -> None:
 
 @pytest.mark.parametrize(("depth", "layer"), [(1, 0), (2, 0), (4, 2)])
 def test_weights_of_attention_are_of_the_layer_before_the_last(depth: int, layer: int) -> None:
-    """By the blocks one after the other, up to the context mixer of that layer."""
+    """Compare with the blocks in sequence, up to the context mixer of that layer."""
     model = build(depth=depth)
     given = TARGETS, TARGET_MASK, SOURCES, MASK
     weights = model.attention_weights(*given)

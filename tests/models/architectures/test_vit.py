@@ -1,4 +1,4 @@
-"""A vision transformer is a classifier of the patches that it cuts itself."""
+"""Check that a vision transformer is a classifier of patches, which it cuts itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IMAGES = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0))
 
 
 def test_patches_are_cut_as_torch_cuts_them() -> None:
-    """Against `unfold`, whose channels come first."""
+    """Compare with `unfold`, which puts channels first."""
     cut = torch.nn.functional.unfold(IMAGES.permute(0, 3, 1, 2), 2, stride=2)  # (b, 3 * 4, 12)
     expected = cut.unflatten(1, (3, 4)).permute(0, 3, 2, 1).flatten(2)
     assert torch.equal(patches(IMAGES, 2), expected)

@@ -1,4 +1,4 @@
-"""Outlookers on a fine grid, attention on a coarse one, then a class token."""
+"""Check outlookers on a fine grid, attention on a coarse one, and the class token after them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def volo(changes: dict[str, Any] | None = None, **settings: Knob) -> Any:
 
 
 def by_hand(model: Any) -> Tensor:
-    """[class; patches], normed: the stem, both grids and the class blocks written out."""
+    """Return the normalised [class; patches]: the stem, both grids and the class blocks by hand."""
     x = IMAGES.permute(0, 3, 1, 2)
     for conv, norm in zip(model.stem.convs, model.stem.norms, strict=True):
         x = norm(conv(x)).relu()
@@ -71,7 +71,7 @@ def by_hand(model: Any) -> Tensor:
 
 
 def test_it_is_the_papers_order() -> None:
-    """Positions come after the outlookers; means of the stem's norms are moved."""
+    """Check that positions follow the outlookers; the means of the stem's norms are moved."""
     model = volo()
     model(IMAGES)
     model.eval()

@@ -1,4 +1,4 @@
-"""A kernel of attention asked for by name is the one that runs, or the reason is one sentence."""
+"""Check that a named kernel of attention is the one that runs, or that an error explains why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 class Operations(TorchDispatchMode):
-    """Names of the operations that ran, with what was given to each."""
+    """The names of the operations that ran, with the arguments of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def test_each_runs_by_name(is_causal: bool) -> None:
 
 
 def test_a_causal_sequence_without_padding_makes_no_mask() -> None:
-    """With one a GPU has no flash kernel: the rule is passed on by its name."""
+    """Check that causality is passed as a flag: with a mask, a GPU has no flash kernel."""
     (*_, dropout, is_causal), named = ran("fused", is_causal=True)[FLASH]
     assert (dropout, is_causal) == (0.0, True)
     assert named.get("attn_mask") is None
@@ -84,7 +84,7 @@ def test_what_torch_does_not_have_here_is_one_sentence(kernel: str) -> None:
 def test_on_a_gpu_numbers_too_wide_for_a_kernel_are_left_to_torch(
     kernel: Any, dtype: torch.dtype, asked: list[SDPBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model trained in bf16 is scored in float32, and checked in float64 before it is timed."""
+    """Check float32, in which bf16 models are scored, and float64, used before timing."""
     found: list[SDPBackend] = []
     monkeypatch.setattr(
         attention_kernels, "sdpa_kernel", lambda only: found.append(only) or nullcontext()

@@ -1,4 +1,4 @@
-"""Sums of products of features: the fast forms against the products themselves."""
+"""Compare the fast forms of sums of feature products with the products themselves."""
 
 import math
 
@@ -15,7 +15,7 @@ CHUNKS = (1, 2, 7, 64, 1000)
 def features(
     length: int, width: int = 3, num_features: int = 5, spread: float | None = 1.0, seed: int = 0
 ) -> Features:
-    """Of two sequences with two heads; log scales within some `spread`, or none."""
+    """Draw two sequences with two heads; log scales lie within `spread`, or are absent."""
     generator = torch.Generator().manual_seed(seed)
     shape = (2, 2, length)
 
@@ -32,7 +32,7 @@ def features(
 
 
 def masked_product(given: Features, is_causal: bool) -> Tensor:
-    """All products of two tokens, in a matrix of length by length."""
+    """Compute all products of two tokens, in a matrix of length by length."""
     products = (given.queries @ given.keys.transpose(-1, -2)).log()
     if given.log_scale is not None:
         products = products + given.log_scale.unsqueeze(-2)
@@ -71,7 +71,7 @@ def test_what_is_to_come_changes_no_bit_of_what_was() -> None:
     later = features(100, spread=1.0, seed=1)
     keys, values, scale = given.keys.clone(), given.values.clone(), given.log_scale.clone()
     keys[:, :, 50:], values[:, :, 50:] = later.keys[:, :, 50:], later.values[:, :, 50:]
-    scale[:, :, 50:] = 1e4  # were the largest scale of all taken, nothing of the past would stay
+    scale[:, :, 50:] = 1e4  # a maximum over all keys would erase the past
     changed = Features(queries=given.queries, keys=keys, values=values, log_scale=scale)
     for chunk in CHUNKS:
         past, same = over_past(given, chunk), over_past(changed, chunk)
@@ -98,7 +98,7 @@ def test_a_denominator_that_underflows_gives_finite_numbers(
 
 
 def operations_and_kept_bytes(length: int) -> tuple[int, int]:
-    """Of one causal pass: operations, and bytes kept from forward to backward."""
+    """Return the operations of one causal pass, and the bytes kept from forward to backward."""
     given = features(length, width=16, num_features=16)
     inputs = [given.queries.requires_grad_(), given.keys.requires_grad_()]
     kept: dict[int, int] = {}
@@ -114,7 +114,7 @@ def operations_and_kept_bytes(length: int) -> tuple[int, int]:
 
 
 def test_operations_do_not_grow_with_the_length_and_memory_grows_with_it_alone() -> None:
-    """No loop over tokens or chunks: twice the length is one more round of adding up pairs."""
+    """Check that no loop over tokens or chunks runs: twice the length adds one round of pairs."""
     (few, little), (more, much), (most, huge) = (
         operations_and_kept_bytes(length) for length in (1024, 2048, 4096)
     )

@@ -1,4 +1,4 @@
-"""The two forms of a long convolution: sums, gradients, what leaks, what it costs."""
+"""Check the two forms of a long convolution: sums, gradients, leaks and costs."""
 
 import math
 from typing import Any

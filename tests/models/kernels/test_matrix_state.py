@@ -1,4 +1,4 @@
-"""The chunked form and the single step are the recurrence, whatever the decay and the chunk."""
+"""Check that the chunked form and the single step equal the recurrence for any decay and chunk."""
 
 from itertools import product
 
@@ -14,7 +14,7 @@ settings = pytest.mark.parametrize(("decay", "has_strength", "has_delta"), SETTI
 
 
 def streams(decay: int | None, has_strength: bool, length: int = 23, slow: float = 1.0) -> Streams:
-    """Keys of length 1; without them the delta rule grows without end."""
+    """Draw streams with keys of length 1, since otherwise the delta rule grows without bound."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(width: int) -> Tensor:
@@ -60,7 +60,7 @@ def test_steps_are_the_recurrence(decay: int | None, has_strength: bool, has_del
 @pytest.mark.parametrize("decay", [1, 4])
 @pytest.mark.parametrize("slow", [1e-6, 1e3])
 def test_decays_neither_overflow_nor_lose_their_digits(decay: int, slow: float) -> None:
-    """exp(-cumulative sum) is infinite after a few tokens that forget everything."""
+    """Check strong decays: exp(-cumulative sum) overflows after a few tokens that forget all."""
     read = streams(decay, has_strength=True, length=200, slow=slow)
     truth = recurrent(read, has_delta=True)
     found = chunked(read.each(lambda x: x.float()), has_delta=True, size=64)
@@ -69,7 +69,7 @@ def test_decays_neither_overflow_nor_lose_their_digits(decay: int, slow: float) 
 
 
 def test_the_delta_rule_overwrites_what_stood_under_a_key() -> None:
-    """Written twice under one key with strength 1, only the second value is read."""
+    """Check that of two values written to one key with strength 1, only the second is read."""
     key = torch.eye(4)[:1].expand(1, 1, 2, 4)
     values = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
     read = Streams(queries=key, keys=key, values=values)

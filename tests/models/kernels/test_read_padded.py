@@ -1,4 +1,4 @@
-"""Sequences of different lengths are read the same, packed as on a CPU and not, as on a GPU."""
+"""Check that padded sequences give the same packed, as on a CPU, and unpacked, as on a GPU."""
 
 from __future__ import annotations
 

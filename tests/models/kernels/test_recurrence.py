@@ -1,4 +1,4 @@
-"""Laws of all recurrences that the reference does not settle."""
+"""Check properties of all recurrences that the reference does not cover."""
 
 from typing import Any
 

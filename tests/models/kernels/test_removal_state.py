@@ -1,4 +1,4 @@
-"""The chunked form and the single step are the recurrence that erases and writes apart."""
+"""Check that the chunked form and the single step equal the recurrence with separate erasure."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from models.kernels.removal_state import (
 
 
 def streams(length: int = 23, *, has_decay: bool = True, steep: float = 1.0) -> RemovalStreams:
-    """Keys of length 1, rates within 0 and 1, decays within the bound."""
+    """Draw keys of length 1, rates between 0 and 1, and decays within the bound."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(width: int) -> Tensor:
@@ -58,7 +58,7 @@ def test_steps_are_the_recurrence(has_decay: bool) -> None:
 
 
 def test_the_steepest_decay_over_the_longest_chunk_keeps_its_digits() -> None:
-    """In float32, where exp of the sum of a chunk's logarithms is largest."""
+    """Check float32, where exp of the sum of a chunk's logarithms is largest."""
     read = streams(200, steep=1.0)
     steep = read.each(lambda x: x)
     object.__setattr__(steep, "log_decay", torch.full_like(read.keys, -STEEPEST))
@@ -69,7 +69,7 @@ def test_the_steepest_decay_over_the_longest_chunk_keeps_its_digits() -> None:
 
 
 def test_with_one_key_for_both_it_is_the_delta_rule() -> None:
-    """S - b k (k' S) + b k v', without a decay: what `matrix_state` has of its own."""
+    """Compare with `matrix_state`: S - b k (k' S) + b k v', without a decay."""
     read = streams(has_decay=False)
     strength = torch.rand(2, 3, 23, 1, generator=torch.Generator().manual_seed(1)).double()
     delta = Streams(queries=read.queries, keys=read.found, values=read.values, strength=strength)
@@ -84,7 +84,7 @@ def test_with_one_key_for_both_it_is_the_delta_rule() -> None:
 
 
 def test_what_is_found_is_read_before_the_decay() -> None:
-    """Found in full and taken off after the decay: what is left of 2 is 2 exp(g) - 2."""
+    """Check the order: found before the decay and removed after it, 2 leaves 2 exp(g) - 2."""
     one = torch.ones(1, 1, 2, 1)
     second = torch.tensor([0.0, 1.0]).reshape(1, 1, 2, 1)
     read = RemovalStreams(

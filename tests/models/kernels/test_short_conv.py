@@ -1,4 +1,4 @@
-"""Convolutions of each channel by itself against torch's, forward and backward."""
+"""Compare depthwise convolutions with torch's, forward and backward."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drawn(*shape: int) -> Tensor:
     ("taps", "before"), [(1, 0), (4, 3), (4, 0), (4, 1), (5, 2), (5, 1), (9, 8)]
 )
 def test_depthwise_equals_conv1d_between_zeros(taps: int, before: int, has_bias: bool) -> None:
-    """However many taps lie before a token, also with more of them than tokens."""
+    """Check any number of taps before a token, even more than there are tokens."""
     torch.manual_seed(0)
     x, kernels = drawn(BATCH, TIME, CHANNELS), drawn(CHANNELS, 1, taps)
     bias = drawn(CHANNELS) if has_bias else None

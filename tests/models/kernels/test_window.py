@@ -1,4 +1,4 @@
-"""Laws of all convolutions that the reference does not settle."""
+"""Check properties of all convolutions that the reference does not cover."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def test_shifted_input_gives_shifted_output_in_the_interior(
     mixer, x = sliding(name, is_causal, kernel_size=3), tokens(12)
     mixer.take_place(layer, mixer)
     torch.testing.assert_close(mixer(x)[:, 5:-3], mixer(x[:, 1:])[:, 4:-3])
-    first = mixer.dilation  # the last token that could still see the one that is cut off
+    first = mixer.dilation  # the last token that depends on the removed one
     assert not torch.allclose(mixer(x)[:, first], mixer(x[:, 1:])[:, first - 1])
 
 
@@ -58,7 +58,7 @@ def test_a_kernel_without_a_centre_or_without_a_neighbour_is_refused(name: str) 
 def test_taps_that_meet_no_token_cost_nothing_and_change_nothing(
     name: str, is_causal: bool
 ) -> None:
-    """Zeros around a short sequence give the same outputs, by all taps of a wide kernel."""
+    """Compare a short sequence between zeros with all taps of a wide kernel."""
     mixer, x = sliding(name, is_causal, kernel_size=9), tokens(3)
     zeros = torch.zeros(2, 10, 8, dtype=torch.float64)
     whole = mixer(torch.cat([zeros, x, zeros], dim=1))[:, 10:13]

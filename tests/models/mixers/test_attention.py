@@ -1,4 +1,4 @@
-"""Laws of softmax attention that the reference does not settle."""
+"""Check properties of softmax attention that the reference does not cover."""
 
 import math
 
@@ -22,9 +22,9 @@ def test_one_head_is_the_plain_formula(scale: str) -> None:
 
 @pytest.mark.parametrize("key_dim", [8, 64, 512])
 def test_unscaled_scores_have_variance_d_and_scaled_ones_have_one(key_dim: int) -> None:
-    """The premise of 1/sqrt(d): footnote 4 of the paper, at this module's initialisation.
+    """Check the premise of 1/sqrt(d): footnote 4 of the paper, at this module's initialisation.
 
-    Also where keys are wider or narrower than a share of the model.
+    Check it also for keys wider or narrower than a share of the model.
     """
     torch.manual_seed(0)
     mixer = build_mixer("attention", dim=256, heads=4, key_dim=key_dim).double()
@@ -56,7 +56,7 @@ SCALED = [
 def test_a_temperature_divides_every_scaled_score(
     score: str, scale: str | None, kernel: str
 ) -> None:
-    """In both kernels, the weights, the step and the reference: logarithms of weights shrink."""
+    """Check both kernels, the weights, the step and the reference: log weights shrink."""
     if score == "additive" and kernel == "fused":
         return
     knobs = {"heads": 2, "score": score, "scale": scale, "kernel": kernel, "is_causal": True}
@@ -85,7 +85,7 @@ def test_a_temperature_of_one_is_no_work_and_no_other_bit() -> None:
 @pytest.mark.parametrize("score", ["dot", "cosine", "additive"])
 @pytest.mark.parametrize("scale", ["none", "learned"])
 def test_the_bytes_of_a_temperature_are_in_the_formula(scale: str, score: str) -> None:
-    """Written out, queries or scores are scaled in a copy of their own."""
+    """Check that the materialised kernel's formula counts the scaled copy of queries or scores."""
     knobs = {"kernel": "materialised", "scale": scale, "score": score, "temperature": 2.0}
     mixer = build_mixer("attention", dim=64, max_length=160, **knobs)
     with torch.no_grad():
@@ -141,7 +141,7 @@ def test_the_module_of_torch_with_the_same_weights_gives_the_same() -> None:
 
 @pytest.mark.parametrize("kernel", ["fused", "materialised"])
 def test_a_kernel_is_what_it_says(kernel: str) -> None:
-    """The n x n matrix of every head stands in memory, or does not."""
+    """Check that only the materialised kernel allocates the n x n matrix of every head."""
     mixer, x = build_mixer("attention", dim=8, heads=2, kernel=kernel), tokens(512, batch=1).float()
     with torch.profiler.profile(profile_memory=True) as profile, torch.no_grad():
         mixer(x)
@@ -162,7 +162,7 @@ def test_a_learned_temperature_starts_where_it_says() -> None:
 
 
 def test_by_default_every_score_has_a_preference_of_like_strength() -> None:
-    """At one scale for all, additive and cosine attention would be almost uniform."""
+    """Check each score's default scale; at one scale, additive and cosine are near uniform."""
     x = tokens(64, 64, batch=4)
     for score in ("dot", "general", "additive", "cosine"):
         torch.manual_seed(0)

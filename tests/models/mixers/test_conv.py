@@ -1,4 +1,4 @@
-"""Laws of the convolution that the reference does not settle."""
+"""Check properties of the convolution that the reference does not cover."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Laws of the dilated convolution that the reference does not settle."""
+"""Check properties of the dilated convolution that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ tokens = partial(small_models.tokens, 17, batch=5)
 
 
 def dilated(layer: int, is_causal: bool = False, **knobs: Any) -> Mixer:
-    """As it stands in this layer of a stack."""
+    """Build the mixer as it stands in this layer of a stack."""
     mixer = build_mixer("dilated_conv", dim=8, is_causal=is_causal, **knobs).double()
     mixer.take_place(layer, mixer)
     return mixer

@@ -1,4 +1,4 @@
-"""Laws of FNet that the reference does not settle."""
+"""Check properties of FNet that the reference does not cover."""
 
 import math
 

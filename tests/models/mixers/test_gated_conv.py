@@ -1,4 +1,4 @@
-"""Laws of the gated convolution that the reference does not settle."""
+"""Check properties of the gated convolution that the reference does not cover."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.models.small_models import tokens
 
 
 def gated(is_causal: bool, gate: float) -> Mixer:
-    """With every gate held at sigmoid(gate)."""
+    """Build a mixer with every gate fixed at sigmoid(gate)."""
     torch.manual_seed(0)
     mixer = build_mixer("gated_conv", dim=8, is_causal=is_causal).double()
     with torch.no_grad():
@@ -33,7 +33,7 @@ def test_with_gates_held_shut_nothing_passes(is_causal: bool) -> None:
 
 
 def test_outputs_start_about_as_large_as_inputs() -> None:
-    """A and B have four times the variance of the inputs, A sigmoid(B) 1.4 times."""
+    """Check that A and B have four times the variance of the inputs, A sigmoid(B) 1.4 times."""
     torch.manual_seed(0)
     gates = torch.sigmoid(2 * torch.randn(100_000))
     expected = 4 * gates.square().mean()

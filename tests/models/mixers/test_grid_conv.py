@@ -1,4 +1,4 @@
-"""The neighbours of a token are those above, below and beside it, and a class token has none."""
+"""Check the neighbours of a token, above, below and beside it; a class token has no neighbours."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Laws of the gated recurrent unit that the reference does not settle."""
+"""Check properties of the gated recurrent unit that the reference does not cover."""
 
 import torch
 
@@ -19,7 +19,7 @@ def test_an_update_gate_forced_to_one_keeps_the_state() -> None:
     output, (new,) = mixer.step(tokens()[:, 1], state)
     torch.testing.assert_close(new, state[0])
     torch.testing.assert_close(output, state[0][:, 0])
-    assert torch.all(mixer(tokens()) == 0)  # zero is what it starts from
+    assert torch.all(mixer(tokens()) == 0)  # the initial state is zero
 
 
 def test_an_update_gate_forced_to_zero_and_a_closed_reset_gate_forget_everything() -> None:
@@ -31,7 +31,7 @@ def test_an_update_gate_forced_to_zero_and_a_closed_reset_gate_forget_everything
 
 
 def test_equals_the_papers_form_where_the_note_says_so() -> None:
-    """r (U h) and U (r h) agree for a diagonal U without a bias."""
+    """Check that r (U h) and U (r h) agree for a diagonal U without a bias."""
     mixer, x = causal_gru(), tokens()[0]
     with torch.no_grad():
         u, b_u = (mixer.network.get_parameter(key) for key in ("weight_hh_l0", "bias_hh_l0"))

@@ -1,4 +1,4 @@
-"""Laws of Hyena that the reference does not settle."""
+"""Check properties of Hyena that the reference does not cover."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_steps_equal_the_parallel_form_over_many_tokens() -> None:
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
 def test_windows_fall_to_a_hundredth_within_parts_of_the_length(shift: float) -> None:
-    """The slowest channel's after 1.5 lengths, the fastest's after .3 of one."""
+    """Check the slowest channel's window after 1.5 lengths, and the fastest's after .3 of one."""
     filters = mixer(shift=shift, max_length=1001).filters
     flat = mixer(shift=shift, max_length=1001).filters
     flat.rates.zero_()
@@ -66,7 +66,7 @@ def test_features_of_a_place_are_waves_of_whole_periods() -> None:
 
 
 def test_a_direction_that_is_turned_reads_from_the_end() -> None:
-    """With the halves of all weights swapped, a turned sequence gives the turned output."""
+    """Check that swapped halves of all weights map a reversed sequence to the reversed output."""
     hyena, x = mixer(is_causal=False), tokens()
     expected = hyena(x).flip(1)
     swap = torch.tensor([2, 3, 0, 1])

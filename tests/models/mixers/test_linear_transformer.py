@@ -1,4 +1,4 @@
-"""Laws of the linear Transformer that the reference does not settle."""
+"""Check properties of the linear Transformer that the reference does not cover."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_one_head_is_attention_with_elu_plus_one_for_the_exponential(is_causal: 
 
 
 def test_is_a_recurrent_network_over_chunks_and_their_borders() -> None:
-    """The paper's title: one state, of one size, read after each token."""
+    """Check the paper's title: one state of a fixed size, read after each token."""
     mixer, x = build(is_causal=True, chunk=16), tokens(70)
     state, outputs = mixer.initial_state(2), []
     for x_t in x.unbind(dim=1):
@@ -35,7 +35,7 @@ def test_is_a_recurrent_network_over_chunks_and_their_borders() -> None:
 
 
 def test_features_keep_their_digits_far_below_zero() -> None:
-    """elu + 1 leaves none of them: expm1(-20) + 1 is 0 in float32."""
+    """Check float32, where elu + 1 loses all digits: expm1(-20) + 1 is 0."""
     mixer = build()
     x = torch.tensor([-20.0, -5.0, 0.0, 5.0]).requires_grad_()
     phi = mixer.query_features(x)

@@ -1,4 +1,4 @@
-"""Laws of Linformer that the reference does not settle."""
+"""Check properties of Linformer that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ def build(max_length: int = 12, seed: int = 0, **knobs: Any) -> Mixer:
 
 @sharings
 def test_projected_to_itself_it_is_attention(sharing: str) -> None:
-    """k = n, and the identity for E and F."""
+    """Check k = n with the identity for E and F."""
     mixer, x = build(projected_length=12, sharing=sharing), tokens()
     with torch.no_grad():
         mixer.projections.copy_(torch.eye(12).expand_as(mixer.projections))
@@ -57,7 +57,7 @@ def test_only_layerwise_shares_with_the_layer_below(sharing: str) -> None:
 
 @sharings
 def test_a_padded_place_has_no_part_in_any_projected_key(sharing: str) -> None:
-    """Not by what stands there, nor by its columns of E and F, which get no gradient."""
+    """Check that padded inputs and their columns of E and F have no effect and no gradient."""
     mixer, x = build(sharing=sharing), tokens(batch=1)
     mask = torch.tensor([[True, False, True, True, False, True] + 6 * [False]])
     output = mixer(x, mask)

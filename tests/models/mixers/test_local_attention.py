@@ -1,4 +1,4 @@
-"""Laws of local attention that the reference does not settle."""
+"""Check properties of local attention that the reference does not cover."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def test_a_window_over_everything_is_attention(position: str | None, is_causal: 
 
 @pytest.mark.parametrize("window", [1, 7, 32, 33])
 def test_blocks_do_not_show(window: int) -> None:
-    """Whatever the block that a query falls into, it sees the same window."""
+    """Check that a query attends to the same window in whichever block it lies."""
     mixer, x = build_mixer("local_attention", dim=8, window=window).double(), tokens(150)
     shifted = mixer(x[:, 11:])[:, window : -window or None]
     torch.testing.assert_close(mixer(x)[:, 11:][:, window : -window or None], shifted)

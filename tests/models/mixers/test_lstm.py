@@ -1,4 +1,4 @@
-"""Laws of the LSTM that the reference does not settle."""
+"""Check properties of the LSTM that the reference does not cover."""
 
 import torch
 
@@ -12,7 +12,7 @@ def causal_lstm() -> Mixer:
 
 
 def test_a_forget_gate_forced_open_keeps_the_cell() -> None:
-    """With the input gate closed it is kept as it is, whatever comes in."""
+    """Check that with a closed input gate no input changes the cell."""
     mixer, x = causal_lstm(), tokens()
     with torch.no_grad():
         bias = mixer.network.get_parameter("bias_ih_l0")  # rows: input, forget, cell, output
@@ -21,8 +21,8 @@ def test_a_forget_gate_forced_open_keeps_the_cell() -> None:
     for t in range(2, 7):
         output, (hidden, new) = mixer.step(x[:, t], (hidden, cell))
         assert torch.equal(new, cell)
-        assert torch.all(output.abs() < torch.tanh(cell[:, 0]).abs())  # the output gate still acts
-    assert torch.all(mixer(x) == 0)  # zero is what it starts from
+        assert torch.all(output.abs() < torch.tanh(cell[:, 0]).abs())  # the output gate is active
+    assert torch.all(mixer(x) == 0)  # the initial state is zero
 
 
 def test_a_forget_gate_forced_shut_keeps_nothing() -> None:
@@ -35,7 +35,7 @@ def test_a_forget_gate_forced_shut_keeps_nothing() -> None:
 
 
 def test_draws_its_parameters_in_torchs_order() -> None:
-    """What a seed gave before there were layers, it still gives."""
+    """Check that a seed gives the same parameters as before the mixer had several layers."""
     torch.manual_seed(0)
     expected = torch.nn.LSTM(8, 4, batch_first=True, bidirectional=True).state_dict()
     torch.manual_seed(0)
@@ -45,7 +45,7 @@ def test_draws_its_parameters_in_torchs_order() -> None:
 
 
 def test_a_forget_bias_is_added_to_the_forget_gate_and_nothing_else() -> None:
-    """In every layer and direction; the rows are input, forget, cell, output."""
+    """Check every layer and direction; the rows are input, forget, cell, output."""
     torch.manual_seed(0)
     plain = build_mixer("lstm", dim=8, layers=2).state_dict()
     torch.manual_seed(0)

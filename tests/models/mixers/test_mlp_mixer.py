@@ -1,4 +1,4 @@
-"""Laws of MLP-Mixer's token mixing that the reference does not settle."""
+"""Check properties of MLP-Mixer's token mixing that the reference does not cover."""
 
 import pytest
 import torch

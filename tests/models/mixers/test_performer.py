@@ -1,4 +1,4 @@
-"""Laws of the Performer that the reference does not settle."""
+"""Check properties of the Performer that the reference does not cover."""
 
 import math
 from typing import Any
@@ -30,13 +30,13 @@ def build(seed: int = 0, is_causal: bool = False, **knobs: Any) -> Mixer:
 
 @pytest.mark.parametrize("is_orthogonal", [False, True])
 def test_products_of_features_are_unbiased(is_orthogonal: bool) -> None:
-    """Lemma 1: their mean over draws is exp(q.k), within four standard errors."""
+    """Check Lemma 1: the mean over draws is exp(q.k), within four standard errors."""
     num_draws, width = 20_000, 4
     q = torch.tensor([-0.9, 0.2, 0.4, 0.1], dtype=torch.float64)
     k = torch.tensor([-0.8, 0.5, -0.1, 0.3], dtype=torch.float64)
     w = draw_directions(num_draws * width, width, is_orthogonal, generator())
     products = torch.exp(w @ (q + k) - (q @ q + k @ k) / 2)
-    estimates = products.unflatten(0, (num_draws, width)).mean(dim=1)  # one a block
+    estimates = products.unflatten(0, (num_draws, width)).mean(dim=1)  # one per block
     error = (estimates.mean() - torch.exp(q @ k)).abs()
     assert error < 4 * estimates.std() / math.sqrt(num_draws)
     assert estimates.std() / math.sqrt(num_draws) < 0.02 * torch.exp(q @ k)
@@ -44,7 +44,7 @@ def test_products_of_features_are_unbiased(is_orthogonal: bool) -> None:
 
 @pytest.mark.parametrize("is_orthogonal", [False, True])
 def test_each_row_is_a_standard_normal_vector(is_orthogonal: bool) -> None:
-    """A block straight from a QR decomposition has a first row that points to one side only."""
+    """Check random signs: a QR decomposition alone gives a first row that points to one side."""
     num_draws, width = 20_000, 4
     w = draw_directions(num_draws * width, width, is_orthogonal, generator())
     rows = w.unflatten(0, (num_draws, width))
@@ -66,7 +66,7 @@ def test_rows_are_orthogonal_in_blocks_with_norms_of_their_own() -> None:
 
 
 def error(num_features: int, is_orthogonal: bool, num_draws: int = 30) -> float:
-    """Root mean square distance to softmax attention with the same projections, over draws.
+    """Return the root mean square distance to softmax attention with equal projections, over draws.
 
     Inputs are short enough for the variance of a feature, of the order of exp(|q + k|^2 / sqrt(d)),
     to be below the number of features.
@@ -110,9 +110,9 @@ def test_is_the_product_of_features_normalised(is_causal: bool) -> None:
 
 @torch.no_grad()
 def test_keys_of_very_different_size_keep_the_past_alive() -> None:
-    """A key far larger than all before it must not wipe them out, in parallel or step by step."""
+    """Check that a key far larger than all before it does not erase them, parallel or stepped."""
     mixer, x = build(is_causal=True).float(), tokens(80, 16).float()
-    x[:, :40] *= 30  # exponents of some -500
+    x[:, :40] *= 30  # exponents near -500
     mixed = mixer(x)
     torch.testing.assert_close(mixed, stepped(mixer, x), rtol=1e-3, atol=1e-3)
     assert mixed[:, :40].abs().mean() > 1
@@ -120,7 +120,7 @@ def test_keys_of_very_different_size_keep_the_past_alive() -> None:
 
 
 def drawn_in_training(mixer: Mixer, calls: int) -> list[Tensor]:
-    """The features of each call."""
+    """Return the features of each call."""
     mixer.train()
     found = []
     for _ in range(calls):
@@ -155,7 +155,7 @@ def test_a_resumed_training_sees_the_same_draws(tmp_path: Any) -> None:
 
 
 def test_a_draw_between_two_calls_leaves_the_gradient_of_the_first_alone() -> None:
-    """As when two inputs are compared: both calls come before the one backward pass."""
+    """Check two compared inputs, with both calls before the one backward pass."""
     mixer, x = build(redraw_interval=1).train(), tokens(24, 16)
     alone = torch.autograd.grad(mixer(x).sum(), mixer.key.weight)[0]
     mixer.load_state_dict(build(redraw_interval=1).state_dict())

@@ -1,4 +1,4 @@
-"""Laws of attention without parameters that the reference does not settle."""
+"""Check properties of attention without parameters that the reference does not cover."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def test_is_attention_with_one_head_and_identities_for_projections(scale: str) -
 
 
 def test_a_rotation_of_the_tokens_rotates_the_outputs() -> None:
-    """Without parameters no direction is special."""
+    """Check that no direction is special without parameters."""
     mixer, x = build_mixer("plain_attention", dim=8), tokens()
     rotation, _ = torch.linalg.qr(tokens(8)[0])
     torch.testing.assert_close(mixer(x @ rotation), mixer(x) @ rotation)

@@ -1,4 +1,4 @@
-"""Knobs that no mixer can have are refused by name."""
+"""Check that knobs which no mixer can have are refused by name."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Laws of the simple recurrent network that the reference does not settle."""
+"""Check properties of the simple recurrent network that the reference does not cover."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Laws of the separable convolution that the reference does not settle."""
+"""Check properties of the separable convolution that the reference does not cover."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from models import build_mixer
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_equals_the_convolution_that_it_factors(is_causal: bool) -> None:
-    """W_j = P diag(w_j)."""
+    """Check W_j = P diag(w_j)."""
     separable = build_mixer("separable_conv", dim=8, kernel_size=5, is_causal=is_causal).double()
     full = build_mixer("conv", dim=8, kernel_size=5, is_causal=is_causal).double()
     product, taps = separable.pointwise.weight, separable.depthwise.weight  # (8, 8, 1), (8, 1, 5)

@@ -87,11 +87,11 @@ def test_on_no_grid_all_tokens_stand_in_one_row() -> None:
     assert torch.equal(position.vectors(9)[:, 2:], of_columns)
 
 
-# From one grid to another
+# Resizing from one grid to another.
 
 
 def _cubic(x: float) -> float:
-    """Keys 1981, equation 15, with a = -1/2."""
+    """Evaluate equation 15 of Keys 1981 with a = -1/2."""
     x = abs(x)
     if x < 1:
         return 1.5 * x**3 - 2.5 * x**2 + 1
@@ -103,7 +103,7 @@ def _triangle(x: float) -> float:
 
 
 def _shares(new: int, old: int, kernel: Callable[[float], float]) -> torch.Tensor:
-    """Of each old place in each new one, `[new, old]`, by a slow loop."""
+    """Return the share of each old place in each new one, `[new, old]`, by a slow loop."""
     stretch = max(1.0, old / new)
     shares = torch.zeros(new, old, dtype=torch.float64)
     for i in range(new):
@@ -181,7 +181,7 @@ def test_at_equal_size_a_table_stays_itself(name: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 8, 17, 18, 25])
 def test_a_table_of_no_grid_of_that_ratio_does_not_fit(count: int) -> None:
-    """One before 3 x 6; 1 + 2 x 4 has its rows, but not its ratio."""
+    """Check one vector before 3 x 6 places; 1 + 2 x 4 has the right count, but not the ratio."""
     ours = _learned("learned", (3, 6), 1)
     assert ours.resampled("table", torch.randn(count, 5).double()) is None
     assert ours.resampled("table", torch.randn(1 + 8, 5).double()) is not None
@@ -196,7 +196,7 @@ def test_on_no_grid_nothing_is_interpolated(name: str) -> None:
         assert ours.resampled(each, torch.randn(9, table.shape[1]).double()) is None
 
 
-# The size that they start with
+# The initial scale.
 
 
 @pytest.mark.parametrize("name", ["learned", "learned_2d"])

@@ -1,4 +1,4 @@
-"""Laws of the positions that act on scores, and the figures that their papers give."""
+"""Check positions that act on scores, and the numbers in their papers."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def _rope() -> RotaryPosition:
 
 
 def test_alibi_slopes_are_the_papers() -> None:
-    """Section 3: 8 heads have 1/2, 1/4, ..., 1/256."""
+    """Check section 3: 8 heads have 1/2, 1/4, ..., 1/256."""
     alibi = ALiBiPosition(heads=8, head_dim=4, is_causal=True)
     bias = alibi.bias(torch.tensor([[0, -1, -5]]), torch.float64)
     slopes = torch.tensor([2.0**-h for h in range(1, 9)], dtype=torch.float64)
@@ -65,7 +65,7 @@ def test_shaw_clips_distances_and_starts_without_a_preference() -> None:
 
 @pytest.mark.parametrize("position", ["rope", "alibi", "t5", "shaw"])
 def test_a_shift_of_the_whole_sequence_changes_nothing(position: str) -> None:
-    """Padding on the left moves every token, and a distance does not see it."""
+    """Check that padding on the left, which moves every token, does not change distances."""
     mixer = build_mixer("attention", dim=32, position=position).double().eval()
     x, mask = vectors(9, 32)[0, :2], torch.arange(9) >= 4
     torch.testing.assert_close(mixer(x, mask.expand(2, 9))[:, 4:], mixer(x[:, 4:]))
@@ -82,7 +82,7 @@ def test_between_two_sequences_distances_mean_nothing(position: str) -> None:
 
 
 def test_rope_keeps_its_digits_far_away() -> None:
-    """A place of 4,000 in float32, times an angle, would have three digits left."""
+    """Check precision: a float32 position of 4,000 times an angle would keep three digits."""
     rope, x = _rope(), vectors(1)
     place = torch.tensor([4001])
     truth = rope.rotate(x, place)

@@ -1,4 +1,4 @@
-"""Gates of channels and places, against the papers' equations written out number by number."""
+"""Compare gates of channels and places with loops over the papers' equations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = torch.randn(2, DIM, ROWS, COLUMNS, generator=torch.Generator().manual_seed(0
 
 
 def built(config: ChannelAttentionConfig) -> Any:
-    """With nothing at the value that it starts at."""
+    """Build a module with every value moved from its initial one."""
     torch.manual_seed(0)
     module = build_channel_attention(DIM, config).double().eval()
     for number in (*module.parameters(), *module.buffers()):
@@ -35,7 +35,7 @@ def built(config: ChannelAttentionConfig) -> Any:
 
 
 def mlp(module: SqueezeExcitation, read: list[float]) -> list[float]:
-    """W2 relu(W1 read), with the biases if there are any."""
+    """Compute W2 relu(W1 read), with the biases if there are any."""
     first, second = module.contract, module.expand
     hidden = []
     for j in range(first.out_features):
@@ -60,7 +60,7 @@ def sigmoid(x: float) -> float:
 
 
 def channels_gated(module: SqueezeExcitation, image: Tensor, squeezes: list[Any]) -> list[float]:
-    """Sums of the MLP's outputs, one for each squeeze, before the gate's function."""
+    """Sum the MLP's outputs, one for each squeeze, before the gate's function."""
     outputs = [mlp(module, [f(places(image, i)) for i in range(DIM)]) for f in squeezes]
     return [sum(each) for each in zip(*outputs, strict=True)]
 
@@ -88,7 +88,7 @@ def test_squeeze_and_excitation(
 
 
 def spatial_gate(module: CBAM, image: Tensor) -> Tensor:
-    """`[rows, columns]`."""
+    """Return the spatial gate, `[rows, columns]`."""
     assert module.spatial is not None
     conv, norm = module.spatial.conv, module.spatial.norm
     assert norm.running_mean is not None
@@ -111,7 +111,7 @@ def spatial_gate(module: CBAM, image: Tensor) -> Tensor:
 
 
 def channel_gate(module: CBAM, image: Tensor, squeezes: list[Any]) -> Tensor:
-    """`[channels, 1, 1]`."""
+    """Return the channel gate, `[channels, 1, 1]`."""
     assert module.channel is not None
     sums = channels_gated(module.channel, image, squeezes)
     gates = torch.tensor([sigmoid(each) for each in sums], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""A class token reads itself and the patches, which nothing changes."""
+"""Check that a class token attends to itself and the patches, which stay unchanged."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def attention(bias: bool = True) -> ClassAttention:
 
 
 def rows_of(linear: nn.Linear, head: int, x: Tensor) -> Tensor:
-    """The projection to one head, by its rows."""
+    """Project to one head by its rows."""
     rows = slice(head * DIM // HEADS, (head + 1) * DIM // HEADS)
     return x @ linear.weight[rows].T + (0 if linear.bias is None else linear.bias[rows])
 
 
 def by_loops(module: ClassAttention, x: Tensor) -> Tensor:
-    """The paper's section 3, head by head: the query is of the first token."""
+    """Compute the paper's section 3, head by head, with the query of the first token."""
     heads = []
     for head in range(HEADS):
         query = rows_of(module.query, head, x[0])
@@ -65,7 +65,7 @@ def block(**changes: Any) -> ClassBlock:
 @pytest.mark.parametrize("placement", ["pre", "post", "res_post"])
 @pytest.mark.parametrize("feed_forward", ["gelu", "none"])
 def test_a_block_is_its_formula_in_training_too(placement: str, feed_forward: str) -> None:
-    """Nothing is left out by chance, whatever the chance is in the patches' blocks."""
+    """Check that training drops no branch, whatever the drop rate of the patches' blocks."""
     made, x = block(norm_placement=placement, feed_forward=feed_forward), tokens(5, DIM)
     first, patches, expected = x[:, :1], x[:, 1:], []
     for each in x:
@@ -97,5 +97,5 @@ def test_flops_are_counted() -> None:
     x = tokens(7, DIM, batch=3)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         made(x[:, :1], x[:, 1:])
-    kernels = 2 * 2 * 3 * 7 * DIM  # of fused attention on a CPU the counter sees nothing
+    kernels = 2 * 2 * 3 * 7 * DIM  # the counter misses fused attention on a CPU
     assert made.flops(7, 3) == counter.get_total_flops() + kernels

@@ -1,4 +1,4 @@
-"""A discrete autoencoder: what the code lets through, what it costs, and what moves what."""
+"""Check a discrete autoencoder: its codes, its costs, and its gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def images(batch: int = 3) -> Tensor:
 
 
 def vectors_of(tokenizer: ImageTokenizer, given: Tensor) -> Tensor:
-    """By the encoder alone, `[batch, places, code_dim]`."""
+    """Return the vectors of the encoder, `[batch, places, code_dim]`."""
     found: Tensor = tokenizer.encoder(given.movedim(-1, 1))
     return found.flatten(2).transpose(1, 2)
 
@@ -81,7 +81,7 @@ def test_each_place_has_the_nearest_code(is_unit: bool) -> None:
 
 
 def test_the_gradient_of_a_code_is_handed_on_to_the_vector() -> None:
-    """As if the decoder read the encoder's vector itself, at the place of the code."""
+    """Check the straight-through gradient: the encoder's vector gets the gradient of the code."""
     tokenizer = built(commitment=0.0, has_unit_codes=False)
     found = tokenizer(images())
     found.images.square().sum().backward()
@@ -95,7 +95,7 @@ def test_the_gradient_of_a_code_is_handed_on_to_the_vector() -> None:
 
 
 def test_codes_follow_vectors_and_vectors_stay_near_by_the_commitment() -> None:
-    """Equation 3, its second and third term, each with the gradient of one side."""
+    """Check the second and third term of equation 3, each with the gradient of one side."""
     tokenizer = built(commitment=0.5, has_unit_codes=False)
     vectors = vectors_of(tokenizer, images())
     codes = tokenizer.codes(tokenizer.tokens(images()))
@@ -120,7 +120,7 @@ def test_in_training_shares_of_codes_are_drawn_and_in_use_the_likeliest_stands()
 
 
 def test_drawn_shares_are_those_of_the_gumbel_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a temperature near 0 a code stands as often as its probability says."""
+    """Check a temperature near 0: the frequency of a code equals its probability."""
     tokenizer = built(quantiser="gumbel", final_temperature=1e-4, anneal_steps=1)
     tokenizer.num_passes.fill_(1)
     tokenizer.shares.bias.data = torch.linspace(-3, 1, 12).double()
@@ -146,7 +146,7 @@ def test_the_temperature_falls_along_a_cosine_and_stays() -> None:
 
 
 def test_codes_that_are_used_alike_cost_nothing() -> None:
-    """KL to the uniform distribution, in nats a token."""
+    """Check the KL divergence to the uniform distribution, in nats per token."""
     tokenizer = built(quantiser="gumbel", kl_weight=2.0).eval()
     with torch.no_grad():
         nn.init.zeros_(tokenizer.shares.weight)

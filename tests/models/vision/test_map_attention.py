@@ -1,4 +1,4 @@
-"""Self-attention on a map, against double loops over places."""
+"""Compare self-attention on a map with double loops over places."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def built(kind: Any, *, stride: int = 1, **knobs: Any) -> Any:
 
 
 def moved(module: nn.Module) -> nn.Module:
-    """Nothing is left at the value that it starts at, and scores are far from equal."""
+    """Move every parameter from its initial value, so that scores are far from equal."""
     for parameter in module.parameters():
         parameter.data += 0.5 * torch.randn_like(parameter)
     return module.double().eval()
 
 
 def projected(conv: Any, x: Tensor) -> Tensor:
-    """A map of every place, `[batch, outputs, rows, columns]`."""
+    """Map every place linearly, `[batch, outputs, rows, columns]`."""
     found = torch.einsum("oi,birc->borc", conv.weight[:, :, 0, 0], x)
     return found if conv.bias is None else found + conv.bias[:, None, None]
 
 
 def attended(module: Any, x: Tensor, heads: int, score: Any, reach: int = 99) -> Tensor:
-    """By loops over heads, queries and keys; `score(query, key, from, to)`."""
+    """Attend by loops over heads, queries and keys; the score is `score(query, key, from, to)`."""
     maps = [projected(each, x) for each in (module.query, module.key, module.value)]
     queries, keys, values = maps
     found, width = torch.zeros_like(values), values.shape[1] // heads
@@ -65,7 +65,7 @@ def attended(module: Any, x: Tensor, heads: int, score: Any, reach: int = 99) ->
 
 
 def squares(x: Tensor, stride: int) -> Tensor:
-    """Means over squares of two by two, or what is left of them at the edges."""
+    """Average squares of two by two, or the remainder at the edges."""
     if stride == 1:
         return x
     rows = [x[:, :, r : r + 2] for r in range(0, x.shape[2], 2)]
@@ -81,7 +81,7 @@ def squares(x: Tensor, stride: int) -> Tensor:
 
 
 def by_distance(module: GlobalMapAttention, is_relative: bool) -> Any:
-    """q . (k + r_row + r_column) / sqrt(d), by tables from the most negative distance on."""
+    """Return q . (k + r_row + r_column) / sqrt(d); tables begin at the most negative distance."""
 
     def score(q: Tensor, k: Tensor, start: tuple[int, int], end: tuple[int, int]) -> Tensor:
         if is_relative:
@@ -157,7 +157,7 @@ def test_a_non_local_block_adds_what_all_places_give() -> None:
 
 
 def test_a_distance_is_from_the_query_to_the_key() -> None:
-    """A table whose rows are their distances gives back the distances."""
+    """Check a table whose rows are their distances: it gives back the distances."""
     logits = DistanceLogits(4, 3, 1)
     logits.table.data = torch.arange(-3.0, 4.0)[:, None]
     found = logits(torch.ones(1, 4, 1))[0]

@@ -1,4 +1,4 @@
-"""Networks of few channels train on any processor."""
+"""Check that networks of few channels train on any processor."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ for _ in range(4):
 
 @pytest.mark.parametrize("width", [2, 4])
 def test_without_avx_512_memory_is_not_written_beyond_its_end(width: int) -> None:
-    """oneDNN's kernels for AVX2, with an allocator that ends the process where a block is damaged.
+    """Run oneDNN's AVX2 kernels with an allocator that aborts on a damaged block.
 
     With channels last, torch 2.13 damages one in the shortcut from the first to the second stage.
     """

@@ -1,4 +1,4 @@
-"""The Decision Transformer: what an answer may depend on, wherever padding stands."""
+"""Check the Decision Transformer: the inputs of an action, and its independence of padding."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ from models import Architecture, Input, ModelError, ModelSpec, build_model
 from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
 
 DIM, DEPTH, STEPS, STATE, NUM_ACTIONS, LIMIT = 16, 2, 6, 5, 3, 40
-PLACE = 3  # of the answer that is looked at
+PLACE = 3  # the step of the action under test
 MIXERS = ("attention", "gru", "lstm", "conv", "mamba2", "gated_delta")
 
 
 def model_of(mixer: str = "attention", kind: Any = "tokens", **settings: Any) -> Architecture:
-    """In float64 and evaluation mode, its parameters moved so that answers lean on all."""
+    """Build in float64 and evaluation mode, with parameters moved so that all inputs matter."""
     torch.manual_seed(0)
     others = {
         ACTIONS: Input(kind=kind, size=NUM_ACTIONS, length=STEPS),
@@ -125,7 +125,7 @@ def test_what_stands_at_padding_is_never_read(mixer: str, kind: str, is_before: 
 
 
 def test_wherever_padding_stands_answers_of_attention_are_the_same() -> None:
-    """As if there were none: time is embedded, and places in the window are not."""
+    """Expect the outputs without padding: times are embedded, positions in the window are not."""
     model, short = model_of(), {name: each[:, :2] for name, each in episode().items()}
     alone = model(**short)
     for is_before in (True, False):
@@ -173,5 +173,5 @@ def test_parameters_are_those_of_the_parts(has_returns: bool) -> None:
 
 
 def test_places_in_the_window_may_be_told_too() -> None:
-    """Of its tokens, three for each step."""
+    """Check that the table of positions has a row for each token, three for each step."""
     assert model_of(position="learned").trunk.position.table.shape == (3 * STEPS, DIM)

@@ -1,4 +1,4 @@
-"""Two towers: what each reads, where a text is read, and how far the learned scale may grow."""
+"""Check two towers: the inputs of each, the token that represents a text, and the scale's bound."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_towers_know_nothing_of_each_other() -> None:
 
 
 def test_a_text_is_read_at_its_last_symbol_whatever_number_that_has() -> None:
-    """The largest symbol of a text may stand anywhere in it."""
+    """Check that the last symbol represents the text, though the largest one stands elsewhere."""
     model, texts = built(), torch.tensor([[[2, WORDS - 1, 3, 1, 0, 0]]])
     mask = torch.tensor([[[True] * 4 + [False] * 2]])
     with torch.no_grad():
@@ -80,7 +80,7 @@ def test_a_text_is_read_at_its_last_symbol_whatever_number_that_has() -> None:
 
 
 def test_the_parameter_of_the_scale_is_cut_and_keeps_its_gradient() -> None:
-    """A minimum in the formula would leave it above, where nothing moves it back."""
+    """Check the clamped parameter: a minimum in the formula would leave it without gradient."""
     model = built().train()
     with torch.no_grad():
         model.get_parameter("log_scale").fill_(9.0)

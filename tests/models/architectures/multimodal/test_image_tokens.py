@@ -1,4 +1,4 @@
-"""A model that draws: what it sees of the picture, what it learns, and what it draws."""
+"""Check a model that generates images: its inputs, its loss and its outputs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pictures(seed: int = 1) -> Tensor:
 
 
 def with_tokens(model: ImageTokens, tokens: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever picture it is given."""
+    """Make the tokenizer return these tokens for every image."""
     monkeypatch.setattr(model.tokenizer, "tokens", lambda images: tokens)
 
 
@@ -122,7 +122,7 @@ def test_the_tokenizer_is_not_trained() -> None:
 
 
 def test_no_code_draws_in_training_either() -> None:
-    """Of the Gumbel softmax nothing is left: tokens are the likeliest, and no pass is counted."""
+    """Check that tokens are the likeliest, without Gumbel noise, and that no pass is counted."""
     model = built(quantiser="gumbel").train()
     one, other = (model(CAPTIONS, MASK, pictures()) for _ in range(2))
     assert torch.equal(one.logits, other.logits)
@@ -133,7 +133,7 @@ def test_words_are_learned_too_with_a_weight_and_fillers_are_not() -> None:
     model = built(text_weight=0.5)
     found = model(CAPTIONS, MASK, pictures()).auxiliary[PENALTY]
     read = torch.cat([CAPTIONS, torch.zeros(3, PLACES - 1, dtype=torch.long)], dim=1)
-    hidden = model.trunk(model.embedding(read))[:, : TIME - 1]  # causal: what follows is not seen
+    hidden = model.trunk(model.embedding(read))[:, : TIME - 1]  # causal: later tokens are hidden
     logs = (hidden @ model.embedding.table.weight.T).log_softmax(dim=-1)
     for row, words in enumerate(CAPTIONS.tolist()):
         losses = [-logs[row, t, words[t + 1]] for t in range(TIME - 1) if words[t + 1]]

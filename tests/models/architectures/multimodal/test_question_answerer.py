@@ -1,4 +1,4 @@
-"""Words that look at an image: what each fusion reads, and what it ignores."""
+"""Check words that attend to an image: what each fusion reads, and what it ignores."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_padding_is_not_read_however_much_there_is(fusion: str) -> None:
 
 
 def test_places_know_where_they_lie() -> None:
-    """Each patch is read as itself: two that change places change the answer."""
+    """Check that two patches that change places change the answer."""
     model, moved = built(patch=8), IMAGES.clone()
     moved[:, :8, :8], moved[:, :8, 8:16] = IMAGES[:, :8, 8:16], IMAGES[:, :8, :8]
     with torch.no_grad():

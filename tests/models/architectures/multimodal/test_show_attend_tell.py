@@ -1,4 +1,4 @@
-"""A recurrent captioner: its equations written out, its penalty, what hard attention draws."""
+"""Check a recurrent captioner: its equations, its penalty, and the draws of hard attention."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def built(**settings: Any) -> ShowAttendTell:
 
 
 def by_hand(model: ShowAttendTell) -> tuple[Tensor, Tensor]:
-    """Logits and alpha of each word, place by place."""
+    """Return the logits and alpha of each word, computed step by step."""
     a = model.map(model.network(IMAGES).flatten(2).transpose(1, 2))
     h, c = torch.tanh(model.starts(a.mean(dim=1))).chunk(2, dim=-1)
     look, logits, alphas = cast("Any", model.look), [], []

@@ -1,4 +1,4 @@
-"""Laws of differential attention that the reference does not settle."""
+"""Check properties of differential attention that the reference does not cover."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def build(**knobs: Any) -> DifferentialAttention:
     ("layer", "start"), [(0, 0.2), (1, 0.3555), (2, 0.4707), (11, 0.7779), (27, 0.7998)]
 )
 def test_lambda_starts_where_the_paper_says(layer: int, start: float) -> None:
-    """At 0.8 - 0.6 exp(-0.3 (l - 1)); the vectors move it a little, either way."""
+    """Check 0.8 - 0.6 exp(-0.3 (l - 1)), which the vectors change a little in either direction."""
     mixer = build()
     mixer.take_place(layer, mixer)
     assert mixer.lambda_init == pytest.approx(start, abs=1e-4)
@@ -39,7 +39,7 @@ def test_a_given_lambda_is_that_of_every_layer() -> None:
 
 
 def test_twins_cancel_but_for_their_factor() -> None:
-    """Two equal softmaxes leave (1 - lambda) of attention, which the norm takes away."""
+    """Check that two equal softmaxes leave (1 - lambda) of attention, which the norm removes."""
     mixer = build(heads=2, has_head_norm=False)
     attention = build_mixer("attention", dim=8, heads=2, key_dim=2).double()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Laws of grouped-query attention that the reference does not settle."""
+"""Check properties of grouped-query attention that the reference does not cover."""
 
 from typing import Any
 

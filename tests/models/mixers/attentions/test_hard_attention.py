@@ -1,4 +1,4 @@
-"""Samples, their frequencies and their gradients, against an enumeration of all choices."""
+"""Compare samples, their frequencies and their gradients with an enumeration of all choices."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _one_thread() -> None:
 
 
 def mixer(*, seed: int = 0, heads: int = 1, is_causal: bool = False, **knobs: Any) -> Any:
-    """In training mode."""
+    """Build a mixer in training mode."""
     torch.manual_seed(seed)
     built = build_mixer(
         "hard_attention", dim=DIM, heads=heads, max_length=16, is_causal=is_causal, **knobs
     )
     for parameter in built.parameters():
-        parameter.data *= 2  # so that places differ in what they weigh
+        parameter.data *= 2  # places must differ in weight
     return built.double()
 
 
@@ -42,13 +42,13 @@ def drawn(*shape: int, seed: int = 1) -> Tensor:
 
 
 def cost(output: Tensor) -> Tensor:
-    """Of each example, `[batch]`; no straight line in the output."""
+    """Return a nonlinear cost of each example, `[batch]`."""
     return (output - 1).square().sum(dim=(1, 2)).sqrt()
 
 
 @pytest.fixture
 def force(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, ...]], None]:
-    """Lets the queries choose these places, in their order."""
+    """Return a function that makes the queries choose these places, in their order."""
 
     def forced(places: tuple[int, ...]) -> None:
         def noise(logs: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def force(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, ...]], None]:
 
 
 def probabilities(model: HardAttention, x: Tensor, context: Tensor) -> Iterator[tuple[Any, Tensor]]:
-    """All choices of two queries of one head, with their probabilities."""
+    """Yield all choices of the queries of one head, with their probabilities."""
     rows = model.attention_weights(x, context=context)[0, 0]
     for places in product(range(PLACES), repeat=len(rows)):
         yield places, torch.stack([row[j] for row, j in zip(rows, places, strict=True)]).prod()
@@ -76,7 +76,7 @@ def sampled(model: HardAttention, x: Tensor, context: Tensor) -> tuple[Tensor, C
 
 @pytest.mark.parametrize("baseline", [0.0, 1.7])
 def test_reinforce_has_the_gradient_of_the_expected_cost(force: Any, baseline: float) -> None:
-    """Two queries, three places, all nine choices; whatever is taken off the cost."""
+    """Check two queries, three places and all nine choices, whatever baseline the cost has."""
     model = mixer(estimator="reinforce", soft_share=0.0)
     x, context = drawn(1, 2, DIM), drawn(1, PLACES, DIM, seed=2)
     parameters = list(model.parameters())
@@ -99,7 +99,7 @@ def test_reinforce_has_the_gradient_of_the_expected_cost(force: Any, baseline: f
 
 
 def gradients_by_row(rows: int, queries: int = 1, **knobs: Any) -> tuple[Tensor, Tensor]:
-    """Of the mean cost by the first query of each row, `[rows, dim]`, and the exact expectation."""
+    """Return each row's gradient of the mean cost, `[rows, dim]`, and the exact expectation."""
     model = mixer(**knobs)
     x, context = drawn(1, 1, DIM), drawn(1, PLACES, DIM, seed=2)
     torch.manual_seed(5)
@@ -120,7 +120,7 @@ def gradients_by_row(rows: int, queries: int = 1, **knobs: Any) -> tuple[Tensor,
 
 
 def errors_of_the_mean(gradients: Tensor, exact: Tensor) -> Tensor:
-    """In standard errors."""
+    """Return the error of the mean in standard errors."""
     deviation = gradients.std(dim=0) / math.sqrt(len(gradients))
     return (gradients.mean(dim=0) - exact).abs() / deviation
 
@@ -167,7 +167,7 @@ def test_places_are_chosen_as_often_as_they_weigh(estimator: str) -> None:
 @pytest.mark.parametrize("estimator", ["reinforce", "straight_through"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_what_is_hidden_is_never_chosen(force: Any, estimator: str, is_causal: bool) -> None:
-    """Not even by the largest noise; a query that sees nothing reads zeros, and learns nothing."""
+    """Check with the largest noise; a query with all hidden reads zeros and gets no gradient."""
     model = mixer(estimator=estimator, soft_share=0.0, is_causal=is_causal, bias=True)
     x = drawn(2, PLACES, DIM).requires_grad_()
     mask = torch.tensor([[True, True, False], [False, False, False]])

@@ -1,4 +1,4 @@
-"""Laws of latent attention that the reference does not settle."""
+"""Check properties of latent attention that the reference does not cover."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def test_without_norm_and_rotary_query_it_is_attention_with_keys_of_low_rank() -
     assert isinstance(mixer, LatentAttention)
     attention = build_mixer("attention", dim=8, heads=2).double()
     per_head = mixer.query.weight.data.reshape(2, 6, 8)
-    per_head[:, 4:] = 0.0  # then the rotary key answers nobody
+    per_head[:, 4:] = 0.0  # disables the rotary key
     attention.load_state_dict(
         {
             # Scores are divided by sqrt(6) here, by sqrt(4) there.
@@ -35,7 +35,7 @@ def test_without_norm_and_rotary_query_it_is_attention_with_keys_of_low_rank() -
 
 
 def test_only_distances_count() -> None:
-    """Tokens that stand later, after some that are masked, are mixed alike."""
+    """Check that tokens after some masked ones are mixed alike."""
     mixer, x = build(), tokens(20)
     later = torch.cat([tokens(7, seed=2), x], dim=1)
     mask = torch.arange(27).expand(2, -1) >= 7
@@ -43,7 +43,7 @@ def test_only_distances_count() -> None:
 
 
 def test_a_step_makes_no_key_and_no_value() -> None:
-    """Of 30 cached tokens it reads the latents alone: the maps up are never applied to them."""
+    """Check that a step reads only the latents of 30 cached tokens, without the maps up."""
     mixer, x = build(is_causal=True), tokens(30)
     state = mixer.initial_state(2)
     for t in range(29):
@@ -58,7 +58,7 @@ def test_a_step_makes_no_key_and_no_value() -> None:
 
 
 def test_the_cache_does_not_grow_with_heads() -> None:
-    """At the paper's sizes, 4 d and d / 2: as grouped_query with 2.25 heads."""
+    """Check the paper's sizes, 4 d and d / 2: the cache of grouped_query with 2.25 heads."""
     mixer = build_mixer(
         "latent_attention", dim=1024, heads=16, latent_dim=256, rope_dim=32, is_causal=True
     )

@@ -1,4 +1,4 @@
-"""A centre says how the places around it look at one another, on a grid of rows and columns."""
+"""Check that a centre gives the weights between the places around it, on a grid."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_centre_alone_decides_the_weights() -> None:
 
 
 def test_windows_are_summed() -> None:
-    """Equal weights and values of one: a window gives its places the share inside the grid."""
+    """Check equal weights and values of one: each window adds its share inside the grid."""
     mixer, x = on_grid(3, 4, bias=True), tokens(12, DIM)
     for linear in (mixer.value, mixer.weights):
         linear.weight.data.zero_()

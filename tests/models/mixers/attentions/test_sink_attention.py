@@ -1,4 +1,4 @@
-"""Laws of attention with sinks that the reference does not settle."""
+"""Check properties of attention with sinks that the reference does not cover."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def build(name: str = "sink_attention", **knobs: Any) -> LocalAttention:
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("position", [None, "rope", "alibi", "t5"])
 def test_between_a_window_and_all_of_attention(position: str | None, is_causal: bool) -> None:
-    """Without sinks it is local attention; with nothing but sinks, attention."""
+    """Compare with local attention if there are no sinks, and with attention if all are sinks."""
     settings: dict[str, Any] = {"position": position, "is_causal": is_causal}
     local, attention = (
         build("local_attention", window=5, **settings),
@@ -44,7 +44,7 @@ def test_weights_are_those_that_it_takes_means_with(position: str | None) -> Non
 
 @pytest.mark.parametrize("position", ["rope", "alibi"])
 def test_no_distance_exceeds_the_cache(position: str) -> None:
-    """After the same sinks and the same window, a query finds the same, however late it comes."""
+    """Check that a query after the same sinks and window gives the same output, however late."""
     mixer = build(sinks=3, window=4, position=position, is_causal=True)
     first, between, last = tokens(3), tokens(40, seed=2), tokens(5, seed=3)
     late = mixer(torch.cat([first, between, last], dim=1))[:, -1]

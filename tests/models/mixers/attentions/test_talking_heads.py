@@ -1,4 +1,4 @@
-"""Heads talk before the softmax and after it, and what is hidden stays hidden."""
+"""Check that heads are mixed before and after the softmax, and that masked tokens stay hidden."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_maps_that_change_nothing_are_attention() -> None:
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_a_bias_after_the_softmax_is_a_sum_over_what_is_seen(is_causal: bool) -> None:
-    """With a map of zeros each head takes its bias times all values that it may see."""
+    """Check a map of zeros: each head adds its bias times all values that it may attend to."""
     mixer = build_mixer("talking_heads", dim=DIM, is_causal=is_causal).double()
     mixer.after.weight.data.zero_()
     x, length = tokens(6, DIM), torch.tensor([6, 4])

@@ -1,4 +1,4 @@
-"""Windows of a grid: which tokens share one, the effect of a shift, and the bias of each step."""
+"""Check windows of a grid: the tokens of each, the effect of a shift, and the relative bias."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from models.initialisation import PartSeeds, redraw
 from models.vision.windows import BiasTable, Windows
 from suite.probes.tensor_bytes import growth_bytes
 
-# Whole windows; windows to fill up, in both directions; maps that are no larger than a window.
+# The windows fit, need padding in both directions, or are at least the size of the map.
 GRIDS = [(8, 8, 4), (9, 7, 4), (5, 8, 3), (8, 4, 5), (3, 7, 3), (4, 3, 7)]
 on_grids = pytest.mark.parametrize(("rows", "columns", "window"), GRIDS)
 of_layers = pytest.mark.parametrize("layer", [0, 1])
@@ -63,7 +63,7 @@ def test_the_mask_of_a_shifted_layer_is_that_of_a_loop(
 
 
 def shares(place: int, other: int, columns: int, windows: Windows) -> bool:
-    """By the edges of shifted windows: none of them lies between the two."""
+    """Return True if no edge of a shifted window lies between the two places."""
     for a, b, side, shift in zip(
         divmod(place, columns), divmod(other, columns), windows.sides, windows.shifts, strict=True
     ):

@@ -1,4 +1,4 @@
-"""Laws of BigBird that the reference does not settle."""
+"""Check properties of BigBird that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ def test_where_all_blocks_are_seen_it_is_attention(everything: dict[str, int]) -
 
 
 def test_each_row_sees_window_global_and_random_blocks() -> None:
-    """In a sequence of full length; first rows are global and see all."""
+    """Check a sequence of full length; the first rows are global and attend to all."""
     seen = sees(build(num_global=2, window=1, num_random=3), 64)[::4, ::4]
     assert seen[:2].all()
     assert seen[:, :2].all()

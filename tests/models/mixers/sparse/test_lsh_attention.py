@@ -1,4 +1,4 @@
-"""Laws of LSH attention that the reference does not settle."""
+"""Check properties of LSH attention that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ def build(**knobs: Any) -> Mixer:
 
 
 def full_attention(mixer: Mixer, x: Tensor) -> Tensor:
-    """With shared queries and keys of length 1, to all but oneself."""
+    """Compute attention with shared queries and keys of length 1, to all but the token itself."""
     queries, values = (split_heads(each(x), 2) for each in (mixer.query, mixer.value))
     lengths = (queries.square().sum(dim=-1, keepdim=True) + 4e-6).sqrt()
     scores = queries @ (queries / lengths).mT
@@ -42,7 +42,7 @@ def in_training(mixer: Mixer, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("chunk", [40, 20], ids=["one-chunk", "two-chunks"])
 def test_where_all_meet_it_is_full_attention(chunk: int, is_causal: bool) -> None:
-    """One bucket and one chunk; or two chunks in one round, each of which sees the other."""
+    """Check one bucket and one chunk, or two chunks in one round, which attend to each other."""
     mixer, x = build(buckets=1, rounds=1, chunk=chunk, is_causal=is_causal), tokens()
     torch.testing.assert_close(mixer(x), full_attention(mixer, x))
 
@@ -50,7 +50,7 @@ def test_where_all_meet_it_is_full_attention(chunk: int, is_causal: bool) -> Non
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("knobs", [{"rounds": 0}, {"rounds": 3, "read_rounds": 0}], ids=str)
 def test_without_rounds_it_is_full_attention(knobs: dict[str, int], is_causal: bool) -> None:
-    """However small a chunk is, padded or not; the same numbers as one bucket in one chunk."""
+    """Check small chunks, padded or not: the outputs equal those of one bucket in one chunk."""
     mixer, x = build(chunk=4, is_causal=is_causal, **knobs), tokens()
     torch.testing.assert_close(mixer(x), full_attention(mixer, x))
     torch.testing.assert_close(mixer(x), mixer.reference(x))
@@ -71,7 +71,7 @@ def test_without_rounds_nothing_is_drawn_in_training() -> None:
 def test_a_model_is_read_by_other_rounds_than_it_was_trained_with(
     rounds: int, read_rounds: int
 ) -> None:
-    """By the first of its hashes, or further ones, which its weights leave alone."""
+    """Check a read by the first of its hashes, or by more; they do not depend on its weights."""
     trained, x = build(rounds=rounds, chunk=4), tokens()
     read = build(rounds=rounds, read_rounds=read_rounds, chunk=4)
     read.load_state_dict(trained.state_dict())
@@ -90,7 +90,7 @@ def test_rounds_below_none_are_refused() -> None:
 
 
 def test_with_one_bucket_chunks_are_of_neighbours() -> None:
-    """So that a change reaches its own chunk and the next, and from the last the first."""
+    """Check that a change reaches its own chunk and the next, and from the last the first."""
     mixer, x = build(buckets=1, chunk=10), tokens(batch=1)
     changed = x.clone()
     changed[:, 35] += 1
@@ -99,7 +99,7 @@ def test_with_one_bucket_chunks_are_of_neighbours() -> None:
 
 
 def test_tokens_that_point_the_same_way_meet() -> None:
-    """Twenty pairs of twins far apart: each finds its twin in one of many rounds."""
+    """Check twenty pairs of distant twins: each finds its twin in one of many rounds."""
     mixer = build(rounds=8, chunk=2, buckets=16, heads=1)
     with torch.no_grad():
         for linear in (mixer.query, mixer.value, mixer.output):
@@ -117,12 +117,12 @@ def test_hashes_are_drawn_anew_in_training_alone() -> None:
     assert not torch.equal(mixer(x), mixer(x))
     state = torch.get_rng_state()
     first = mixer(x)
-    torch.set_rng_state(state)  # as a reversible stack does, to compute again
+    torch.set_rng_state(state)  # like the recomputation of a reversible stack
     assert torch.equal(mixer(x), first)
 
 
 def test_a_causal_output_depends_on_no_later_contents() -> None:
-    """Of several chunks too: who shares a chunk may change, a gradient does not pass."""
+    """Check several chunks too: chunk membership may change, but no gradient passes."""
     mixer, x = build(chunk=5, is_causal=True), tokens(batch=1).requires_grad_()
     (gradient,) = torch.autograd.grad(mixer(x)[:, :17].sum(), x)
     assert torch.all(gradient[:, 17:] == 0)

@@ -1,4 +1,4 @@
-"""Laws of the Nystromformer that the reference does not settle."""
+"""Check properties of the Nystromformer that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ def build(**knobs: Any) -> Mixer:
 
 
 def test_with_a_landmark_for_each_token_it_is_attention() -> None:
-    """A times its inverse times A is A, once the iteration has arrived."""
+    """Check that A times its inverse times A is A, once the iteration has converged."""
     mixer, x = build(landmarks=12, inverse_steps=40), tokens()
     attention = build_mixer("attention", dim=8, heads=2).double()
     attention.load_state_dict(mixer.state_dict())
@@ -41,13 +41,13 @@ def test_more_landmarks_come_nearer_to_attention() -> None:
 
 def test_the_iteration_finds_the_pseudo_inverse() -> None:
     a = torch.rand(3, 5, 5, dtype=torch.float64).softmax(dim=-1) + torch.eye(5).double()
-    a[1, 4], a[1, :, 4] = 0, 0  # as where a landmark is missing
+    a[1, 4], a[1, :, 4] = 0, 0  # like a missing landmark
     torch.testing.assert_close(pseudo_inverse(a, 20), torch.linalg.pinv(a))
     assert torch.equal(pseudo_inverse(torch.zeros(2, 2), 6), torch.zeros(2, 2))
 
 
 def test_padding_has_no_part_in_any_landmark() -> None:
-    """Holes neither: segments are cut of the real tokens."""
+    """Check holes too: segments consist of the real tokens."""
     mixer, x = build(landmarks=3), tokens(batch=1)
     mask = torch.tensor([5 * [False, True] + [True, False]])
     torch.testing.assert_close(mixer(x, mask)[mask], mixer(x[mask].unsqueeze(0))[0])

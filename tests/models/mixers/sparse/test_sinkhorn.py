@@ -1,4 +1,4 @@
-"""Laws of Sinkhorn attention that the reference does not settle."""
+"""Check properties of Sinkhorn attention that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ def test_many_divisions_make_rows_and_columns_sum_to_one() -> None:
 
 
 def test_a_low_temperature_finds_the_permutation() -> None:
-    """Of logits that favour one: huge ones neither overflow nor lose it."""
+    """Check huge logits that favour one permutation: they neither overflow nor lose it."""
     order = torch.tensor([2, 0, 3, 1])
     logits = torch.nn.functional.one_hot(order).float() * 1e5
     p = sinkhorn(logits, torch.ones(4, 4, dtype=torch.bool), 5)
@@ -41,7 +41,7 @@ def test_a_low_temperature_finds_the_permutation() -> None:
 
 @pytest.mark.parametrize("length", [20, 32])
 def test_within_a_single_block_it_is_attention(length: int) -> None:
-    """Each key is met twice, which a softmax does not notice."""
+    """Check that each key occurs twice, which does not change a softmax."""
     mixer, x = build(block=length, max_length=length), small_models.tokens(length)
     attention = build_mixer("attention", dim=8, heads=2).double()
     attention.load_state_dict(mixer.state_dict(), strict=False)
@@ -49,7 +49,7 @@ def test_within_a_single_block_it_is_attention(length: int) -> None:
 
 
 def test_equal_logits_give_every_block_the_mean_of_all() -> None:
-    """P is then 1 / blocks everywhere, and keys of the mean block stand beside the own ones."""
+    """Check P = 1 / blocks everywhere: keys of the mean block follow each block's own keys."""
     mixer, x = build(), tokens()[:1]
     mixer.columns.data.zero_()
     split = (each(x).reshape(5, 4, 2, 4) for each in (mixer.query, mixer.key, mixer.value))

@@ -1,4 +1,4 @@
-"""Laws of strided attention that the reference does not settle."""
+"""Check properties of strided attention that the reference does not cover."""
 
 from functools import partial
 from typing import Any
@@ -40,7 +40,7 @@ def test_where_both_sets_hold_everything_it_is_attention(
 
 
 def test_each_head_of_two_sees_its_own_set() -> None:
-    """Heads of a causal one, by what moves them: the first four channels, the last four."""
+    """Find the inputs of each causal head by gradients: the first four channels, the last four."""
     sets = {
         "strided": ([16, 17, 18, 19, 20], [0, 4, 8, 12, 16, 20]),
         "fixed": ([20], [3, 7, 11, 15, 19]),
@@ -50,13 +50,14 @@ def test_each_head_of_two_sees_its_own_set() -> None:
         mixer.output.weight.data = torch.eye(8).double()
         slopes = torch.autograd.functional.jacobian(lambda x, m=mixer: m(x)[0, 20], x)[:, 0]
         is_moved = (slopes.reshape(2, 4, 21, 8) != 0).any(dim=-1).any(dim=1)
-        # A query alone moves nothing that it weighs over a single key, and much over several.
+        # A query token has no effect on its weights over a single key, but a large one over
+        # several.
         assert is_moved[0].nonzero().flatten().tolist() == near
         assert is_moved[1].nonzero().flatten().tolist() == sorted({*far, 20})
 
 
 def test_keys_that_are_compared_grow_with_the_root_of_the_length() -> None:
-    """Of the strided pattern with a stride of n^.5, beside the projections."""
+    """Check the strided pattern with a stride of n^.5, without the projections."""
     pairs = []
     for length in (256, 4096):
         mixer = build(pattern="strided", stride=int(length**0.5), is_causal=True)

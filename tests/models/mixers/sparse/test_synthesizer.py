@@ -1,4 +1,4 @@
-"""Laws of the Synthesizer that the reference does not settle."""
+"""Check properties of the Synthesizer that the reference does not cover."""
 
 from typing import Any
 
@@ -35,12 +35,12 @@ def test_dense_weights_of_a_token_depend_on_it_alone(kind: str) -> None:
 def test_factorized_tables_have_the_rank_that_was_asked_for() -> None:
     mixer = build("factorized_random", rank=3)
     logits = mixer.attention_weights(torch.zeros(1, 32, 8).double()).log()
-    normed = logits - logits.mean(dim=-1, keepdim=True)  # the softmax leaves a constant open
+    normed = logits - logits.mean(dim=-1, keepdim=True)  # the softmax ignores a constant
     assert torch.linalg.matrix_rank(normed, atol=1e-9).tolist() == [[3, 3]]
 
 
 def test_factorized_columns_are_tiled_and_repeated() -> None:
-    """As section 3.1.1 has them: A tiled b times, each element of B a times."""
+    """Check section 3.1.1: A tiled b times, each element of B repeated a times."""
     mixer, x = build("factorized_dense"), tokens()
     length, (fine, coarse) = x.shape[1], mixer.maps
     tiled = fine(x, fine.columns).repeat(1, 1, 1, coarse.columns)

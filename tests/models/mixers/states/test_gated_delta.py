@@ -1,4 +1,4 @@
-"""Laws of the gated delta rule that the reference does not settle."""
+"""Check properties of the gated delta rule that the reference does not cover."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ def build(name: str, **given: object) -> Mixer:
 
 
 def test_without_its_decay_and_gate_it_is_delta_net() -> None:
-    """Settings of one recurrence: the same parameters, the same outputs."""
+    """Check that both are settings of one recurrence, with the same parameters and outputs."""
     gated = build("gated_delta", decay="none", output_gate="none", value_ratio=1.0)
     plain = build("delta_net")
     plain.load_state_dict(gated.state_dict())

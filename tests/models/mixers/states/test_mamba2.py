@@ -1,4 +1,4 @@
-"""Laws of Mamba-2 that the reference does not settle."""
+"""Check properties of Mamba-2 that the reference does not cover."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.models.small_models import tokens
 
 
 def test_with_steps_of_zero_only_the_skip_is_left() -> None:
-    """Nothing is written, so that the norm sees D x silu(G u) alone."""
+    """Check that without writes the norm gets D x silu(G u) only."""
     torch.manual_seed(0)
     mixer = build_mixer("mamba2", dim=8, is_causal=True, short_conv=0).double()
     one, x = mixer.directions[0], tokens()

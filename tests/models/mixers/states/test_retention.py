@@ -1,4 +1,4 @@
-"""Laws of retention that the reference does not settle."""
+"""Check properties of retention that the reference does not cover."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.models.small_models import tokens
 
 
 def test_it_is_attention_without_a_softmax_and_with_a_decay() -> None:
-    """The paper's parallel form, of one head: (Q K' * D) V with D_ts = (31/32)^(t-s)."""
+    """Compare with the paper's parallel form for one head: (Q K' * D) V, D_ts = (31/32)^(t-s)."""
     torch.manual_seed(0)
     mixer = build_mixer(
         "retention", dim=8, heads=1, is_causal=True, rotary=False, output_gate="none"

@@ -1,4 +1,4 @@
-"""Laws of RWKV-7 that the reference does not settle; and the paper's formulas once more."""
+"""Check properties of RWKV-7 that the reference does not cover, and the paper's formulas."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.models.small_models import tokens
 
 
 def stirred(**knobs: object) -> Mixer:
-    """With all parameters drawn: some maps start at zero."""
+    """Build a mixer with all parameters moved, since some maps start at zero."""
     torch.manual_seed(0)
     mixer = build_mixer("rwkv7", dim=8, heads=2, rank=3, gate_rank=3, **knobs).double()
     for parameter in mixer.parameters():
@@ -25,7 +25,7 @@ def lerped(x: Tensor, share: Tensor) -> Tensor:
 
 
 def by_the_paper(mixer: Mixer, x: Tensor) -> Tensor:
-    """Rows as the paper has them: S is values by keys, one matrix of transition for each token."""
+    """Compute the paper's row form: S is values by keys, with one transition matrix per token."""
     one = mixer.directions[0]
     r, w, k, v, a, g = (lerped(x, share) for share in one.shift)
     decay_logit = one.decay_bias + torch.tanh(w @ one.decay.down.weight.T) @ one.decay.up.weight.T
@@ -67,7 +67,7 @@ def test_fast_form_equals_reference_where_no_map_is_zero(is_causal: bool) -> Non
 
 
 def test_vectors_start_as_the_authors_bottom_layer() -> None:
-    """Decays reach from slow to fast, and ramp within each head."""
+    """Check that decays range from slow to fast, with a ramp within each head."""
     one = build_mixer("rwkv7", dim=64, heads=4, is_causal=True).directions[0]
     assert one.decay_bias[0].item() == pytest.approx(-6 + 0.5 - 2.5)
     assert one.decay_bias[-1].item() == pytest.approx(0.5 + 2.5)

@@ -1,4 +1,4 @@
-"""Laws of S4D that the reference does not settle: the state space behind it, and its start."""
+"""Check properties of S4D that the reference does not cover: its state space and initial values."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from models import Mixer, ModelError, build_mixer
 from models.initialisation import declared
 
-LENGTH = 71  # convolved by transforms
+LENGTH = 71  # long enough for the transforms
 
 
 def mixer(is_causal: bool = True, dim: int = 4, **knobs: object) -> Mixer:
@@ -23,7 +23,7 @@ def eigenvalues(s4d: Mixer) -> Tensor:
 
 
 def test_the_kernel_is_the_state_space_held_constant_over_each_step() -> None:
-    """exp([[A, B], [0, 0]] dt) = [[A', B'], [0, 1]], and K_l = 2 Re(C A'^l B')."""
+    """Check exp([[A, B], [0, 0]] dt) = [[A', B'], [0, 1]], and K_l = 2 Re(C A'^l B')."""
     s4d = mixer()
     (found,) = s4d.kernels(LENGTH, torch.float64)
     for channel, (a, log_step) in enumerate(zip(eigenvalues(s4d), s4d.log_step, strict=True)):
