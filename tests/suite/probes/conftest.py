@@ -87,9 +87,7 @@ def trial_on_text(name: str, spec: ModelSpec, batch: int, **changes: Any) -> Tri
 
 
 def said_after_training(trial: Trial, folder: Path) -> list[Said]:
-    """Return the output of the trial's probe, after training the model with `quality` as a sweep
-    does.
-    """
+    """Return the output of the trial's probe, after `quality` has trained its model."""
     if trial.trained is not None:
         training = Checkpointer(folder / trial.trained.trial_id, math.inf, keeps_weights=True)
         deque(probe("quality").measure_resuming(trial.trained, "cpu", training), maxlen=0)

@@ -44,7 +44,7 @@ def measured(zero: int) -> list[Measurement]:
 
 
 def at_every_stage() -> Mapping[int, list[Measurement]]:
-    """Measure every ZeRO stage on a worker, and at the end simulate out of memory for one process."""
+    """Measure each ZeRO stage on a worker; last, one process that runs out of memory."""
     data_parallel._ROUNDS = 3
     found = {zero: measured(zero) for zero in HELD}
 

@@ -100,7 +100,7 @@ UNTIMED = [name for name in PROBES if not probe(name).is_timing]
 def test_a_probe_that_does_not_score_never_asks_for_the_test_split(
     name: str, tmp_path: Path
 ) -> None:
-    """The metrics also match those announced, in order; a search adds the score of each rate."""
+    """Metrics also match those announced, in order; a search adds each rate's score."""
     found, trial = measured(name, tmp_path), trial_of(name)
     assert "test" not in Spied.read
     found = [each for each in found if "learning_rate=" not in each.at]

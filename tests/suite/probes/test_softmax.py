@@ -170,7 +170,7 @@ def test_equal_scores_are_one_and_one() -> None:
 
 
 def test_unscaled_products_of_wide_keys_start_saturated_and_scaled_ones_do_not() -> None:
-    """The width causes the saturation, and scaling removes it (Vaswani et al. 2017, section 3.2.1)."""
+    """The width saturates the softmax, and scaling prevents it (Vaswani et al. 2017, 3.2.1)."""
     for key_dim, scale, low, high in (
         (8, "1/sqrt(d)", 0.8, 1.0),
         (512, "1/sqrt(d)", 0.8, 1.0),

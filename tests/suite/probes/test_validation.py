@@ -1,6 +1,4 @@
-"""Test validation: the same training as quality, scored on validation data, never on the test
-split.
-"""
+"""Test validation: quality's training, scored on validation data, never on the test split."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _restored(trial: Trial, folder: Path) -> nn.Module:
 
 
 def test_counts_of_a_model_whose_writing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model counts up by two and stops beyond 9: one right, one wrong and too long, one empty."""
+    """The model counts up by two and stops beyond 9: one right, one too long, one empty."""
     asked = counted([1, 3, 5, 7, 9], [0, 2, 3, 4], [9])
     found = measured_on(monkeypatch, Successor(2), asked)
     by_hand = [[3, 5, 7, 9], [2, 4, 6, 8], []]
@@ -207,7 +207,7 @@ def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Pat
 
 
 def test_a_further_metric_is_that_of_the_written_sentences() -> None:
-    """Two of three sentences are right, whatever follows right prefixes: the mean and percentiles."""
+    """Two of three are right, whatever follows right prefixes: the mean and percentiles."""
     right = Sentence([3, 4], [3, 4], [9, 9], True, frozenset())
     wrong = Sentence([5, 6], [7], [5, 6], True, frozenset())
     found = with_interval(RougeL(end=END), [right, right, wrong])

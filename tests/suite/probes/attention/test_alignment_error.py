@@ -1,4 +1,4 @@
-"""Test the alignment error rate against hand-computed values, and which row belongs to which token."""
+"""Test the alignment error rate against hand counts, and which row belongs to which token."""
 
 from __future__ import annotations
 
@@ -174,9 +174,7 @@ def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -
 
 
 def test_rows_of_a_recurrent_one_look_at_the_right_half() -> None:
-    """The network may store tokens, but the third step predicts the first half, the fourth does
-    not.
-    """
+    """The third step predicts the first half of the source, the fourth step the second half."""
     batch = next(Swaps(LENGTH).held_out("test", 40))
     weights = trained("bahdanau", 100, 1e-2).attention_weights(**batch.inputs).mean(dim=0)
     assert weights[:3, :3].sum(dim=1).min() > 0.7

@@ -28,9 +28,7 @@ def cut(corpus: list[tuple[str, str]]) -> list[tuple[list[str], list[str]]]:
 def slow(
     pairs: list[tuple[list[str], list[str]]], *, has_null: bool = True
 ) -> dict[tuple[str, str], float]:
-    """Return t(f | e) by Brown et al., section 4.1, link by link; the null word is the empty
-    string.
-    """
+    """Return t(f | e) by Brown et al., section 4.1, link by link; the null word is ""."""
     null = [""] if has_null else []
     chances: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
     for _ in range(NUM_ROUNDS):

@@ -68,7 +68,7 @@ def test_a_mark_is_a_word() -> None:
 
 
 def slowly_learnt(texts: list[str], num_merges: int) -> list[tuple[str, str]]:
-    """Return merges by algorithm 1 of Sennrich et al. as printed, recounting all pairs each time."""
+    """Return merges by algorithm 1 of Sennrich et al., recounting all pairs each time."""
     words = [list(word) for text in texts for word in re.findall(WORD, f" {text}")]
     merges: list[tuple[str, str]] = []
     while len(merges) < num_merges:

@@ -32,7 +32,7 @@ def _ends_of(drawing: PathDrawing, label: int) -> Reals:
 
 
 def _is_joined(paddles: Reals, ends: Reals) -> bool:
-    """Return True if dashes and gaps lead from one end to the other, without knowing the contours."""
+    """Return True if dashes and gaps join the ends; the contours are not used."""
     paddles = paddles[~np.isnan(paddles[:, 0, 0])]
     tips = paddles.reshape(-1, 2)
     away = np.linalg.norm(tips[:, None] - tips, axis=2).reshape(len(paddles), 2, len(paddles), 2)

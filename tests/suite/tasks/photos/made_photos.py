@@ -126,7 +126,7 @@ def forget() -> None:
 
 
 def putting(monkeypatch: pytest.MonkeyPatch) -> Put:
-    """Return a function that puts two archives, with their digests, in place of the published ones."""
+    """Return a function that replaces the published archives with small ones."""
     small = {split: (file, SIZES[split]) for split, (file, _) in LISTS.items()}
     monkeypatch.setattr(flickr8k, "LISTS", small)
     monkeypatch.setattr(coco, "NUM_PHOTOS", len(IDS))

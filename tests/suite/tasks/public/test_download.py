@@ -1,4 +1,4 @@
-"""Test that a download is complete and verified or absent, and so is an unpacked archive."""
+"""Test that a download, and an unpacked archive, is complete and verified, or absent."""
 
 import dataclasses
 import hashlib

@@ -52,9 +52,7 @@ def packed(members: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
-    """Yield a function that puts three archives, with their digests, in place of the published
-    ones.
-    """
+    """Yield a function that replaces the published archives with three small ones."""
     monkeypatch.setenv(data_files.FETCHED_FOLDER_VARIABLE, str(tmp_path))
     small = {"training": ("train", 3), "validation": ("val", 1), "test": ("test", 2)}
     monkeypatch.setattr(multi30k, "FILES", small)
