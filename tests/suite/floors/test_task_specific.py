@@ -1,4 +1,4 @@
-"""Checks floors of environments and of kernel regression."""
+"""Check floors of environments and of kernel regression."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from suite.tasks.worlds.world_task import WorldTask
     ("world", "mean"), [("corridor", 0.05), ("windy_grid", -0.13), ("cart_pole", 0.22)]
 )
 def test_a_random_policy_has_the_mean_return_of_random_episodes(world: str, mean: float) -> None:
-    """There are 64 starts, so the variance of the mean is a 64th."""
+    """The variance of the mean over 64 start states is 1/64 of that of a return."""
     task = build_task(f"{world}_mixed", 5)
     spread = task_class(f"{world}_random").data().returns.std()  # type: ignore[attr-defined]
     assert FLOORS["random_player"].score(task) == pytest.approx(mean, abs=4 * spread / 64**0.5)
@@ -27,7 +27,7 @@ def test_a_random_policy_has_the_mean_return_of_random_episodes(world: str, mean
 
 @pytest.mark.parametrize("world", ["corridor", "windy_grid", "cart_pole"])
 def test_the_mean_of_the_data_is_that_of_all_episodes_also_for_the_best_of_them(world: str) -> None:
-    """The mean of the best tenth would be no floor: in cart_pole it is the largest return."""
+    """The mean of the best tenth is not a floor: in cart_pole it is the largest return."""
     mixed, best = (build_task(f"{world}_{data}", 5) for data in ("mixed", "best_tenth"))
     assert isinstance(mixed, WorldTask)
     assert isinstance(best, WorldTask)
@@ -39,7 +39,7 @@ def test_the_mean_of_the_data_is_that_of_all_episodes_also_for_the_best_of_them(
 
 
 class Few(KernelRegression):
-    """Kernel regression on few examples; it notes which splits are read."""
+    """Kernel regression on few examples, which records the splits that are read."""
 
     num_held_out = {"validation": 200, "test": 300}  # noqa: RUF012
     read: list[str]

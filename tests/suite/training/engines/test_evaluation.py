@@ -95,7 +95,7 @@ COUNTED = counted([1, 3, 5, 7, 9], [0, 2, 3, 4])
 
 
 def test_a_metric_may_judge_what_a_model_writes_by_itself() -> None:
-    """Counting on from a right prefix corrects an earlier error; counting from own output does not."""
+    """Reading the right prefix corrects an earlier error; reading own output keeps it."""
     given = SymbolsRight(end=END)
     free = replace(given, decoder=Decoder())
     assert score_batch(Successor(2), given, COUNTED)(COUNTED).tolist() == [5, 7]
