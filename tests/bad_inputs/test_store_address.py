@@ -1,4 +1,4 @@
-"""Addresses of stores: what is none, what is refused for safety, and how secrets are kept."""
+"""Test store addresses that are invalid or unsafe, and how secrets are kept."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _other_tables(file: Path) -> None:
 def test_a_file_that_is_no_store_of_ours(
     make: object, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
-    """It can never work, so it is refused before anything runs."""
+    """Such a file can never work, so it is refused before anything runs."""
     path = write_ablation(probes='["parameters"]')
     make(place.here / "x.db")  # type: ignore[operator]
     uri = f"sqlite:///{place.here / 'x.db'}"

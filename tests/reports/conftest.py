@@ -248,7 +248,7 @@ def ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
 
 
 def t_interval(values: np.ndarray) -> Any:
-    """Return the mean and Student's 95 % interval by scipy, approximately, to compare with `ends`."""
+    """Return the mean and Student's 95 % interval by scipy, approximately, for `ends`."""
     middle = values.mean()
     low, high = stats.t.interval(0.95, len(values) - 1, loc=middle, scale=stats.sem(values))
     return pytest.approx((middle, low, high), rel=1e-9)

@@ -54,7 +54,8 @@ def _by_pillow(name: str, image: Image.Image, amount: float, fill: Any) -> Image
     return operations[name]()
 
 
-# Pillow truncates where ours rounds; its grey differs likewise, and `colour` adds up to 0.9.
+# Pillow truncates decimals where ours rounds: a difference of 1. For `colour` the truncated grey
+# adds up to 0.9 more.
 OFF_BY_ONE = {
     "shear_x",
     "shear_y",
