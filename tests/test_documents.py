@@ -73,7 +73,7 @@ def test_the_ablation_of_the_readme_is_the_demo() -> None:
 
 
 def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has an immediate result, a learnt one, and lengths on both sides of the crossover."""
+    """Check for an immediate result, a learnt one, and lengths around the crossover."""
     from suite.planning.cost_model import planned_work, seconds_of
     from suite.planning.plan import plan
     from suite.sweep.pending import pending_work
@@ -90,7 +90,7 @@ def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_the_demo_answers_in_four_minutes_and_then_at_once(tmp_path: Path) -> None:
-    """The limits are for two idle cores."""
+    """Check the limits for two idle cores."""
     lines = timed_demo(tmp_path)
     first = next(seconds for seconds, line in lines if line.startswith("[1/"))
     assert (first < 20, lines[-1][0] < 240) == (True, True), (first, lines[-1][0])
@@ -177,13 +177,13 @@ def test_the_readme_is_short() -> None:
 
 
 def test_contributing_is_short() -> None:
-    """Its two diffs do not count."""
+    """Count the lines without the two diffs."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert len(re.sub(r"```diff.*?```", "", text, flags=re.DOTALL).splitlines()) <= 200
 
 
 def test_the_last_chaos_lost_nothing() -> None:
-    """The README makes this claim; the numbers are in docs/reliability.md."""
+    """Check the README's claim against the numbers in docs/reliability.md."""
     page = (ROOT / "docs" / "reliability.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith("| all |"))
     _, _, _, _, acknowledged, lost, doubled, _, orphans, twice, *_ = row.split("|")

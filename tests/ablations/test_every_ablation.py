@@ -115,7 +115,7 @@ def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "scale"), CASES)
 def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
-    """Alone, each axis must give at least two different trials on some task.
+    """Check that each axis alone gives at least two different trials on some task.
 
     The axes of the mixer and of its distillation are kept, since the baseline may have knobs of its
     mixer and a teacher is needed. The axes of a search change the text that a model generates, not
@@ -146,7 +146,7 @@ def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
 def test_where_steps_do_not_vary_searches_are_as_long_as_the_scale_says(
     name: str, scale: str
 ) -> None:
-    """The searches of a longer variant therefore do not change ids of other ablations."""
+    """Check that the searches of a longer variant change no ids of other ablations."""
     ablation = find(name).ablation
     if any(axis.name == "steps" for axis in ablation.axes):
         return
@@ -185,7 +185,7 @@ def _num_parameters(spec: ModelSpec) -> int:
 
 
 def test_a_published_figure_with_a_unit_is_a_row_of_the_literature(ablation: Ablation) -> None:
-    """The text of a claim must agree with the files of reports/literature/published."""
+    """Compare the text of a claim with the files of reports/literature/published."""
     claims = [ablation.claim] if isinstance(ablation.claim, Claim) else []
     files = sorted(FOLDER.glob("*.csv"))
     values = {row.get("value") for path in files for row in rows_of(path.name)}

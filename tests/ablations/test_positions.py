@@ -72,7 +72,7 @@ def test_learned_positions_beyond_the_trained_length_are_never_trained(found: Pl
 
 
 def test_which_distances_shaw_and_t5_have_trained_vectors_for(found: Plan) -> None:
-    """Shaw's encoding has all, clipped at 16; T5's has none beyond the trained length."""
+    """Check that Shaw's has all, clipped at 16, and T5's none beyond the trained length."""
     length = found.trials[0].length
     assert ShawPosition.clip < length
     near, all_of_them = torch.arange(length), torch.arange(LONGEST * length)

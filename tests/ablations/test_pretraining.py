@@ -52,7 +52,7 @@ def test_they_and_the_floors_learn_from_the_same_labels(found: Plan) -> None:
 
 
 def test_the_longer_training_has_a_rate_of_trainings_as_long(found: Plan) -> None:
-    """A rate found in a third of the steps made it collapse to a single answer in the rest."""
+    """Check the search: with a third of the steps, its rate made the rest collapse."""
     claim = found.about.claim
     assert claim
     trial = trial_of(found, claim.b)
@@ -65,7 +65,7 @@ def test_the_longer_training_has_a_rate_of_trainings_as_long(found: Plan) -> Non
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_masking_compares_with_floors_of_as_many_labels(scale: str) -> None:
-    """All kinds of masking also have the same number of pretraining steps."""
+    """Check also that all kinds of masking have the same number of pretraining steps."""
     found = plan("masking", scale=scale, seeds=1)
     of_quality = [t for t in found.trials if t.probe == "quality"]
     trained = {t.num_training_examples for t in of_quality if t.task == "glosses_in_words"}

@@ -168,7 +168,7 @@ CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0
 @example(place="axes", name="position", value=None)
 @example(place="axes", name="task", value=None)
 def test_one_strange_value_in_a_sound_specification(place: str, name: str, value: object) -> None:
-    """All other values are valid, so the strange one is reached as deep as possible."""
+    """Keep all other values valid, so that the strange one is reached as deep as possible."""
     said = {**FIELDS, "claim": CLAIM}
     if place in ("scale", "model", "knobs"):
         said[place] = {**FIELDS[place], name: value}

@@ -78,7 +78,7 @@ def _calls(file: Path) -> list[str]:
 
 @pytest.mark.bad_input(45, 46)
 def test_no_line_of_ours_unpickles_anything() -> None:
-    """No array and no checkpoint can run a program, whatever the file contains."""
+    """Check that no array and no checkpoint can run a program, whatever the file contains."""
     openers = (
         "pickle.",
         "cPickle.",

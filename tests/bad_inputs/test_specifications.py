@@ -276,7 +276,7 @@ def test_a_file_that_never_returns_is_ended(
 def test_line_17_a_file_that_catches_everything_ends_the_process(
     write_ablation: WriteAblation, place: Place
 ) -> None:
-    """A separate process is needed, because only its end can stop the file."""
+    """Run a separate process, because only its end can stop the file."""
     stubborn = "while True:\n    try:\n        while True: pass\n    except: pass"
     path = write_ablation(
         "from suite import timeouts\n"

@@ -73,7 +73,7 @@ def _other_tables(file: Path) -> None:
 def test_a_file_that_is_no_store_of_ours(
     make: object, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
-    """Such a file can never work, so it is refused before anything runs."""
+    """Check that such a file, which can never work, is refused before anything runs."""
     path = write_ablation(probes='["parameters"]')
     make(place.here / "x.db")  # type: ignore[operator]
     uri = f"sqlite:///{place.here / 'x.db'}"

@@ -253,7 +253,7 @@ def test_a_laptop_without_the_token_is_sent_away(
 
 
 def own_file(cluster: Cluster) -> str:
-    """Write an ablation on the laptop only, with slow mixers, so that a host can be lost meanwhile."""
+    """Write an ablation on the laptop with slow mixers, so that a host can be lost."""
     work = Workplace(cluster.laptop.disk)
     work.mixers("own_mixers", pause=0.5)
     work.ablation(

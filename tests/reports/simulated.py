@@ -32,7 +32,7 @@ def reading(value: float | None, seed: int, status: Status = Status.OK) -> Readi
 
 
 def series(a: Sequence[float | None], b: Sequence[float | None], **changes: Any) -> Series:
-    """Return readings by seed; None is a diverged one."""
+    """Return readings by seed; a value of None is a diverged one."""
     sides = {
         name: tuple(
             reading(value, seed, Status.DIVERGED if value is None else Status.OK)

@@ -124,7 +124,7 @@ def test_a_click_on_a_head_sorts_by_value_and_again_reverses(page: Page, reports
 
 
 def test_what_is_missing_stands_last_in_both_directions(page: Page, reports: Path) -> None:
-    """heads=16 was skipped on the second task."""
+    """Sort the second task, where heads=16 was skipped."""
     _open(page, reports)
     table = page.locator("section", has=page.get_by_role("heading", name="majority", exact=True))
     table = table.locator("table.comparison").first
@@ -196,7 +196,7 @@ _DARK_INK = """[...document.querySelectorAll("svg g[transform*=scale]")].map((on
 
 @pytest.mark.parametrize("name", ["heads", "complexity", "hostile", "many", ""])
 def test_pages_fit_their_window_and_cut_nothing(page: Page, reports: Path, name: str) -> None:
-    """The pages are wide, on a phone, and dark; a picture of each is kept for inspection."""
+    """Check wide, phone and dark pages, and keep a picture of each for inspection."""
     _open(page, reports, f"{name}/index.html".lstrip("/"))
     for width in (DESK, PHONE):
         page.set_viewport_size({"width": width, "height": 844})
@@ -306,7 +306,7 @@ INJECTED = (
 def test_an_injected_script_does_not_run(
     browser: Browser, reports: Path, tmp_path: Path, markup: str
 ) -> None:
-    """The content security policy also holds without escaping; our own script still runs."""
+    """Check that the security policy holds without escaping while our own script runs."""
     text = (reports / "heads/index.html").read_text()
     (tmp_path / "page.html").write_text(text.replace("<main>", f"{markup}<main>", 1))
     said: list[str] = []

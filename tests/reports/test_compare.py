@@ -228,7 +228,7 @@ def scattered(num_tests: int, scale: float, random_seed: int) -> list[Change]:
 
 
 def test_holm_keeps_chance_from_changing_anything() -> None:
-    """Without an effect 2 of 40 tests exclude zero by chance; a page errs in 5 % of cases."""
+    """Simulate no effect: 2 of 40 tests exclude zero by chance; a page errs in 5 % of cases."""
     pages = [scattered(40, 0.01, random_seed) for random_seed in range(20)]
     possible = [c for page in pages for c in page if c.outcome == "perhaps moved"]
     certain = [[c for c in page if c.is_certain] for page in pages]

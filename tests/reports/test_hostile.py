@@ -119,7 +119,7 @@ def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> 
 
 @pytest.mark.bad_input(48)
 def test_ten_thousand_variants(tmp_path: Path) -> None:
-    """It takes about three seconds; quadratic time in the rows would take minutes."""
+    """Check the time, about three seconds; if quadratic in the rows, it would be minutes."""
     start = time.process_time()
     page = render("heads", [hostile.many(10_000)], tmp_path)
     assert time.process_time() - start < 30

@@ -139,7 +139,7 @@ assert not loaded, loaded
 
 
 def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(tmp_path: Path) -> None:
-    """The rows have another order, and the hash seed and the time zone differ."""
+    """Change the order of the rows, the hash seed and the time zone."""
     sweep = synthetic.sweep()
     (tmp_path / "results.parquet").write_bytes(to_parquet_bytes(sweep.results, sweep.about))
     (tmp_path / "curves.parquet").write_bytes(to_parquet_bytes(sweep.curves))
@@ -369,7 +369,7 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
 
 
 def test_overview_judges_all_claims_together(tmp_path: Path) -> None:
-    """A claim that is supported alone may not be among forty; the level depends on their number."""
+    """Check that a claim supported alone may not be among forty, at a stricter level."""
     sweep = synthetic.sweep("standard", is_troubled=False)
     sweeps = {}
     for number in range(40):

@@ -58,7 +58,7 @@ def test_a_committed_report_is_made_again_from_its_frames(name: str, tmp_path: P
 
 
 def test_learning_rates_in_use_lie_between_two_that_were_tried() -> None:
-    """This holds in 95 of 100 cells; an optimum at the end of the range may lie beyond it."""
+    """Check 95 of 100 cells; an optimum at the end of the range may lie beyond it."""
     is_interior: list[bool] = []
     for sweep in kept().values():
         rows = sweep.results.query("probe == @LEARNING_RATE")
@@ -80,7 +80,7 @@ def test_the_committed_overview_is_made_again(tmp_path: Path) -> None:
 
 
 def test_every_committed_report_is_among_the_findings() -> None:
-    """The findings list which results were reproduced, which were not, and why."""
+    """Check the list of results that were reproduced and those that were not."""
     told = (RESULTS / FINDINGS).read_text()
     assert [name for name in KEPT if f"[{name}]({name}/report.md)" not in told] == []
 

@@ -142,7 +142,7 @@ def test_the_environment_with_most_times_is_taken() -> None:
 
 
 def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
-    """Bytes by formula on two machines are one series, and its sentence names neither."""
+    """Check that bytes by formula on two machines are one series, named after neither."""
     said = synthetic.about(probes=("quality", "state_bytes"))
     spec = MetricSpec(name="state_bytes", unit="B", better="lower", at="length=2048")
     rows = [

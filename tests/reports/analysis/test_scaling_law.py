@@ -117,7 +117,7 @@ def test_coverage(noise: float, misfit: float) -> None:
 
 
 def test_no_start_of_another_descent_ends_lower() -> None:
-    """The other method is L-BFGS, as in Hoffmann et al., on the same Huber loss."""
+    """Compare with L-BFGS, as in Hoffmann et al., on the same Huber loss."""
     held = sorted(points(noise=0.01, seed=3))
     law = fitted_law(held)
     x, z, _ = scaling_law._places(held)
@@ -224,7 +224,7 @@ def test_two_laws_differ_by_as_much_as_they_were_made_to() -> None:
 
 
 def test_laws_of_two_groups_are_drawn_apart() -> None:
-    """Shared draws for both would understate the uncertainty of their difference."""
+    """Check for separate draws; shared ones would understate the uncertainty of a difference."""
     some = points(noise=0.004)
     a, b = (fitted_law(some, name).draws.parameter_exponent for name in ("a", "b"))
     assert abs(float(np.corrcoef(a, b)[0, 1])) < 0.2

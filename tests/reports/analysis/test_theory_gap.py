@@ -97,7 +97,7 @@ def test_theory_stands_beside_the_measured_exponents() -> None:
 
 
 def test_theory_is_taken_over_the_places_that_were_measured() -> None:
-    """The slope of n log n depends on where it is measured."""
+    """Use n log n, whose slope depends on where it is measured."""
 
     def law(n: float, d: float) -> float:
         return n * math.log2(n) * d

@@ -115,7 +115,7 @@ def test_restless_processes_are_never_called_alike_but_keep_their_ratio(other: f
 
 
 def test_a_difference_that_the_processes_agree_on_stands_whatever_the_noise_inside_them() -> None:
-    """The between-process interval already includes the noise within processes."""
+    """Check that the between-process interval already includes the noise within processes."""
     noisy = [
         reading(v, s, status=Status.NOISY, reason="±40 %") for s, v in enumerate([1, 1.3, 1.1])
     ]

@@ -117,7 +117,7 @@ def _of_shares(a: list[float], b: list[float], **more: Any) -> Verdict:
 
 
 def test_equal_shares_do_not_show_that_models_computed_the_same() -> None:
-    """Two models that are always right may differ in all other respects."""
+    """Compare two models that are always right and may differ in all other respects."""
     answer = _of_shares([1.0] * 3, [1.0] * 3)
     assert answer.outcome is ClaimOutcome.NO_DIFFERENCE
     assert answer.sentence == (
@@ -278,7 +278,7 @@ def test_one_machine_that_saw_both_is_enough() -> None:
 
 
 def test_a_claim_at_a_coordinate_is_judged_there_only() -> None:
-    """At another coordinate `b` took ten times as long, in more processes."""
+    """Let `b` take ten times as long at another coordinate, in more processes."""
     elsewhere = [
         {"environment_id": "x", "variant": name, "seed": seed, "value": value, "at": "length=4096"}
         for seed in range(5)
@@ -333,7 +333,7 @@ def test_seeds_that_never_met_have_no_verdict() -> None:
 
 
 def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
-    """With mean 0.1 and standard deviation 0.2, t(n) 0.2 / sqrt n falls below 0.1 at n = 18."""
+    """Use mean 0.1 and standard deviation 0.2: t(n) 0.2 / sqrt n falls below 0.1 at n = 18."""
     answer = _found([1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.num_seeds_to_settle == 18
@@ -388,7 +388,7 @@ def test_a_claim_that_was_stated_late_is_exploratory() -> None:
 
 
 def test_times_are_judged_by_their_ratio() -> None:
-    """A uniformly slower process changes neither the ratio nor its interval."""
+    """Check that a uniformly slower process changes neither the ratio nor its interval."""
     a, b = [1.0, 1.02, 0.98], [2.0, 2.0, 2.0]
     steady, disturbed = (
         verdict(
@@ -435,7 +435,7 @@ def test_times_with_a_least_difference_in_seconds_are_judged_in_seconds() -> Non
 
 
 def test_where_neither_is_surely_better_the_advantage_keeps_its_sign() -> None:
-    """Stating the opposite direction next to a claim would be misread."""
+    """Check the sign, because the opposite direction next to a claim would be misread."""
     answer = _found([1.0, 1.2, 0.9], [1.1, 1.1, 1.1])
     assert answer.advantage.point < 0
     assert answer.finding.startswith("the advantage of a over b is −")

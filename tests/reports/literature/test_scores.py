@@ -68,7 +68,7 @@ def test_the_files_say_where_each_number_stands(name: str) -> None:
 
 
 def test_only_checked_figures_are_quoted() -> None:
-    """Each row of the mapping has its figure, or `counterparts` raises."""
+    """Check that each row of the mapping has its figure; otherwise `counterparts` raises."""
     quoted = {(one.ablation, one.task, one.name) for one in counterparts()}
     assert len(quoted) == len(counterparts())
     assert all(one.source.startswith(SOURCES) and one.differs for one in counterparts())
@@ -154,7 +154,7 @@ def test_an_ablation_that_no_paper_is_held_against_has_none() -> None:
 
 
 def test_every_variant_is_one_of_its_ablation() -> None:
-    """Rows of unknown variants would never be shown."""
+    """Check the variants, since rows of unknown ones would never be shown."""
     named = {one.ablation for one in counterparts()}
     assert named <= shipped().keys()
     for name in named:

@@ -90,7 +90,7 @@ def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
 
 
 def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once() -> None:
-    """The report on learning rates is one: three mixers, two numbers of steps, five rates."""
+    """Use the report on learning rates: three mixers, two numbers of steps, five rates."""
     home = shipped.FOLDER / "learning_rate"
     sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
     assert len(sweep.about.variants) > MOST_DRAWN

@@ -150,7 +150,7 @@ def test_images_are_drawn_as_they_are_once_for_all_variants() -> None:
 
 
 def test_mean_cosines_are_those_of_neighbours() -> None:
-    """Vectors depend only on their row: equal within rows, opposite across columns."""
+    """Use vectors that depend only on the row: equal within rows, opposite across columns."""
     side = np.array([[1.0] * 4, [-1.0] * 4] * 2)
     cosines = np.einsum("rc,xy->rcxy", side, side).reshape(16, 4, 4, 1)
     drawing = drawings(about({"heads=8": [sample("grid_positions", "any", cosines)]}))["places"]

@@ -164,7 +164,7 @@ def test_the_table_of_heads_holds_what_the_matrices_hold(full: About) -> None:
 
 
 def test_pixels_are_the_matrix() -> None:
-    """Each value has one pixel, white for no weight and darker for more."""
+    """Check that each value has one pixel, white for no weight and darker for more."""
     values = np.zeros((SIZE, SIZE))
     values[np.arange(SIZE), np.arange(SIZE) // 2] = 1.0
     drawn = exhibit(about({"heads=8": [matrix("layer 1, head 1", values)]}), "Attention")

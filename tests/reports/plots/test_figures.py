@@ -73,13 +73,13 @@ def test_the_same_sweep_gives_the_same_bytes_whatever_the_user_configured() -> N
 
 
 def test_every_seed_is_drawn() -> None:
-    """Each seed has one marker, a white circle in the figure of scores."""
+    """Check that each seed has one marker, a white circle in the figure of scores."""
     circles = re.findall(r"<use [^>]*fill: #ffffff[^>]*>", _drawn(synthetic.sweep())[0].svg)
     assert len(circles) == 4 * 3  # four variants with three seeds; the fifth was skipped
 
 
 def test_a_mean_is_never_one_of_survivors() -> None:
-    """heads=16 lost a seed after three points: its mean ends there, as the caption explains."""
+    """Check that the mean of heads=16, which lost a seed after three points, ends there."""
     sweep = synthetic.sweep()
     drawing = _curves(sweep, TEXT)
     points = sweep.curves.query("variant == 'heads=16' and task == @TEXT").groupby("step")["value"]
@@ -100,7 +100,7 @@ def test_where_seeds_share_no_step_there_is_a_name_and_no_mean() -> None:
 
 
 def test_the_band_is_the_interval_over_seeds() -> None:
-    """Each variant with several seeds has one band; a single seed has none."""
+    """Check that each variant with several seeds has one band, and a single seed has none."""
     sweep = synthetic.sweep(is_troubled=False)
     drawing = _curves(sweep)
     assert drawing.svg.count(band := "fill-opacity: 0.11") == len(synthetic.VARIANTS)

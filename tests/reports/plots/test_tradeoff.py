@@ -141,7 +141,7 @@ def test_memory_and_flops_are_those_of_the_rows() -> None:
 
 
 def test_a_cost_in_which_all_variants_are_alike_is_left_out() -> None:
-    """FLOPs and memory do not depend on the number of heads."""
+    """Use FLOPs and memory, which do not depend on the number of heads."""
     sweep = synthetic.sweep()
     measured = series_of(sweep)
     made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep)))
@@ -149,7 +149,7 @@ def test_a_cost_in_which_all_variants_are_alike_is_left_out() -> None:
 
 
 def test_one_machine_only() -> None:
-    """A second, slower machine with fewer times changes nothing."""
+    """Check that a second, slower machine with fewer times changes nothing."""
     other = [
         replace(
             s,
@@ -236,7 +236,7 @@ def test_states_that_are_alike_or_unknown_are_not_drawn() -> None:
 
 
 def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
-    """A page without a claim on another task starts with it; its text follows below."""
+    """Use a page without a claim on another task, which starts with the figure."""
     sweep = _with_states(MIXERS)
     sweep = replace(sweep, about=replace(sweep.about, claim=None, tasks=tuple(TASKS)[::-1]))
     made = page(sweep, ["quick"])

@@ -85,7 +85,7 @@ def test_a_table_ends_with_its_floors() -> None:
 
 
 def test_floors_change_nothing_of_the_variants() -> None:
-    """One distant floor would widen a mean, an interval, or the number of digits."""
+    """Use a distant floor, which would widen a mean, an interval, or the number of digits."""
     plain = synthetic.sweep()
     with_floors = _with_floors({**FLOORS, "5-gram": 3.0})
     assert _table(with_floors).rows[:5] == _table(plain).rows
@@ -209,7 +209,7 @@ def test_names_of_floors_never_overlap() -> None:
 
 
 def test_many_floors_take_no_room_from_the_variants() -> None:
-    """Each distant floor has its own line; from the third on the figure grows."""
+    """Check that each distant floor has its own line and the figure grows from the third on."""
     few, many = (
         known(_figure(_with_floors({f"floor {n}": 9.0 + n for n in range(count)})))
         for count in (2, 5)

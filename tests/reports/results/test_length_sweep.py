@@ -59,7 +59,7 @@ def test_a_noisy_number_counts_and_is_marked_a_failure_does_not() -> None:
 
 
 def test_times_of_two_machines_are_two_growths_and_counts_are_one() -> None:
-    """A ratio of times belongs to its machine although it has no unit."""
+    """Check that a ratio of times belongs to its machine, although it has no unit."""
     found = grown(
         ("a", SECONDS, "length=64", 1.0, {"environment_id": "y"}),
         ("a", SECONDS, "length=64", 2.0),

@@ -66,7 +66,7 @@ def test_scores_at_lengths_run_from_the_trained_one() -> None:
 
 
 def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
-    """Each line starts at its own length, and no common line marks the trained length."""
+    """Check that each line starts at its own length and no line marks one for all."""
     sweep = made_along.positions()
     names = dict(zip(sweep.about.variants, ("length=64", "length=128"), strict=False))
     results = sweep.results[sweep.results["variant"].isin(names)]
@@ -193,7 +193,7 @@ def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
 
 @pytest.mark.parametrize("at", ["", "length=256", "length=1024"])
 def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
-    """Without a coordinate, the whole score decides, whatever the lengths show."""
+    """Check that without a coordinate the whole score decides, whatever the lengths show."""
     sweep = made_along.positions()
     claim = ClaimSpec(
         statement="s",
@@ -268,7 +268,7 @@ def _columns(figure: Drawing) -> set[str]:
     return set(re.findall(r' x="([0-9.]+)"', "".join(clipped)))
 
 
-OF_BANDS = {"0"}  # where matplotlib may put the areas
+OF_BANDS = {"0"}  # matplotlib may put the areas there
 KINDS = {"pairs": "what is asked", "pairs=4": "where it is", "pairs=8": "what it is"}
 
 
@@ -306,7 +306,7 @@ def test_a_description_names_the_kinds() -> None:
 def test_what_was_asked_for_is_a_line_and_more_is_not_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both axes have the unit of returns, whose minimum is below zero."""
+    """Check that both axes have the unit of returns, whose minimum is below zero."""
     sweep = made_along.asked()
     (series,) = coordinate_series(sweep.about, series_of(sweep), "corridor_mixed")
     assert series.places == (-0.1, 0.25, 0.5, 0.9)
@@ -392,7 +392,7 @@ def test_of_too_many_variants_those_of_the_baselines_width_are_drawn() -> None:
 
 
 def test_nothing_is_not_drawn_to_scale() -> None:
-    """A gradient of 0 is stored as 1e-38, which to scale would compress all other values."""
+    """Use a gradient of 0, stored as 1e-38, which would compress all other values."""
     (gradients,) = _exhibits("gradients")
     drawing = gradients.views[1].drawings[0]
     assert "come to nothing" in drawing.caption
@@ -453,7 +453,7 @@ def test_an_ordinary_sweep_has_none() -> None:
 
 
 def test_so_many_rows_of_dots_are_left_to_the_lines() -> None:
-    """Scores by width with a line per group are easier to read than 33 rows of dots."""
+    """Use 33 rows of dots, which are harder to read than lines by width."""
     labels = [f"mixer=m{m}, dim={d}" for m in range(11) for d in (16, 32, 64)]
     said = synthetic.about(
         variants=tuple(labels),

@@ -126,7 +126,7 @@ def test_without_being_asked_there_is_no_law() -> None:
 
 
 def test_the_best_size_for_a_budget_is_that_of_the_formula() -> None:
-    """With 6 N FLOPs per token, compare with Hoffmann et al. 2022, equation 4."""
+    """Compare with Hoffmann et al. 2022, equation 4, at 6 N FLOPs per token."""
     for group in groups(sweep(noise=1e-5)):
         _, a, alpha, b, beta = TRUTH[group.short_name]
         a, b = a * num_parameters(32) ** alpha, b * (1000 * 32 * 64) ** beta
@@ -162,7 +162,7 @@ def test_the_frontier_is_below_every_fitted_point(made: tuple[LawGroup, ...]) ->
 
 
 def test_what_is_held_out_is_named_by_all_its_axes() -> None:
-    """A variant with only one of the held-out values is a point like the others."""
+    """Check that a variant with only one of the held-out values is an ordinary point."""
     (first, _) = groups(sweep(held_out={**HELD_OUT, "dim": 64}))
     assert [one.variant for one in first.held_out] == []
     assert len(first.seen) == 21
@@ -200,7 +200,7 @@ def test_a_miss_is_said_with_its_size_and_side() -> None:
 
 
 def test_last_bits_of_losses_move_no_byte() -> None:
-    """Processors differ in the last bits: `numpy.exp` with AVX-512, sums with other thread counts."""
+    """Perturb last bits, in which processors and numbers of threads differ."""
     made, rng = sweep(), random.Random(7)
     is_loss = made.results["unit"] == "bit"
     factors = [1 + rng.uniform(-1e-15, 1e-15) * each for each in is_loss]
@@ -259,7 +259,7 @@ def test_published_exponents_stand_beside_ours(held: Page) -> None:
 
 
 def test_an_exponent_that_is_not_identified_is_no_number() -> None:
-    """The three sizes are close together."""
+    """Use three sizes that are close together."""
     of = sweep(noise=0.03, dims=(30, 32, 34))
     laws = paged(of).findings[0].tables[1]
     alpha = [column.key for column in laws.columns].index("parameter_exponent")

@@ -34,7 +34,7 @@ def normal(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
 
 
 def heavy(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
-    """Draw from Student's t with 3 degrees of freedom, which has occasional outliers."""
+    """Draw from Student's t with 3 degrees of freedom, with occasional outliers."""
     return rng.standard_t(3, size=shape) / math.sqrt(3)
 
 
@@ -70,7 +70,7 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty(n: int, is_paired: bo
 
 
 def _pooled_coverage(num_tasks: int, n: int, num: int, interval: Any = pooled_interval) -> float:
-    """Return the coverage; tasks differ in effect and spread, with wider ones for larger effects."""
+    """Return the coverage where tasks with larger effects have larger spreads."""
     effects, spreads = np.linspace(0, 2, num_tasks)[:, None], np.linspace(0.5, 1.5, num_tasks)
     truth = _pooled(effects + spreads[:, None] * _many_normal(num_tasks), interquartile_mean)
     rng = np.random.default_rng([num_tasks, n])
@@ -131,9 +131,12 @@ def _false_share(
 ) -> float:
     """Return the share of overviews with at least one false verdict.
 
-    Args:     num: The number of overviews.     draw: The distribution of the noise.     judge: The
-    rule that judges the claims of an overview.     given: `seeds`, and `truths` and `margins` of
-    each claim in standard errors of its difference.
+    Args:
+        num: The number of overviews.
+        draw: The distribution of the noise.
+        judge: The rule that judges the claims of an overview.
+        given: `seeds`, and `truths` and `margins` of each claim in standard errors of its
+            difference.
     """
     seeds: Sequence[int] = given.get("seeds", SEEDS)
     truths: Sequence[float] = given.get("truths", [0.0] * NUM_CLAIMS)
@@ -167,7 +170,7 @@ def test_of_four_hundred_overviews_at_most_26_hold_a_false_verdict() -> None:
 
 
 def test_without_correction_many_more_would() -> None:
-    """Each claim is judged alone."""
+    """Judge each claim alone."""
     assert _false_share(100, judge=_each_alone) > 0.15
 
 
@@ -212,7 +215,7 @@ def _power_as_planned(num_pairs: int, n: int, num: int) -> float:
 
 @pytest.mark.parametrize(("num_pairs", "n"), [(3, 3), (3, 10), (10, 10)])
 def test_what_a_plan_promises_is_found_as_often(num_pairs: int, n: int) -> None:
-    """The plan includes that the spread is estimated; without this it would be 63 %."""
+    """Check that the plan includes the error of the spread; without it the power is 63 %."""
     assert abs(_power_as_planned(num_pairs, n, 400) - 0.8) < _slack(0.8, 400)
 
 
@@ -233,7 +236,7 @@ def _passed(answers: Sequence[Verdict]) -> float:
 
 
 def test_the_gate_is_shut_for_models_at_chance() -> None:
-    """At the floor one in 200 passes on either side; below it, almost none."""
+    """Check that one in 200 passes at the floor on either side, and almost none below."""
     assert _passed(_sweeps(5, 100)) <= 0.03
     assert _passed(_sweeps(5, 50, below=1.0)) == 0
     assert _passed(_sweeps(5, 10, below=-20.0)) == 1

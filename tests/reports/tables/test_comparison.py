@@ -221,7 +221,7 @@ def series_named(spec: MetricSpec) -> Series:
 
 
 def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
-    """A rate follows from a time, and bytes are counted, so neither is a separate timing."""
+    """Count only times: a rate follows from a time, and bytes are counted."""
     rate = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
     said = synthetic.about(
         variants=("a",),
@@ -244,7 +244,7 @@ def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
 
 
 def test_a_step_that_the_baseline_is_off_by_itself_is_no_verdict() -> None:
-    """One variant is certainly 4 % slower, but the baseline against itself is 0.931 to 1.07."""
+    """Compare a certain 4 % with a baseline that is 0.931 to 1.07 of itself."""
 
     def one(again: tuple[float, ...], at: str = "") -> Entry:
         said: About = synthetic.about(

@@ -101,7 +101,7 @@ def test_smoothed_frequencies_are_above_zero() -> None:
 
 @pytest.mark.parametrize("name", ["shakespeare_masked", "mqar_small", "listops"])
 def test_frequencies_score_as_a_task_scores_logits(name: str) -> None:
-    """The floor equals constant logits, scored by the task."""
+    """Compare the floor with constant logits that are scored by the task."""
     task = build_task(name, 64)
     counts = torch.zeros(task.output_size, dtype=torch.float64)
     if name == "shakespeare_masked":

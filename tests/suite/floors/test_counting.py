@@ -60,7 +60,7 @@ class Questions(TinyQuestions):
 def test_a_question_is_all_of_its_words_in_their_order(
     monkeypatch: pytest.MonkeyPatch, tokens_at_once: int
 ) -> None:
-    """7, the 8 of (4, 3), 9, and the unseen question with the answer 9 are right."""
+    """Check that 7, the 8 of (4, 3), 9, and the unseen question with answer 9 are right."""
     monkeypatch.setattr(floor, "_TOKENS_AT_ONCE", tokens_at_once)
     assert FLOORS["question_alone"].score(Questions(4)) == 4 / 6
     assert FLOORS["majority"].score(Questions(4)) == 2 / 6
@@ -107,7 +107,7 @@ def test_each_symbol_is_translated_and_an_unseen_one_is_copied() -> None:
 
 
 def test_a_symbol_that_is_everywhere_is_not_the_translation_of_all() -> None:
-    """A full stop occurs with each symbol, and mostly more often than its translation."""
+    """Add a full stop to each pair; it is mostly more frequent than the translation."""
 
     class Stopped(Pairs):
         training: ClassVar = [([*s, 10][:2], [t[0], 11]) for s, t in [*Pairs.training, ([5], [9])]]

@@ -183,7 +183,7 @@ def test_votes_are_those_of_scikit_learn() -> None:
 
 
 def test_a_floor_is_fitted_to_the_training_examples_that_the_task_has() -> None:
-    """The centroids equal those of scikit-learn."""
+    """Compare the centroids with those of scikit-learn."""
     few, more = (build_task("fashion_mnist_images", 784, count) for count in (100, 2_000))
     for name in ("nearest_centroid", "nearest_neighbours"):
         assert 0.5 < FLOORS[name].score(few) < FLOORS[name].score(more) < 0.85
@@ -211,7 +211,7 @@ def test_captions_count_without_ends_and_fillers_in_any_number_of_batches(
 def test_a_fixed_number_of_examples_is_read_of_a_task_that_draws_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The nearest of the first two examples is always [3]."""
+    """Check that the nearest of the first two examples is always [3]."""
 
     class Drawn(Captions):
         def num_training_examples(self) -> int | None:
@@ -251,7 +251,7 @@ def test_a_word_weighs_by_its_rarity_and_a_text_has_length_one() -> None:
 def test_the_strength_is_chosen_on_the_validation_split_and_the_test_split_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the classifier of the second strength is right in validation."""
+    """Use data for which only the second strength is right in validation."""
     read = []
 
     class Noted(FirstToken):

@@ -97,7 +97,7 @@ def test_counts_what_must_wait(function: Callable[[Tensor], Tensor], steps: int)
 
 
 def test_views_of_complex_numbers_share_their_depth() -> None:
-    """A real transform may count as one operation or two; the sum adds one."""
+    """Allow one operation or two for a real transform; the sum adds one."""
     assert longest_chain(lambda: complex_numbers(X)) == 1 + longest_chain(
         lambda: torch.fft.fft(X, dim=1)
     )
@@ -106,7 +106,7 @@ def test_views_of_complex_numbers_share_their_depth() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
 def test_takes_torchs_loops_over_tokens_apart(kind: type[nn.RNNBase], dtype: torch.dtype) -> None:
-    """This includes float32, where oneDNN would fuse the loop into one operation."""
+    """Include float32, where oneDNN would fuse the loop into one operation."""
     network = kind(4, 4, batch_first=True).to(dtype)
     was_enabled = torch.backends.mkldnn.enabled
     chains = [

@@ -100,7 +100,7 @@ UNTIMED = [name for name in PROBES if not probe(name).is_timing]
 def test_a_probe_that_does_not_score_never_asks_for_the_test_split(
     name: str, tmp_path: Path
 ) -> None:
-    """Metrics also match those announced, in order; a search adds each rate's score."""
+    """Compare metrics with those announced, in order; a search adds each rate's score."""
     found, trial = measured(name, tmp_path), trial_of(name)
     assert "test" not in Spied.read
     found = [each for each in found if "learning_rate=" not in each.at]
@@ -123,7 +123,7 @@ def test_quality_asks_for_it_after_its_last_step_and_chooses_nothing_then(
 
 
 def test_what_scores_may_be_named_in_few_files() -> None:
-    """Only scoring code and the tasks, which split the data, contain the string "test"."""
+    """Check that only scoring code and the tasks, which split the data, contain "test"."""
     found = {
         str(file.relative_to(ROOT))
         for folder in ("suite", "models", "reports")

@@ -110,7 +110,7 @@ def test_an_exploding_gradient_is_a_divergence_at_its_distances(
 
 
 def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
-    """Where tanh is nearly linear and all tokens are equal, U = 0.6 I scales by 0.6 per step."""
+    """Check that U = 0.6 I scales by 0.6 per step where tanh is nearly linear."""
     model = build_model(spec("rnn", length=12))
     network = model.trunk.blocks[0].mixer.rnn  # type: ignore[union-attr, index]
     with torch.no_grad():
@@ -123,7 +123,7 @@ def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
 
 
 def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach(tmp_path: Path) -> None:
-    """A kernel of size 3 reaches two tokens back, two such layers four."""
+    """Check that a kernel of size 3 reaches two tokens back, and two such layers four."""
     found = said(spec("conv", depth=2), tmp_path)
     assert distances(96) == [1, 2, 4, 8, 16, 32, 64]
     for values in found.values():

@@ -186,7 +186,7 @@ def test_operations_that_ask_for_the_data_get_data() -> None:
 
 
 def test_no_product_is_taken_for_free() -> None:
-    """No operation with a formula may be listed as free, whatever its torch tags."""
+    """Check that no operation with a formula is listed as free, whatever its torch tags."""
     registered = torch.utils.flop_counter.flop_registry.keys() | flop_count._FORMULAS.keys()
     x = torch.ones(1)
     for packet in registered:

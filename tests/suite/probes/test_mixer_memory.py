@@ -119,7 +119,7 @@ def test_measuring_again_gives_the_same_bytes() -> None:
 
 
 def test_what_the_formula_forbids_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 65,536 tokens the scores of four heads and their softmax take 128 GiB."""
+    """Use 65,536 tokens, for which the scores of four heads and their softmax take 128 GiB."""
     monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: 10 * 2**30)
     found = measured("attention", 65536, kernel="materialised")
     assert found["forward_formula_bytes"].value == pytest.approx(128 * 2**30, rel=0.01)
@@ -133,7 +133,7 @@ def test_what_the_formula_forbids_is_not_tried(monkeypatch: pytest.MonkeyPatch) 
 def test_without_a_formula_shorter_runs_say_what_would_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """1,024 tokens take 4.5 MiB, so 2,048 may take 18 MiB, but only 12.8 MiB are available."""
+    """Extrapolate 4.5 MiB for 1,024 tokens to 18 MiB for 2,048, over the free 12.8 MiB."""
     monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: 2**24)
     Square.lengths.clear()
     found = measured(f"{__name__}:Square", 8192)
@@ -146,7 +146,7 @@ def test_without_a_formula_shorter_runs_say_what_would_not_fit(
 def test_backward_is_tried_where_six_times_the_formula_would_not_fit_but_it_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The backward pass of materialised attention takes 1.5 times the memory of the formula."""
+    """Use materialised attention, whose backward pass takes 1.5 times its formula."""
     bench_bytes = values("attention", 512, kernel="materialised")
     enough = 1.2 * bench_bytes["forward_backward_peak_bytes"] / mixer_memory._SHARE
     assert mixer_memory._BACKWARD * bench_bytes["forward_formula_bytes"] > enough

@@ -111,7 +111,7 @@ def test_a_mixer_that_cannot_decode_has_a_row_that_says_why(table: Table) -> Non
     for subject, reason in ((0, "fnet has no causal form"), (1, "it does not declare")):
         assert found[DECODE, subject].status is Status.SKIPPED
         assert reason in found[DECODE, subject].reason
-        assert found[MAIN, subject].status is Status.OK  # whether or not the kernel is verified
+        assert found[MAIN, subject].status is Status.OK  # verified or not
 
 
 def test_a_mixer_that_is_not_what_it_says_is_named_and_not_timed(table: Table) -> None:

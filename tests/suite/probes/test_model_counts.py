@@ -147,7 +147,7 @@ def test_a_source_counts_at_its_own_length(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_mixer_without_a_formula_is_counted() -> None:
-    """The mean is elementwise work and counts 0, like a mixer whose formula returns 0."""
+    """Compare the mean, elementwise work, with a mixer whose formula returns 0."""
     shipped = trial("fashion_mnist_patches", "flops")
     spec = shipped.subjects[0]
     without = replace(spec, mixer=SILENT, knobs={})
@@ -187,7 +187,7 @@ def test_the_state_is_what_a_decoding_model_keeps(mixer: str, task: str) -> None
 
 
 def test_a_hybrid_keeps_the_sum_of_its_layers() -> None:
-    """Three layers with a fixed state precede one that keeps all keys and values."""
+    """Use three layers with a fixed state below one that keeps all keys and values."""
     hybrid, fixed, growing = (
         measured(trial("shakespeare_characters", "state_bytes", mixer=mixer)).value or 0.0
         for mixer in ("retention*2+attention", "retention", "attention")
@@ -220,7 +220,7 @@ def test_what_keeps_no_state_is_a_skipped_row_that_says_why() -> None:
 
 
 def test_a_state_without_a_formula_is_a_skipped_row() -> None:
-    """This holds for an architecture with its own step method and for a user's mixer."""
+    """Check an architecture with its own step method, and a user's mixer."""
     ablation = Ablation(
         question="?",
         baseline=Model("bytenet"),

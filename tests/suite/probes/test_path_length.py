@@ -85,7 +85,7 @@ def test_chains_grow_as_theory_says(name: str, knobs: dict[str, Any]) -> None:
     ],
 )
 def test_paths_are_those_of_table_1(name: str, path: int) -> None:
-    """A kernel of size 3 reaches one token to either side; 1 + 2 + ... + 32 reaches beyond 47."""
+    """Check that a kernel of size 3 reaches one token per side; 1 + 2 + ... + 32 exceeds 47."""
     found = measured(spec(name, LINFORMER.get(name, {}), 48))
     assert found["maximum_path_length"].value == path
     theory = mixer_class(name).cost.sequential_operations
@@ -149,7 +149,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_importable")
 def test_layers_that_differ_are_told_apart() -> None:
-    """Reaching four tokens back takes four mixing layers and the three idle layers between them."""
+    """Count four mixing layers for four tokens back, and three idle layers between them."""
     assert path_length.layers_until_all_is_seen(own_spec(ToTheLeft, 5), 5) == 7
 
 

@@ -20,7 +20,7 @@ def peak(batch: int) -> float:
 
 
 def test_a_step_over_few_tokens_takes_what_the_theory_says() -> None:
-    """Each parameter has a value, a gradient and two AdamW states; one at a time has its update.
+    """Count each parameter, its gradient, two AdamW states, and one update at a time.
 
     For the update, AdamW holds a root, a quotient and their sum.
     """
@@ -29,7 +29,7 @@ def test_a_step_over_few_tokens_takes_what_the_theory_says() -> None:
 
 
 def test_activations_grow_with_the_batch() -> None:
-    """A block stores at least its inputs, both norms, four projections and the hidden layer."""
+    """Count at least a block's inputs, both norms, four projections and the hidden layer."""
     tokens = 64 * SMALL.length
     held = 4 * tokens * SMALL.depth * SMALL.dim * (1 + 2 + 4 + 2 * 4)
     assert held < peak(batch=128) - peak(batch=64) < 2.5 * held

@@ -168,7 +168,7 @@ def test_whoever_steps_does_so_at_bf16(mixer: str) -> None:
 
 
 def test_no_formula_of_float32_refuses_a_length_at_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The float32 formula may give twice the memory that bf16 takes."""
+    """Use a float32 formula that may give twice the memory that bf16 takes."""
     monkeypatch.setattr(Attention, "forward_bytes", lambda *_: 10**15)
     found = {}
     for precision in ("float32", "bf16"):

@@ -85,7 +85,7 @@ def test_a_test_score_that_is_no_number_is_a_divergence(
 def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The score depends on the number of rounds at evaluation."""
+    """Check that the score depends on the number of rounds at evaluation."""
     few = {"validation": 100, "test": 200}
     monkeypatch.setattr(SelectiveCopying, "num_held_out", few)
     fields = {

@@ -67,7 +67,7 @@ def looked_at(**asked: Any) -> list[Attended]:
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, -2.0, 8.0])
 def test_two_keys_by_hand(difference: float) -> None:
-    """For weights p and 1 - p the gradient is 4 p (1 - p) of that at equal scores."""
+    """Compare the gradient for p and 1 - p with 4 p (1 - p) of that at equal scores."""
     p = 1 / (1 + math.exp(-difference))
     scores = torch.tensor([[difference, 0.0]], dtype=torch.float64, requires_grad=True)
     weights = scores.softmax(dim=-1)
@@ -93,7 +93,7 @@ def test_one_key_that_takes_all_lets_nothing_through() -> None:
 
 
 def test_hidden_keys_and_queries_without_a_choice_are_left_out() -> None:
-    """One query attends to a single key, one has no effect on the loss, and one counts."""
+    """Use a query with a single key, one without effect on the loss, and one that counts."""
     seen = Attended(
         weights=torch.tensor([[1.0, 0.0, 0.0], [0.4, 0.6, 0.0], [0.5, 0.5, 0.0]]),
         gradient=torch.tensor([[5.0, 6.0, 7.0], [0.0, 0.0, 9.0], [1.0, 2.0, 9.0]]),
@@ -121,7 +121,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_written_is_what_the_model_does(form: str) -> None:
-    """Outputs are unchanged, weights are the mixer's, and score gradients equal autograd's."""
+    """Compare outputs, weights and score gradients with the mixer's and autograd's."""
     model, (task, batch) = model_of(**FORMS[form]), text()
     with softmaxes_written(mixers_of(model)) as written:
         outputs = batch.through(model)
@@ -138,7 +138,7 @@ def test_what_is_written_is_what_the_model_does(form: str) -> None:
 
 
 def test_blocks_of_a_window_count_no_query_that_is_not_there() -> None:
-    """A window over the whole sequence equals attention, although its blocks are padded."""
+    """Compare a window over the whole sequence, with padded blocks, with attention."""
     whole, local = model_of(heads=2), model_of("local_attention", heads=2, window=LENGTH)
     local.load_state_dict(whole.state_dict())
     pairs = zip(attended(whole, *text()), attended(local, *text()), strict=True)
@@ -148,7 +148,7 @@ def test_blocks_of_a_window_count_no_query_that_is_not_there() -> None:
 
 
 def test_padding_takes_no_part() -> None:
-    """A padded sequence gives the result of the shorter one."""
+    """Compare a padded sequence with the shorter one."""
     torch.manual_seed(0)
     spec = replace(spec_of(heads=2), architecture="classifier", input_size=4, output_size=4)
     model, task = build_model(spec).double().eval(), FirstToken(LENGTH)
@@ -170,7 +170,7 @@ def test_equal_scores_are_one_and_one() -> None:
 
 
 def test_unscaled_products_of_wide_keys_start_saturated_and_scaled_ones_do_not() -> None:
-    """The width saturates the softmax, and scaling prevents it (Vaswani et al. 2017, 3.2.1)."""
+    """Compare widths with and without the scale of Vaswani et al. 2017, section 3.2.1."""
     for key_dim, scale, low, high in (
         (8, "1/sqrt(d)", 0.8, 1.0),
         (512, "1/sqrt(d)", 0.8, 1.0),
@@ -244,7 +244,7 @@ def test_it_looks_before_and_after_training_and_never_at_the_test_split(
 def test_it_looks_at_the_weights_that_quality_has_left(
     trial: Trial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The weights equal those of the last step bit for bit."""
+    """Compare the weights with those of the last step bit for bit."""
     models: list[Architecture] = []
 
     def kept(spec: ModelSpec) -> Architecture:

@@ -142,7 +142,7 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls(trial: Trial
 def test_parameters_move_in_what_is_timed_however_many_steps_there_are(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A forward-only step would take a third of the time and go unnoticed.
+    """Check the parameters, since a forward-only step would go unnoticed at a third of the time.
 
     A learning rate that has decayed to zero would time a different step.
     """

@@ -80,7 +80,7 @@ def found_by(trial: Trial, folder: Path) -> dict[tuple[str, str], Measurement]:
 
 
 def test_greedy_scores_are_those_of_quality_and_parts_add_up(tmp_path: Path) -> None:
-    """The metrics also match those announced, in order, except for parts without sentences."""
+    """Compare metrics with those announced, in order, except parts without sentences."""
     greedy, wide = (t for t in planned().trials if t.probe == "written_scores")
     found = found_by(greedy, tmp_path)
     assert greedy.trained is not None
@@ -129,7 +129,7 @@ def _restored(trial: Trial, folder: Path) -> nn.Module:
 
 
 def test_counts_of_a_model_whose_writing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model counts up by two and stops beyond 9: one right, one too long, one empty."""
+    """Count up by two and stop beyond 9: one sentence right, one too long, one empty."""
     asked = counted([1, 3, 5, 7, 9], [0, 2, 3, 4], [9])
     found = measured_on(monkeypatch, Successor(2), asked)
     by_hand = [[3, 5, 7, 9], [2, 4, 6, 8], []]
@@ -190,7 +190,7 @@ DOCUMENTS = (("3 4",), ("5 6 7",), ("3 8",))
 
 
 def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Path) -> None:
-    """They have their own unit, and a claim about them uses the gate of the task's score."""
+    """Check that they have their own unit and that a claim has the gate of the task's score."""
     trial = next(t for t in planned(tasks=["captioned"]).trials if t.probe == "written_scores")
     found = found_by(trial, tmp_path)
     of, length = probe("written_scores"), trial.length
@@ -207,7 +207,7 @@ def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Pat
 
 
 def test_a_further_metric_is_that_of_the_written_sentences() -> None:
-    """Two of three are right, whatever follows right prefixes: the mean and percentiles."""
+    """Check mean and percentiles of two right sentences in three, whatever the forced answers."""
     right = Sentence([3, 4], [3, 4], [9, 9], True, frozenset())
     wrong = Sentence([5, 6], [7], [5, 6], True, frozenset())
     found = with_interval(RougeL(end=END), [right, right, wrong])
@@ -218,7 +218,7 @@ def test_a_further_metric_is_that_of_the_written_sentences() -> None:
 
 
 def test_what_is_any_of_several_references_is_right() -> None:
-    """Bits per token are still computed on the one target."""
+    """Check that bits per token are still computed on the one target."""
     several = ([4, 5, 6, 7, 8], [3, 4])
     said = Sentence([3, 4], [4, 5, 6, 7, 8], [3, 9], True, frozenset(), several)
     found = {m.metric: m.value for m in scores(METRIC, [said], bits=8.0, parts=())}
@@ -229,7 +229,7 @@ def test_what_is_any_of_several_references_is_right() -> None:
 
 
 def test_a_further_metric_may_be_of_a_corpus() -> None:
-    """One example is chrF, whose value is not a mean."""
+    """Use chrF, whose value is not a mean."""
     pair = Sentence([3, 4, 5], [3, 4], [], True, frozenset())
     found = with_interval(ChrF(end=END), [pair, pair._replace(written=[6])])
     sums = sum(np.array(ChrF().counts(w, [3, 4, 5])) for w in ([3, 4], [6]))
@@ -256,7 +256,7 @@ def random_statistics(count: int, seed: int = 0) -> np.ndarray:
 
 
 def test_bleu_of_many_corpora_is_that_of_sacrebleu() -> None:
-    """This includes missing or absent n-gram orders, corpora without a match, and empty ones."""
+    """Include missing or absent n-gram orders, corpora without a match, and empty ones."""
     every = random_statistics(400)
     corpora = [*every[:200], *(every[i : i + 3].sum(axis=0) for i in range(200))]
     corpora += [every.sum(axis=0), np.array([0, 5, 0, 0, 0, 0, 0, 0, 0, 0])]
@@ -282,7 +282,7 @@ def test_the_interval_is_that_of_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -
 def test_the_interval_covers_the_truth_about_as_often_as_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The true share is 0.3; of 200 test sets with 200 sentences each, 95 % are 190."""
+    """Use a true share of 0.3; of 200 test sets with 200 sentences each, 95 % are 190."""
     monkeypatch.setattr(written_scores, "NUM_RESAMPLES", 200)
 
     def share(sums: np.ndarray) -> np.ndarray:

@@ -135,7 +135,7 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
 
 
 def test_an_epoch_is_as_long_as_the_task_says(task: Task) -> None:
-    """An epoch has each example once; a batch across its end begins the next one."""
+    """Check that an epoch has each example once and a batch across its end begins the next."""
     count = task.num_training_examples()
     if count is None:
         return
@@ -239,7 +239,7 @@ def test_another_process_sees_the_same_batches(
     ],
 )
 def test_what_is_drawn_stays_what_it_was(name: str, length: int, digest: str) -> None:
-    """Results of earlier versions were trained on these batches."""
+    """Compare with recorded digests; earlier results were trained on these batches."""
     assert batch_digest(build_task(name, length)).startswith(digest)
 
 

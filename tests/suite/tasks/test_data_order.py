@@ -87,7 +87,7 @@ def test_all_numbers_may_be_drawn() -> None:
 
 
 def test_weighted_numbers_are_drawn_one_after_the_other_by_weight() -> None:
-    """The probability of (i, j) is w_i / W * w_j / (W - w_i)."""
+    """Compare the probability of (i, j) with w_i / W * w_j / (W - w_i)."""
     weights = np.array([6.0, 3.0, 1.0])
     drawn = RandomStream(0, 0).weighted_distinct(40_000, 2, weights)
     for i in range(3):

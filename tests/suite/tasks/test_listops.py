@@ -112,7 +112,7 @@ def arena_trees(arena_batch: Batch) -> list[Tree]:
 
 
 def test_a_tree_is_written_as_the_paper_writes_it() -> None:
-    """[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ] is 5: the example of the Arena's paper."""
+    """Check that [MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ] is 5, as in the Arena's paper."""
     inner = ("MED", 1, 5, 8, 9, 2)
     assert _value(("MAX", 4, 3, ("MIN", 2, 3), 1, 0, inner)) == 5
 
@@ -158,7 +158,7 @@ def test_all_ten_classes_come_and_none_is_rare_or_common(arena_batch: Batch) -> 
 
 @pytest.mark.parametrize("length", [40, 80])
 def test_the_law_is_that_of_the_recursive_definition(length: int) -> None:
-    """Drawing level by level or branch by branch gives equal lengths, depths and operators."""
+    """Compare trees drawn by level and by branch: lengths, depths, classes and operators."""
     ours = _trees(ListOps(length).draw(RandomStream(0, 0), 1000, 0))
     theirs = _arena_trees(length, 1000)
     facts = {

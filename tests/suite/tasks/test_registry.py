@@ -125,6 +125,6 @@ def test_generated_data_are_named_by_their_definition() -> None:
 
 
 def test_what_ships_is_small() -> None:
-    """The size limit keeps the package easy to install."""
+    """Check the size limit, which keeps the package easy to install."""
     files = [path for path in data_files.DATA_FOLDER.iterdir() if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 13.5e6

@@ -90,7 +90,7 @@ def test_the_numbers_are_sacrebleus_however_the_split_is_cut(corpus: str | int) 
 
 
 def test_the_numbers_are_those_that_they_were() -> None:
-    """The numbers are from sacrebleu 2.6.0; another version may change scores."""
+    """Compare with numbers from sacrebleu 2.6.0; another version may change scores."""
     assert in_pieces(Bleu, CORPORA["prose"], 1) == pytest.approx(41.41347725082837)
     assert in_pieces(ChrF, CORPORA["prose"], 1) == pytest.approx(52.40096782370327)
 
@@ -118,7 +118,7 @@ TARGETS = torch.tensor([[3, 4, END, UNSCORED], [5, END, UNSCORED, UNSCORED], [UN
     ],
 )
 def test_a_sequence_is_right_if_all_of_it_is(rows: list[list[int]], num_right: int) -> None:
-    """The third row has no targets."""
+    """Use a third row without targets."""
     batch = Batch(inputs={}, targets=TARGETS)
     assert ExactMatch(end=END).sums(logits_of(rows), batch).tolist() == [num_right, 2]
 
@@ -144,7 +144,7 @@ def test_a_logit_that_is_not_a_number_gives_nan_where_it_is_asked_for(
 
 @pytest.mark.parametrize("kind", [Bleu, ChrF])
 def test_several_references_are_those_of_sacrebleu(kind: type[SacrebleuMetric]) -> None:
-    """The signature contains the number of references, whatever was scored before."""
+    """Check also that the signature has the number of references, whatever was scored before."""
     written = [[1, 2, 3, 4, 5, 6], [7, 8, 9, 4, 2]]
     asked = [[[1, 2, 3, 9, 5], [1, 2, 3, 4, 4, 6, 7]], [[7, 8], [9, 4, 2, 5, 8, 9, 4]]]
     metric = kind(num_references=2)

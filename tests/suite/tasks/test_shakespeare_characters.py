@@ -142,7 +142,7 @@ def test_a_uniform_predictor_needs_log2_81_bits(split: Split) -> None:
 
 
 def test_the_score_of_character_frequencies_is_their_cross_entropy() -> None:
-    """It is the unigram level, 4.80 bits, which any model that learns soon beats."""
+    """Check the unigram level of 4.80 bits, which any model that learns soon beats."""
     frequencies = np.bincount(corpus().training, minlength=81) / len(corpus().training)
     scored = np.concatenate([play[1:65_537] for play in corpus().held_out["test"]])
     logits = torch.from_numpy(frequencies).log().float()

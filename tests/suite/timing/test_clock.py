@@ -23,7 +23,7 @@ def wait(seconds: float) -> None:
 
 
 def test_a_sample_is_the_mean_of_its_passes() -> None:
-    """The test takes the minimum of several, since disturbances only add time."""
+    """Take the minimum of several, since disturbances only add time."""
     calls: list[int] = []
 
     def one_pass() -> None:
@@ -36,7 +36,7 @@ def test_a_sample_is_the_mean_of_its_passes() -> None:
 
 
 def test_a_slowed_pass_takes_exactly_so_much_longer() -> None:
-    """The test takes the minimum of several, since disturbances only add time."""
+    """Take the minimum of several, since disturbances only add time."""
     passes: list[float] = []
 
     def one_pass() -> None:
@@ -162,7 +162,7 @@ def test_a_slowed_pass_on_a_gpu_sleeps_for_a_share_of_the_last_ones(
 def test_a_slowed_pass_goes_by_the_clock_that_the_gpu_has_now(
     gpu: Gpu, gpu_clock: CudaClock
 ) -> None:
-    """A GPU that has just left idle runs far below its clock rate under load."""
+    """Use a GPU that has just left idle and runs far below its clock rate under load."""
     gpu.kilohertz, gpu.milliseconds_of_a_launch = 0.35e6, 0.003
     slow = gpu_clock.slowed(gpu.work, 1.05)
     gpu.kilohertz = 2e6

@@ -188,7 +188,7 @@ def test_mixers_inside_a_model_are_checked_too() -> None:
 def test_a_gpus_kernels_of_attention_are_known_after_the_timing(
     bench: Bench, device: str, said: list[str]
 ) -> None:
-    """Only subjects that run eagerly and do not fail have known kernels."""
+    """Check that only subjects that run eagerly and do not fail have known kernels."""
 
     def main(spec: ModelSpec) -> Pass:
         if spec.mixer == "conv":

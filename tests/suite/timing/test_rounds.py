@@ -85,7 +85,7 @@ def test_a_short_pass_is_repeated_until_the_sample_is_long_enough(clock: Scripte
 
 
 def test_a_short_pass_finds_its_own_caches(clock: ScriptedClock) -> None:
-    """The cache contents of the previous candidate do not affect its time."""
+    """Check that the previous candidate's cache contents do not affect its time."""
     players = Players(clock, {"short": steady(0.001), "long": steady(0.03)})
 
     def seconds(so_manieth: int) -> float:
@@ -101,7 +101,7 @@ def test_a_short_pass_finds_its_own_caches(clock: ScriptedClock) -> None:
 
 
 def test_a_short_sample_is_taken_again_where_the_device_was_slow(clock: ScriptedClock) -> None:
-    """The speed of the device comes from the clock, never from the sample."""
+    """Check that the speed of the device comes from the clock, never from the sample."""
     passes = {}
     for slow_until in (0.0, math.inf):
         clock.slow_until = slow_until
@@ -240,7 +240,7 @@ class Large:
 def test_who_runs_out_of_memory_gives_it_back_whenever_that_is(
     so_manieth: int, clock: ScriptedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first steps allocate persistent memory, such as optimizer states."""
+    """Check also failures in the first steps, which allocate persistent memory."""
     held, num_calls = Large(), itertools.count()
     seen, freed = weakref.ref(held), []
 
@@ -299,7 +299,7 @@ def test_a_trend_is_seen_in_the_last_ten(samples: list[float], is_seen: bool) ->
 
 
 def test_chance_looks_like_a_trend_in_fewer_than_1_of_100_cases() -> None:
-    """The test uses the exact distribution of the number of inversions of ten values."""
+    """Use the exact distribution of the number of inversions of ten values."""
     counts = {0: 1}
     for size in range(2, 11):
         longer: dict[int, int] = {}

@@ -87,7 +87,7 @@ def test_noise_is_given_a_little_longer_on_a_quiet_machine(
 
 
 def test_many_candidates_have_longer() -> None:
-    """With many candidates rounds are longer, but their number stays the same."""
+    """Check that longer rounds of many candidates do not reduce their number."""
     limits = Limits(most_seconds=6.0, seconds_each=0.5)
     assert not limits.is_worth_more(6.0, 10, 0, 12)
     assert limits.is_worth_more(14.9, 10, 0, 30)
@@ -111,7 +111,7 @@ def test_samples_are_longer_where_there_are_fewer() -> None:
     [(6, (1, 6)), (9, (2, 8)), (10, (2, 9)), (30, (10, 21)), (100, (40, 61))],
 )
 def test_the_ranks_are_those_of_the_tables(num_samples: int, ranks: tuple[int, int]) -> None:
-    """The rank is the largest k with P(binomial(n, 1/2) < k) <= 0.025, computed for five n."""
+    """Compute the largest k with P(binomial(n, 1/2) < k) <= 0.025 for five n."""
     found = median_of([float(rank) for rank in range(num_samples, 0, -1)])
     assert (found.low, found.high) == ranks
     assert found.value == (num_samples + 1) / 2

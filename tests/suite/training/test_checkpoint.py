@@ -132,7 +132,7 @@ def flipped(file: Path, bit: int) -> None:
 
 @pytest.mark.parametrize("number", range(100))
 def test_a_flipped_bit_is_seen(number: int, damaged: Path) -> None:
-    """The bit is in any file, each with equal probability."""
+    """Flip a bit in any file, each with equal probability."""
     chance = random.Random(number)
     file = chance.choice(files(damaged))
     flipped(file, chance.randrange(8 * file.stat().st_size))
@@ -175,7 +175,7 @@ def test_any_file_that_is_not_what_was_written_is_seen(
 )
 @given(data=st.data())
 def test_no_damage_that_hypothesis_finds_goes_unseen(data: st.DataObject, damaged: Path) -> None:
-    """Any piece of a file replaces any other piece."""
+    """Replace any piece of a file with any other piece."""
     file = data.draw(st.sampled_from(files(damaged)))
     whole = file.read_bytes()
     start, stop = sorted(data.draw(st.integers(0, len(whole))) for _ in range(2))
@@ -202,7 +202,7 @@ def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path: Path) -> None:
 
 
 def sealed_again(folder: Path, trial_id: str = TRIAL) -> None:
-    """Write a matching manifest, as an attacker who knows the format would."""
+    """Write a matching manifest, like an attacker with knowledge of the format."""
     (folder / MANIFEST).unlink()
     write_manifest(folder, trial_id, STOP)
 
@@ -344,7 +344,7 @@ def test_what_a_killed_process_has_left_is_cleared_by_the_first_worker(damaged: 
 def test_whatever_fails_an_old_one_can_be_loaded(
     error: str, is_for_good: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure is at any operation of the third checkpoint, which removes the first."""
+    """Fail at any operation of the third checkpoint, which removes the first."""
     for at in itertools.count():
         folder = tmp_path / str(at)
         for body in (b"one", b"two"):
@@ -370,7 +370,7 @@ def test_whatever_fails_an_old_one_can_be_loaded(
 def test_whatever_fails_the_training_ends_with_the_same_numbers(
     is_for_good: bool, kept: Path, tmp_path: Path, undisturbed: Said, monkeypatch
 ) -> None:
-    """The failure is at every fifth operation of a training that saves two more."""
+    """Fail at every fifth operation of a training that saves two more."""
     errors = itertools.cycle(ERRORS.values())
     num_remarks = 0
     for at in range(is_for_good, 10_000, 5):
@@ -423,7 +423,7 @@ def test_after_a_failure_the_next_one_is_tried_when_the_time_has_come(tmp_path: 
 
 @pytest.mark.parametrize("loses", ["data", "half", "names"])
 def test_after_a_power_cut_there_is_a_whole_one_or_none(loses: str, tmp_path: Path) -> None:
-    """The cut is after each operation of four checkpoints; the published one survives."""
+    """Cut the power after each operation of four checkpoints; the published one survives."""
     live = tmp_path / "live"
     live.mkdir()
     tape, checkpointer = Tape(live), checkpointer_in(live)
@@ -448,7 +448,7 @@ def test_after_a_power_cut_there_is_a_whole_one_or_none(loses: str, tmp_path: Pa
 
 
 def test_a_real_state_survives_a_power_cut(tmp_path: Path) -> None:
-    """The engine's files, too, are on disk before they are needed."""
+    """Check that the engine's files, too, are on disk before they are needed."""
     live = tmp_path / "live"
     live.mkdir()
     tape = Tape(live)

@@ -123,7 +123,7 @@ def test_the_teacher_answers_in_evaluation_mode_without_gradient_and_stays_as_it
 
 
 def test_a_student_comes_close_to_what_its_teacher_answers() -> None:
-    """The targets do not matter, because the teacher has a share of 1."""
+    """Give the teacher a share of 1, so that the targets do not matter."""
     teacher, student = Reader(seed=3), Reader()
     asked = training(80, distillation="soft", distillation_weight=1.0)
     engine = LocalEngine(student, asked, "cpu", teacher=teacher)
@@ -175,7 +175,7 @@ def _two_heads(name: str) -> Architecture:
 def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
     name: str, how: str, weight: float, temperature: float
 ) -> None:
-    """Equations 2 and 3 of DeiT, with its tau and lambda, hold for the engine of a sweep."""
+    """Check equations 2 and 3 of DeiT, with its tau and lambda, on the engine of a sweep."""
     teacher, model = Normed().train(), _two_heads(name)
     images = torch.randn(6, 8, 8, 1, generator=torch.Generator().manual_seed(1))
     targets = torch.tensor([0, 1, 2, 3, 3, 0])

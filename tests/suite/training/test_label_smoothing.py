@@ -60,7 +60,7 @@ def test_the_loss_is_the_mixtures_and_torchs(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_that_names_classes_takes_it(name: str) -> None:
-    """A task with its own loss must not ignore the smoothing."""
+    """Check that a task with its own loss does not ignore the smoothing."""
     kind = task_class(name)
     if kind.compares_examples:
         task = build_task(name, kind.fixed_length or 32)

@@ -160,7 +160,7 @@ def test_evaluation_is_in_its_own_mode_and_leaves_the_model_as_it_was(is_trainin
 
 
 def test_a_score_is_the_mean_over_examples_not_over_batches() -> None:
-    """With batches of 48 and 16, a mean of batch means would give the second triple weight."""
+    """Use batches of 48 and 16; a mean of means would give the second triple weight."""
     model = Reader()
     whole = evaluate(model, FirstToken(), "test", 64, "cpu")
     assert evaluate(model, FirstToken(), "test", 48, "cpu") == whole

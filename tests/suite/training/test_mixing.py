@@ -104,7 +104,7 @@ def test_the_share_is_that_of_the_area_that_stayed() -> None:
 
 
 def test_the_loss_smooths_what_was_mixed_once() -> None:
-    """Both targets are smoothed first and then mixed, as in DeiT's code."""
+    """Compare with both targets smoothed first and then mixed, as in DeiT's code."""
     smoothing, step = 0.1, 4
     images, targets = _mixed(step, mixup=0.8)
     logits = torch.randn(COUNT, COUNT, generator=torch.Generator().manual_seed(0))

@@ -239,7 +239,7 @@ def test_the_average_is_a_slow_loops_and_is_what_is_scored() -> None:
 
 
 def test_what_a_batch_norm_remembers_is_averaged_as_the_weights_are() -> None:
-    """The scores are those of a model whose statistics were averaged in a slow loop."""
+    """Compare with the scores of a model whose statistics were averaged in a slow loop."""
     model, task = FlatReader(), Images(lambda step: None)
     engine = LocalEngine(model, training(20, ema=0.4), "cpu")
     names = ("running_mean", "running_var")
@@ -270,7 +270,7 @@ class Projecting(nn.Module):
 
 
 def test_a_model_without_batch_norm_averages_its_parameters_alone() -> None:
-    """This keeps the checkpoints and hashes of earlier trainings."""
+    """Check the keys, so that checkpoints and hashes of earlier trainings stay valid."""
     assert WeightAverage(Projecting(), 0.9).averages.keys() == {"map.weight", "map.bias"}
 
 

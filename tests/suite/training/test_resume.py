@@ -224,7 +224,7 @@ def test_without_safetensors_a_trial_keeps_none_and_says_so_once(tmp_path: Path)
 
 
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
-    """The checkpoint is complete and of this trial, but the code changed without its version."""
+    """Use a complete checkpoint of this trial where the code changed without its version."""
     stopped(tmp_path, spec("attention", heads=4))
     same = run(ATTENTION, checkpointer_in(tmp_path, Clock()))
     assert same.num_steps == STEPS - STOP, "heads move no shape"

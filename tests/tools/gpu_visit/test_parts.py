@@ -99,7 +99,7 @@ def test_a_baseline_is_a_training_without_search_and_evaluation() -> None:
 def test_a_state_is_compared_with_a_peer_of_other_order(
     monkeypatch: pytest.MonkeyPatch, visit: Visit, name: str, decay: str, has_delta: bool
 ) -> None:
-    """The peer is our recurrence in the layout of fla's functions, with heads after time."""
+    """Use our recurrence as the peer, in the layout of fla: heads after time."""
 
     def peer(*given: Tensor | None) -> Tensor:
         turned = [None if each is None else each.transpose(1, 2) for each in given]

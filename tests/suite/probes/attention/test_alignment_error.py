@@ -108,7 +108,7 @@ def trained(name: str, num_steps: int, rate: float = 5e-3) -> Architecture:
 
 
 def test_the_error_rate_is_that_of_a_sum_by_hand() -> None:
-    """Two sentences give 1 - (2 + 4) / (5 + 3)."""
+    """Compare two sentences with 1 - (2 + 4) / (5 + 3)."""
     sure = np.array([[1, 0], [0, 0], [0, 1]], dtype=bool)
     possible = np.array([[1, 0], [1, 0], [0, 1]], dtype=bool)
     links = np.array([[1, 0], [1, 0], [1, 0]], dtype=bool)
@@ -165,7 +165,7 @@ def test_padding_and_the_end_are_no_words_wherever_they_stand() -> None:
     ("name", "num_steps"), [("luong", 120), ("convolutions", 120), ("translator", 250)]
 )
 def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -> None:
-    """With rows off by one position, five of six links would be wrong."""
+    """Check the rows; if off by one position, five of six links would be wrong."""
     model = trained(name, num_steps)
     error, of_diagonal, bits = alignment_error.compared(model, Swaps(LENGTH), 16, "cpu")
     assert error < 0.3
@@ -174,7 +174,7 @@ def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -
 
 
 def test_rows_of_a_recurrent_one_look_at_the_right_half() -> None:
-    """The third step predicts the first half of the source, the fourth step the second half."""
+    """Check that steps 1 to 3 attend to the first half, and steps 4 to 6 to the second."""
     batch = next(Swaps(LENGTH).held_out("test", 40))
     weights = trained("bahdanau", 100, 1e-2).attention_weights(**batch.inputs).mean(dim=0)
     assert weights[:3, :3].sum(dim=1).min() > 0.7

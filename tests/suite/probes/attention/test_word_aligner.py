@@ -79,7 +79,7 @@ def test_the_loops_are_those_of_the_textbook() -> None:
 
 
 def test_many_words_have_wide_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are counted in 32 bits while these are enough."""
+    """Check that pairs are counted in 32 bits while these are enough."""
     pairs = cut(LONGER)
     narrow = WordAligner(pairs).forward
     numbers = [np.array(each) for each in ([1, 2], [3, 100_000])]
@@ -117,7 +117,7 @@ def test_what_was_never_seen_has_no_links() -> None:
 
 
 def test_null_takes_what_nothing_explains() -> None:
-    """A word that occurs in every target is aligned with the null word."""
+    """Check that a word that occurs in every target is aligned with the null word."""
     words = [f"w{number}" for number in range(8)]
     pairs = [([f"e{w}"], [f"f{w}", "ja"]) for w in words]
     aligner = WordAligner(pairs)

@@ -175,7 +175,7 @@ def test_a_model_writes_two_hundred_tokens_whatever_this_process_drew_before() -
 def test_what_is_written_follows_the_models_probabilities(
     has_steps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parallel form gives the probabilities, up to the training length."""
+    """Compare with the parallel form, which is valid up to the training length."""
     model, _ = language_model(length=8)
     monkeypatch.setattr(mixer_class("attention"), "supports_step", has_steps)
     monkeypatch.setattr("suite.probes.samples.collect.TEMPERATURE", 1e-6)

@@ -201,7 +201,7 @@ def test_positions_without_vectors_have_no_grid(position: str) -> None:
 
 
 def test_filters_of_patches_are_principal_components() -> None:
-    """Three patterns of decreasing size in 32 filters are recovered in order."""
+    """Recover three patterns of decreasing size from 32 filters, in order."""
     model: Any = vit(dim=32)
     patterns = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0][:3]
     sizes = np.random.default_rng(1).normal(size=(32, 3)) * [9.0, 3.0, 1.0]

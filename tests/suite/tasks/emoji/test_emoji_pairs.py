@@ -35,7 +35,7 @@ def _names(caption: str) -> list[str]:
 
 
 def test_a_training_picture_has_the_caption_of_its_scene() -> None:
-    """The captioning task draws the same scenes."""
+    """Compare with the captioning task, which draws the same scenes."""
     batch = TASK.training_batch(4, 50, seed=2)
     other = EmojiScenes(LENGTH).training_batch(4, 50, seed=2)
     assert torch.equal(batch.inputs["context"], other.inputs["context"])
@@ -69,7 +69,7 @@ def test_some_wrong_captions_of_every_second_picture_name_its_objects() -> None:
 
 
 def test_the_target_is_what_the_picture_shows() -> None:
-    """The held-out scenes are those of the captioning task."""
+    """Compare with the captioning task, which holds out the same scenes."""
     scenes = joined(list(EmojiScenes(LENGTH).held_out("test", 500)))
     split = _test_split()
     same = (scenes.inputs["context"] == split.inputs["context"][:1]).flatten(1).all(dim=1)

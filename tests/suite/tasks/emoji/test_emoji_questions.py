@@ -95,7 +95,7 @@ def test_the_picture_answers_the_question() -> None:
     ],
 )
 def test_all_answers_to_a_question_are_alike(part: int, answers: tuple[str, ...]) -> None:
-    """Pearson's statistic has the mean answers - 1; the limit is five standard deviations."""
+    """Bound Pearson's statistic, with mean answers - 1, at five standard deviations."""
     batches = [_batch(1_000, step) for step in range(4)]
     targets = torch.cat([each.targets[TASK.in_parts(each)[f"question={part}"]] for each in batches])
     counts = np.bincount(targets, minlength=len(answer_texts()))
@@ -108,7 +108,7 @@ def test_all_answers_to_a_question_are_alike(part: int, answers: tuple[str, ...]
 
 
 def test_one_question_has_all_of_its_answers() -> None:
-    """Each question is drawn about six times per thousand, so all of its answers occur."""
+    """Use questions that are drawn about six times per thousand, so all answers occur."""
     batches = [_batch(1_000, step) for step in range(4)]
     asked: dict[str, set[int]] = {}
     for batch in batches:
@@ -119,7 +119,7 @@ def test_one_question_has_all_of_its_answers() -> None:
 
 
 def test_who_knows_the_question_alone_guesses() -> None:
-    """The guess is one of 40 objects, four places, four numbers, or yes and no."""
+    """Guess one of 40 objects, four places, four numbers, or yes and no."""
     found = FLOORS["question_alone"].score(TASK)
     assert found == pytest.approx((1 / 40 + 1 / 4 + 1 / 4 + 1 / 2) / 4, abs=0.03)
 

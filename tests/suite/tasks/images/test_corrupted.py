@@ -162,7 +162,7 @@ def test_the_clean_part_is_the_task_on_clean_images() -> None:
 
 
 def test_splits_draw_apart() -> None:
-    """The same position and corruption in another split has different noise."""
+    """Compare the noise of one position and corruption in two splits."""
     task = FashionMnistCorrupted
     added = {
         split: corrupted(task, split)[0].inputs[place].astype(int) - clean[1].astype(int)  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ def test_splits_draw_apart() -> None:
 
 
 def test_images_draw_apart() -> None:
-    """Where two images are both black, their noise differs."""
+    """Compare the noise of two images where both are black."""
     noisy = corrupted(FashionMnistCorrupted, "test")[0].inputs[2_000:2_002]
     clean = FashionMnistImages.data().held_out["test"].inputs[:2]
     is_black = (clean == 0).all(axis=0)

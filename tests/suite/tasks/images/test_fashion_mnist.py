@@ -41,7 +41,7 @@ def test_labels_are_those_of_the_original_in_its_order() -> None:
 
 
 def test_labels_belong_to_their_images() -> None:
-    """The nearest class mean is right for about 2/3 of the images; with shifted labels for 1/10."""
+    """Check that the nearest class mean is right for about 2/3; shifted labels give 1/10."""
     images, labels = (_images()["training"][i].astype(np.float32) for i in (0, 1))
     test_images, test_labels = _images()["test"]
     means = np.stack([images[labels == c].mean(axis=0).ravel() for c in range(10)])

@@ -60,7 +60,7 @@ def test_colours_are_scaled_by_channel() -> None:
 
 
 def test_flags_are_known_by_their_colours() -> None:
-    """Class means classify some images correctly, so labels belong to their images."""
+    """Check that class means classify some images, so that labels belong to them."""
     (pixels, labels), (test, asked) = (_images()[name] for name in ("training", "test"))
     means = np.stack([pixels[labels == c].mean(axis=0).ravel() for c in range(9)])
     said = ((test.reshape(-1, 1, 3072) - means) ** 2).sum(axis=2).argmin(axis=1)

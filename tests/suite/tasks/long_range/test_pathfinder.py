@@ -80,7 +80,7 @@ def test_the_layout_is_the_recipes(kind: type[Pathfinder]) -> None:
 
 
 def test_turns_follow_the_square_of_the_cosine() -> None:
-    """This holds for two dashes, which need not keep clear of each other as longer contours do."""
+    """Use two dashes, which need not keep clear of each other as longer contours do."""
     along = np.diff(library(2, 16), axis=2)[:, :, 0]
     angles = np.arctan2(along[..., 0], along[..., 1])
     turns = np.angle(np.exp(1j * (angles[:, 1] - angles[:, 0])))

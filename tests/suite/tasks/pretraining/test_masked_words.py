@@ -75,7 +75,7 @@ def test_with_the_answers_in_their_places_it_is_a_window_of_the_texts(
 @pytest.mark.parametrize("length", [24, 32])
 @pytest.mark.parametrize("kind", [*KINDS, DefinitionsPairs])
 def test_the_share_of_words_is_asked_for(kind: type[DefinitionsMasked], length: int) -> None:
-    """Of 80,000 words or more: 15 % have a relative deviation of 0.6 %, 5 % one of 1.4 %."""
+    """Count 80,000 words or more: relative deviation 0.6 % for 15 %, and 1.4 % for 5 %."""
     batch = batch_of(kind, 4_000, length=length)
     words = restored(batch)
     num_words = ((words >= FIRST_WORD) & (words < DOES_NOT_FOLLOW)).sum()
@@ -149,7 +149,7 @@ def test_places_spare_a_model_what_is_not_asked_for_and_nothing_else() -> None:
 
 
 def test_what_is_masked_shows_nothing_of_the_word() -> None:
-    """With a mask at every asked position, the inputs do not depend on the hidden words."""
+    """Check that inputs with a mask at every asked position hide the words."""
     batch = batch_of(DefinitionsMaskedOnly, 20)
     row, column = (batch.targets != UNSCORED).nonzero(as_tuple=True)
     others = restored(batch)

@@ -262,7 +262,7 @@ def test_all_files_of_a_set_are_brought_each_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """After a failure between two files, the download resumes with the second."""
+    """Check that after a failure between two files the download resumes with the second."""
     others = [_public(server, url=server.url.replace("set", name)) for name in ("b", "c")]
     monkeypatch.setitem(PUBLIC_SETS, "some", _public(server, beside=tuple(others)))
     monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path))

@@ -109,7 +109,7 @@ class Noted(Reader):
 
 @torch.no_grad()
 def test_what_was_got_is_asked_for_no_more() -> None:
-    """Each step in the grid costs 0.01, so the remaining return grows."""
+    """Use the grid, where each step costs 0.01, so that the remaining return grows."""
     task = task_of("windy_grid")
     model, batch = Noted(task), next(task.held_out("test", 1))
     model.states.bias.data[WEST] = 99.0  # stays at the left edge

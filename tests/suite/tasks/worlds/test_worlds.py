@@ -55,7 +55,7 @@ def test_an_episode_is_a_function_of_its_own_chances(name: str) -> None:
 
 @every_world
 def test_nothing_happens_after_the_end(name: str) -> None:
-    """The last step has a reward, and all later ones are zero."""
+    """Check that the last step has a reward and that all later ones are zero."""
     world = WORLDS[name]
     for player in range(3):
         found = played(world, player, 200)
@@ -159,7 +159,7 @@ class LeftAlone(CartPole):
 
 
 def test_the_pole_has_the_constants_of_gym() -> None:
-    """Constants of CartPole-v1: gravity, masscart, masspole, length, force_mag, tau, limits."""
+    """Compare with CartPole-v1: gravity, masscart, masspole, length, force_mag, tau, limits."""
     world = CART_POLE
     assert (world.gravity, world.cart_mass, world.pole_mass) == (9.8, 1.0, 0.1)
     assert (world.half_length, world.force, world.interval) == (0.5, 10.0, 0.02)
@@ -194,7 +194,7 @@ def momentum_and_energy(situation: NDArray[np.float64]) -> tuple[float, float]:
 def test_a_push_changes_momentum_by_its_force_and_energy_by_its_work(
     start: tuple[float, ...], action: int, force: float
 ) -> None:
-    """The two laws determine both accelerations."""
+    """Check two laws, which together determine both accelerations."""
     world = FinelyTimed()
     before = momentum_and_energy(np.array([start]))
     after = momentum_and_energy(pushed(world, start, action).situation)
@@ -203,9 +203,9 @@ def test_a_push_changes_momentum_by_its_force_and_energy_by_its_work(
 
 
 def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
-    """The angle is a(0) cosh(w t), with w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776.
+    """Compare with a(0) cosh(w t), where w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776.
 
-    Energy is conserved.
+    Check also that energy is conserved.
     """
     start = [0.0, 0.0, 0.001, 0.0]
     found = pushed(LeftAlone(), start, steps=5_000).situation
@@ -228,7 +228,7 @@ def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
 def test_it_ends_beyond_the_edge_and_where_the_pole_has_fallen(
     situation: tuple[float, ...], is_over: bool
 ) -> None:
-    """The limits are 2.4 m and 12 degrees, or 0.2094 rad."""
+    """Check the limits of 2.4 m and of 12 degrees, or 0.2094 rad."""
     assert pushed(CART_POLE, situation).has_ended[0] == is_over
 
 

@@ -1,9 +1,8 @@
 """A stand-in for a CUDA graph on a CPU: repeat the operations of a step on the same tensors.
 
-As with a CUDA graph, Python runs once, the numbers that it passes are fixed, and reading a number
-from a tensor is an error. Unlike there, random numbers come from the CPU's generator. After a
-failed capture it raises until `repaired` is called, as a GPU's generator does until the process
-ends.
+In both, Python runs once, the numbers that it passes are fixed, and reading a number from a tensor
+is an error. Here, random numbers come from the CPU's generator. After a failed capture it raises
+until `repaired` is called, as a GPU's generator does until the process ends.
 """
 
 from __future__ import annotations

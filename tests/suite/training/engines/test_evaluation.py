@@ -31,7 +31,7 @@ class Echo(nn.Module):
 
 
 def test_a_part_is_scored_over_its_own_targets() -> None:
-    """The running parity of one bit is that bit; for more bits it is a coin flip."""
+    """Use running parity: it equals the bit for one bit and is a coin flip for more."""
     found = evaluate_in_parts(Echo(2), Parity(64), "validation", 100, "cpu")
     assert list(found) == ["", *Parity(64).parts()]
     assert found["length=1"] == 1.0
@@ -95,7 +95,7 @@ COUNTED = counted([1, 3, 5, 7, 9], [0, 2, 3, 4])
 
 
 def test_a_metric_may_judge_what_a_model_writes_by_itself() -> None:
-    """Reading the right prefix corrects an earlier error; reading own output keeps it."""
+    """Compare a model that reads the right prefix with one that reads its own output."""
     given = SymbolsRight(end=END)
     free = replace(given, decoder=Decoder())
     assert score_batch(Successor(2), given, COUNTED)(COUNTED).tolist() == [5, 7]

@@ -81,7 +81,7 @@ def _copied(parameter: Tensor) -> Tensor:
 
 def test_parts_give_the_loss_and_the_gradient_of_the_whole_batch() -> None:
     losses, weights = _alone(1)
-    for accumulation in (2, 3, 16):  # of 16 parts most are empty
+    for accumulation in (2, 3, 16):  # most of 16 parts are empty
         in_parts, others = _alone(accumulation)
         assert in_parts == pytest.approx(losses, rel=1e-5)
         for one, other in zip(others, weights, strict=True):
@@ -89,7 +89,7 @@ def test_parts_give_the_loss_and_the_gradient_of_the_whole_batch() -> None:
 
 
 def test_the_loss_is_of_all_pairs_of_the_batch() -> None:
-    """The mean over parts would differ, since each picture there has fewer negative captions."""
+    """Compare with the mean over parts, where each picture has fewer negative captions."""
     task = EmojiPairs(LENGTH)
     batch = task.training_batch(0, BATCH, SEED)
     model = _model()

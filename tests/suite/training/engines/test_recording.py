@@ -105,7 +105,7 @@ def test_dropout_draws_anew_in_each_replay_and_as_it_would_have_eagerly() -> Non
 
 
 def test_a_recording_that_updates_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first loss is right, as is each later loss of the untrained model."""
+    """Use one whose losses would be right for a model that is never trained."""
 
     def unchanging(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
         loss = work().clone()
@@ -119,7 +119,7 @@ def test_a_recording_that_updates_nothing_is_found_out(monkeypatch: pytest.Monke
 
 
 def test_nothing_of_the_trial_runs_is_left() -> None:
-    """The first step is a replay too, from the original parameters and state."""
+    """Check that the first step is a replay from the original parameters and state."""
     task, model = build_task(TEXT, LENGTH), built()
     before = [p.detach().clone() for p in model.parameters()]
     asked = training(STEPS, learning_rate=0.0, weight_decay=0.0)
@@ -152,7 +152,7 @@ def test_a_resumed_training_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: P
 def test_a_batch_goes_straight_to_where_the_recording_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The copy is pinned and direct, without another one on the device."""
+    """Check that there is one pinned, direct copy and none on the device."""
     task = build_task(TEXT, LENGTH)
     engine = LocalEngine(built(), training(STEPS), "cpu", is_recorded=True)
     engine.step(task.training_batch(0, BATCH, 0), task)
@@ -232,7 +232,7 @@ def test_what_is_known_not_to_be_recorded_is_never_tried(
 
 @pytest.mark.parametrize("attention", ["soft", "hard"])
 def test_a_captioner_is_recorded_unless_it_chooses_where_to_look(attention: str) -> None:
-    """A Python condition selects soft attention for half of its batches."""
+    """Use a Python condition that selects soft attention for half of the batches."""
     interface = EmojiScenes.interface(SCENE)
     spec = ModelSpec(
         architecture="show_attend_tell",
@@ -249,7 +249,7 @@ def test_a_captioner_is_recorded_unless_it_chooses_where_to_look(attention: str)
 
 
 def test_batches_of_several_shapes_have_a_recording_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their number is limited, since each recording keeps memory."""
+    """Check that their number is limited, since each recording keeps memory."""
     num_recorded = []
     monkeypatch.setattr(
         recording, "on_gpu", lambda work: num_recorded.append(1) or tape.recorded(work)
@@ -324,7 +324,7 @@ def test_a_trial_whose_capture_fails_has_no_result_and_its_second_process_says_w
 
 
 def test_what_no_graph_holds_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed attempt would break the random generator for the rest of the process."""
+    """Check that nothing is tried; a failure would break the process's random generator."""
     monkeypatch.setattr(recording, "on_gpu", None)
     losses, _, how = trained(Dropping(), training(STEPS), Moody(3), is_recorded=True)
     assert how == "eagerly: aten._local_scalar_dense.default waits for a number from the device"

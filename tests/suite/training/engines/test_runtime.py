@@ -174,7 +174,7 @@ def test_a_graph_shares_parameters_and_gradients_of_inputs(recorder: Recorder) -
 
 
 def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) -> None:
-    """This includes a model that returns auxiliary tensors."""
+    """Include a model that returns auxiliary tensors."""
     model = GruPair(dim=8)
     graphed = prepared(model, "cuda_graph", "cuda")
     batch = Reversal(5).training_batch(0, 3, 0)
@@ -187,7 +187,7 @@ def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) ->
 def test_bf16_is_autocast_inside_what_is_recorded(
     declared: Any, is_cached: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cached casts in a graph would be freed memory, so torch refuses to record them."""
+    """Check that no casts are cached; in a graph they would read freed memory."""
     seen: list[object] = []
 
     class Watched(nn.Linear):

@@ -133,7 +133,7 @@ class Child:
     points: list[Point]
     scores: list[Measurement]
     remarks: list[str]
-    weights: dict[str, Any]  # as numpy arrays
+    weights: dict[str, Any]  # numpy arrays
 
 
 def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
@@ -156,8 +156,7 @@ def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
         measure = Quality().measure_on_workers if is_spread else Quality().measure_resuming
         said = list(measure(trial, "cpu", checkpointer))  # type: ignore[arg-type]
         if is_spread:
-            # as with Ray Train, the first worker has saved the weights when all have ended
-            dist.barrier()
+            dist.barrier()  # like Ray Train, wait until the first worker has saved the weights
     kept_file = folder / parent.trial_id / FINAL / "model.safetensors"
     return Child(
         points=[s for s in said if isinstance(s, Point)],
