@@ -169,7 +169,7 @@ class _Ran:
         model = build_model(spec).train()
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
-        # Two images, since batch norm needs a deviation.
+        # Two images, since batch norm cannot compute a deviation from one.
         num_rows = 2 if any(one.grid for one in spec.inputs.values()) else 1
         texts = (1,) if architecture_class(spec.architecture).answers == ("choice",) else ()
         inputs = {name: _drawn(one, (num_rows, *texts)) for name, one in spec.inputs.items()}

@@ -1,7 +1,7 @@
 """Simulate several hosts on one machine: network namespaces on a bridge, each with an address.
 
 The hosts share the clock and the file system outside one folder. They do not share interfaces,
-routes, ports, and that folder, which has the same path but different contents on every host. A
+routes, ports, or that folder, which has the same path but different contents on every host. A
 service on loopback is therefore out of reach of the other hosts, and a host whose cable is pulled
 disappears silently, like a machine without power. Needs root and iproute2.
 

@@ -223,8 +223,7 @@ def test_a_fixed_number_of_examples_is_read_of_a_task_that_draws_them(
 
 
 def test_words_are_those_that_a_model_is_shown() -> None:
-    # the first sentence of a text of one word is the text itself
-    batch = next(TinyReviews(1).held_out("test", 4))
+    batch = next(TinyReviews(1).held_out("test", 4))  # at length 1 a text is its first word
     rows = batch.inputs["inputs"].tolist()
     assert [words_in(TinyReviews(1), row) for row in rows] == [["2"], ["3"], ["4"], ["3"]]
     task = build_task("shakespeare_plays", 40)

@@ -81,12 +81,12 @@ def complex_numbers(x: Tensor) -> Tensor:
     ("function", "steps"),
     [
         (in_turn, 5),
-        (side_by_side, 4),  # both functions, concatenation, sum
+        (side_by_side, 4),  # two operations, the concatenation, the sum
         (only_views, 0),
         (in_place, 3),
         (through_a_view, 3),
         (slices_of_a_buffer, 2),  # the sine and the copy
-        (running_sum_in_a_buffer, 1 + 2 * 5),  # the sum, then an addition and a copy per iteration
+        (running_sum_in_a_buffer, 1 + 2 * 5),  # plus an addition and a copy per iteration
         (each_slice_for_itself_in_place, 3),
         (a_buffer_used_again, 3),
         (what_nobody_reads, 1),

@@ -434,7 +434,7 @@ def test_the_parts_of_a_score_are_those_that_the_task_announces(task: Task) -> N
         for at, is_in_part in parts.items():
             name, _, value = at.partition("=")
             assert name.isidentifier()
-            if name != task.aimed_at:  # the parts of the others may have any number as a name
+            if name != task.aimed_at:  # the parts of `aimed_at` may have any number as a name
                 assert int(value) > 0
             assert is_in_part.shape == batch.targets.shape
             assert is_in_part.dtype == torch.bool
@@ -454,7 +454,7 @@ def test_each_part_of_a_score_has_targets_in_every_split_and_none_has_two(task: 
 def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     batch = task.training_batch(0, 6, seed=0)
     outputs = _judged_outputs(task, batch)
-    if task.asks_for in OF_PICTURES:  # the last dimension counts the right answers
+    if task.asks_for in OF_PICTURES:  # the last picture is right
         outputs = torch.cat([outputs[:-1], batch.targets[-1:]])
     whole = task.metric.sums(Outputs(outputs), batch)
     is_first = torch.arange(6) < 4

@@ -248,7 +248,7 @@ def test_it_judges_by_readings_and_first_needs_some() -> None:
     assert machine.said(9.0) == [False]
     machine = Machine()
     assert all(machine.said(1.0, 20))
-    assert machine.said(1.3) == [False]  # 33 % more counts as slow, and a little more does not
+    assert machine.said(1.3) == [False]  # 30 % more counts as slow, and a little more does not
     assert machine.said(1.07) == machine.said(0.9) == [True]
 
 

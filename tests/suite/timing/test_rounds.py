@@ -78,7 +78,7 @@ def test_the_order_hangs_on_the_seed_alone() -> None:
 def test_a_short_pass_is_repeated_until_the_sample_is_long_enough(clock: ScriptedClock) -> None:
     timings, players = run_of(clock, short=steady(0.3e-3), long=steady(0.01))
     last = "".join(name[0] for name in players.order[-40:])
-    # adjacent positions of two rounds
+    # at the border of two rounds the samples may be adjacent
     assert set(last.strip("s").split("l")) <= {"", "ssss", "ssssssss"}
     samples = timings.samples[key("short")]
     assert samples == pytest.approx([0.3e-3] * len(samples))

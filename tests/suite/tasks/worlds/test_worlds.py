@@ -168,8 +168,10 @@ def test_the_pole_has_the_constants_of_gym() -> None:
 
 @pytest.mark.parametrize(("action", "side"), [(1, 1), (0, -1)])
 def test_a_first_push_from_rest_is_as_computed_by_hand(action: int, side: int) -> None:
-    """Upright and at rest, for 0.02 s: a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41, and
-    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41, in metres, radians and seconds.
+    """Compare the accelerations, for 0.02 s from rest and upright, in metres, radians and seconds.
+
+    They are a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41 and
+    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41.
     """
     situation, rewards, ended = pushed(CART_POLE, [0, 0, 0, 0], action)
     assert situation[0].tolist() == pytest.approx([0, side * 8 / 41, 0, -side * 12 / 41])
