@@ -385,7 +385,7 @@ def _perfect_outputs(task: Task, batch: Batch) -> Outputs:
 def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task) -> None:
     if (
         task.compares_examples or task.name == "definitions_pairs"
-    ):  # have separate tests with explicit targets
+    ):  # these have separate tests with explicit targets
         return
     batch = task.training_batch(0, 3, seed=0)
     outputs = _drawn_outputs(task, batch).requires_grad_()

@@ -244,7 +244,7 @@ def test_what_a_graph_cannot_hold_is_refused_with_the_reason(
         lambda logits: torch.full_like(logits, 2.0),
         lambda logits: nn.functional.dropout(logits, 0.5),
         lambda logits: logits[:, torch.arange(SYMBOLS, device=logits.device)],
-        lambda logits: logits * torch.tensor(2.0),  # a Python number
+        lambda logits: logits * torch.tensor(2.0),  # a scalar tensor acts like a Python number
     ],
 )
 def test_what_a_graph_holds_is_not_refused(added: Callable[[Tensor], Any]) -> None:
