@@ -71,7 +71,7 @@ Price = Annotated[
     str | None,
     typer.Option(
         metavar="PRICE",
-        help="Price of an hour of a GPU, or of a core if no trial takes one, as 2.50 or '2.50 USD'.",
+        help="Price of an hour of a GPU, or of a core if no trial takes one: 2.50 or '2.50 USD'.",
     ),
 ]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]

@@ -1,4 +1,4 @@
-"""Which test files run side by side, and what does collecting garbage cost between them?
+"""Decide which test files run in parallel, and avoid the cost of garbage collection.
 
 Files that start a Ray mostly wait. They come first, so that others compute meanwhile, in two lanes,
 since more than two Rays on one machine miss each other's deadlines.
@@ -23,7 +23,7 @@ _NUM_LANES = 2
 
 
 class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types here
-    """A file goes to one process, whole; all files of a lane go to the same."""
+    """A scheduler that runs a file, and all files of a lane, in one process."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -41,24 +41,24 @@ class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types her
 
 @cache
 def starts_a_ray(file: Path) -> bool:
-    """By its text, since the process that hands out the tests does not import them."""
+    """Return True by the text of the file, because the scheduling process does not import it."""
     return "pytest.mark.ray" in file.read_text()
 
 
 def pytest_configure() -> None:
-    """Let children be interrupted where a shell started the tests in its background."""
+    """Let children be interrupted if a shell started the tests in its background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
-    """With `--dist loadfile`."""
+    """Return the scheduler for `--dist loadfile`."""
     return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that wait first; of the others the longest file first."""
+    """Sort files that wait first, then the files with most tests first."""
     num_tests: dict[Path, int] = defaultdict(int)
     for item in items:
         num_tests[item.path] += 1
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What stands now stays: a trial that collects garbage need not look through 10,000 tests."""
+    """Freeze all objects, so that a collection in a trial does not scan 10,000 tests."""
     gc.collect()
     gc.freeze()
 
@@ -75,9 +75,9 @@ def pytest_collection_finish() -> None:
 def own_imports(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """What a user's files add to the interpreter's path and modules goes away again.
+    """Remove what a user's files add to the interpreter's path and modules.
 
-    For every test: a module that one of them leaves would hide the next one's of that name.
+    This runs for every test: a module left by one would hide a module of that name in the next.
     """
     monkeypatch.setattr(sys, "path", sys.path[:])
     yield

@@ -10,7 +10,7 @@ import torch
 
 @cache
 def has_bf16_lstm() -> bool:
-    """Whether oneDNN has a recurrent kernel in bfloat16 here, which it writes for AVX-512 only."""
+    """Return True if oneDNN has a bfloat16 recurrent kernel here, which needs AVX-512."""
     try:
         with torch.autocast("cpu", torch.bfloat16):
             torch.nn.LSTM(8, 8)(torch.zeros(2, 2, 8))

@@ -1,4 +1,4 @@
-"""The cluster files: Ray's own schema accepts them, and nothing of them listens to the world."""
+"""Check that Ray's schema accepts the cluster files and that nothing listens publicly."""
 
 import subprocess
 from pathlib import Path
@@ -38,13 +38,13 @@ def workers(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def start_line(config: dict[str, Any], key: str) -> str:
-    """The one command of them that starts Ray."""
+    """Return the only command of the list that starts Ray."""
     (line,) = [line for line in config[key] if "ray start" in line]
     return str(line)
 
 
 def environment_of(line: str, home: Path = Path("/home/me")) -> dict[str, str]:
-    """What `ray start` finds in its environment: the line is run, with `env` in its place."""
+    """Return the environment of `ray start` by running the line with `env` in its place."""
     before = line.partition("ulimit")[0].replace("~/bakeoff", str(ROOT))
     said = subprocess.run(
         ["bash", "-c", f"{before} env"],

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md: each diff is one file and one line, and what it adds works."""
+"""Test the recipes of CONTRIBUTING.md: each diff is one file and one line, and works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OURS = ("models", "suite", "ablations", "reports", "tests")
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the code, its data but linked, with both diffs applied."""
+    """Return a copy of the code with both diffs applied; its data are linked."""
     home = tmp_path_factory.mktemp("tree")
     for package in ("models", "suite"):
         ignored = shutil.ignore_patterns("__pycache__", "data")
@@ -35,7 +35,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_a_child(tree: Path, check: Callable[[], None]) -> None:
-    """Call it in a fork of this process, whose torch is loaded, with the code of that tree."""
+    """Run the check in a fork of this process, which has torch loaded, with that tree's code."""
     child = multiprocessing.get_context("fork").Process(target=_checked, args=(tree, check))
     child.start()
     child.join()
@@ -63,7 +63,7 @@ def test_a_recipe_is_one_file_and_one_line(diff: str) -> None:
 
 
 def finished(task: str, model: dict[str, Any], axis: str, scale: dict[str, int]) -> list[Any]:
-    """The trials of an ablation, planned as usual, each with its numbers by metric."""
+    """Return the trials of a planned ablation, each with its numbers by metric."""
     from suite import Ablation, Model, Scale, vary
     from suite.execution.trial import run_trial
     from suite.planning.plan import plan
@@ -85,7 +85,7 @@ def finished(task: str, model: dict[str, Any], axis: str, scale: dict[str, int])
 
 
 def the_architecture_works() -> None:
-    """It trains, and keeps the laws of every architecture, and what a user's own must keep."""
+    """Check that it trains and passes the laws of all architectures and of a user's own."""
     from suite.planning.examination import try_own_architecture
     from tests.models.test_architecture_laws import laws_of
 
@@ -101,7 +101,7 @@ def the_architecture_works() -> None:
 
 
 def the_task_works() -> None:
-    """A model with two inputs trains on it; it keeps the contract of every task."""
+    """Check that a model with two inputs trains on it and that it keeps every task's contract."""
     from suite.tasks.registry import build_task
     from tests.suite.tasks import test_contract
 

@@ -1,4 +1,4 @@
-"""The files of `deploy/`: fields of the right kinds, no secrets, and a server that answers."""
+"""Test the files of `deploy/`: kinds of fields, no secrets, and a server that answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 YAMLS = ["cluster.yaml", *sorted(str(path.relative_to(ROOT)) for path in DEPLOY.rglob("*.yaml"))]
 
-# What KubeRay's definition of a RayJob says of the fields that we use: names and types.
+# The fields that we use in KubeRay's definition of a RayJob: names and types.
 GROUP = {
     "type": "object",
     "additionalProperties": False,
@@ -109,7 +109,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 def settings() -> dict[str, str]:
-    """What `deploy/ray.env` sets."""
+    """Return the settings of `deploy/ray.env`."""
     lines = (DEPLOY / "ray.env").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
@@ -183,7 +183,7 @@ def test_the_command_of_the_job_is_one(job: dict[str, Any], tmp_path: Path) -> N
     python, *words = job["spec"]["entrypoint"].split()
     assert python == "python"
     assert words[-2:] == ["--address", "auto"]
-    words[words.index("--scale") + 1] = "none"  # refused, but only after every option is read
+    words[words.index("--scale") + 1] = "none"  # refused, but only after all options are parsed
     done = subprocess.run(
         [sys.executable, *words], text=True, capture_output=True, cwd=tmp_path, check=False
     )
@@ -268,7 +268,7 @@ def test_the_guide_names_commands_and_files_that_exist() -> None:
 
 @dataclass(frozen=True)
 class Server:
-    """A running MLflow server with users; `password` is of the user admin."""
+    """A running MLflow server with users; `password` belongs to the user admin."""
 
     port: int
     password: str
@@ -278,7 +278,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def status_of(self, path: str, **headers: str) -> int:
-        """The HTTP status of a request."""
+        """Return the HTTP status of a request."""
         request = urllib.request.Request(self.url + path, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
@@ -344,7 +344,7 @@ with_users = [
 
 
 class TestServer:
-    """The command of `docs/cluster.md`, with SQLite instead of Postgres."""
+    """Tests of the command of `docs/cluster.md`, with SQLite instead of Postgres."""
 
     pytestmark = with_users
     experiments = "/api/2.0/mlflow/experiments/search?max_results=1"
@@ -383,6 +383,6 @@ class TestServer:
 
 
 def at(folder: Path, password: str) -> Workplace:
-    """A workplace whose user is admin."""
+    """Return a workplace whose user is admin."""
     user = {"MLFLOW_TRACKING_USERNAME": "admin", "MLFLOW_TRACKING_PASSWORD": password}
     return replace(Workplace(folder), environment=user)

@@ -1,4 +1,4 @@
-"""The documents are true: commands exist, code blocks work, figures are the results'."""
+"""Check the documents: commands exist, code blocks work, figures match the results."""
 
 import re
 import subprocess
@@ -73,7 +73,7 @@ def test_the_ablation_of_the_readme_is_the_demo() -> None:
 
 
 def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result at once, one that is learnt, and lengths before and after the crossover."""
+    """Check for an immediate result, a learnt one, and lengths around the crossover."""
     from suite.planning.cost_model import planned_work, seconds_of
     from suite.planning.plan import plan
     from suite.sweep.pending import pending_work
@@ -85,12 +85,12 @@ def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.Monkey
     missing = pending_work([planned], {})
     assert seconds_of(*missing.packed[0]) <= 1.0
     assert {trial.length for trial, _ in missing.alone} >= {128, 1024}
-    assert planned_work(planned.trials, planned.resources).seconds(1) < 260  # in truth 160
+    assert planned_work(planned.trials, planned.resources).seconds(1) < 260  # measured: 160
 
 
 @pytest.mark.slow
 def test_the_demo_answers_in_four_minutes_and_then_at_once(tmp_path: Path) -> None:
-    """On two cores with nothing beside it."""
+    """Check the limits for two idle cores."""
     lines = timed_demo(tmp_path)
     first = next(seconds for seconds, line in lines if line.startswith("[1/"))
     assert (first < 20, lines[-1][0] < 240) == (True, True), (first, lines[-1][0])
@@ -105,7 +105,7 @@ def test_the_demo_answers_in_four_minutes_and_then_at_once(tmp_path: Path) -> No
 
 
 def timed_demo(folder: Path) -> list[tuple[float, str]]:
-    """Each line that the demo prints in the folder, with the seconds since its start."""
+    """Run the demo and return its lines with the seconds since its start."""
     command = [sys.executable, "-m", "suite.cli", "run", str(ROOT / "docs/demo.py")]
     start = time.monotonic()
     with subprocess.Popen(
@@ -155,7 +155,7 @@ def test_an_ablation_of_the_guide_runs_to_its_report(
 
 
 def test_the_module_of_the_readme_can_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The README's own lines, with two steps, and fewer examples to score."""
+    """Run the README's code with two steps and fewer examples to score."""
     monkeypatch.setattr(Mqar, "num_held_out", {"validation": 8, "test": 24})
     block = next(block for block in code_blocks(README) if "run_task" in block)
     names: dict[str, object] = {}
@@ -177,7 +177,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_last_chaos_lost_nothing() -> None:
-    """The README says so; the figures stand in docs/reliability.md."""
+    """Check the README's claim against the numbers in docs/reliability.md."""
     page = (ROOT / "docs" / "reliability.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith("| all |"))
     _, _, _, _, acknowledged, lost, doubled, _, orphans, twice, *_ = row.split("|")

@@ -1,4 +1,4 @@
-"""Nothing heavy is loaded before it is needed; `make lint` holds which folder may import what."""
+"""Check that heavy modules load only when needed; `make lint` checks imports between folders."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Small ablations in files of their own, as a user writes them; a trial takes 0.1 seconds."""
+"""Write small ablations into separate files, as a user does; a trial takes 0.1 seconds."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Stops(Good):
 
 
 def code_in(folder: Path) -> PlannedCode:
-    """The modules in a folder, as trials get them that were planned."""
+    """Return the modules in a folder in the form that planned trials get."""
     files = folder.glob("*.py")
     modules = {f.stem: PlannedModule(file=str(f), source=f.read_text()) for f in files}
     return PlannedCode(modules=modules, folders=(str(folder),))
@@ -144,7 +144,7 @@ def code_in(folder: Path) -> PlannedCode:
 
 @dataclass(frozen=True)
 class Workplace:
-    """A folder with a user's own files, and the output folder `out` beside them."""
+    """A folder with a user's own files and the output folder `out`."""
 
     path: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Workplace:
         batch: int = 100,
         seeds: int = 2,
     ) -> str:
-        """Write an ablation file; returns its path. Mixers of one's own follow by `mixers`."""
+        """Write an ablation file and return its path; `mixers` writes its user mixers."""
         file = self.path / f"{name}.py"
         file.write_text(
             ABLATION.format(
@@ -181,21 +181,21 @@ class Workplace:
         return str(file)
 
     def mixers(self, module: str, pause: float = 0.0) -> str:
-        """Write the faulty mixers into a module of that name; returns the name.
+        """Write the faulty mixers into a module of that name and return the name.
 
-        Another name for every test: this process remembers a module that it has imported.
+        Every test needs another name, because this process caches imported modules.
         """
         (self.path / f"{module}.py").write_text(MIXERS.replace("{pause}", str(pause)))
         return module
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line of `bakeoff`, here, in this folder's `out`."""
+        """Return a `bakeoff` command line that writes to `out` in this folder."""
         return [str(Path(sys.executable).with_name("bakeoff")), *arguments, "--out", str(self.out)]
 
     def start(
         self, *arguments: str, said: int | IO[str] = subprocess.PIPE
     ) -> subprocess.Popen[str]:
-        """Start `bakeoff` in a session of its own; what it says goes to `said`."""
+        """Start `bakeoff` in a new session, with its output in `said`."""
         return subprocess.Popen(
             self.command(*arguments),
             env=self._environment(),
@@ -223,7 +223,7 @@ class Workplace:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs; a zombie does not, which its parent may be slow to wait for."""
+    """Return True if the process runs; a zombie that awaits its parent does not."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The contract of an ablation file, over every file that ships and every scale that it declares."""
+"""Test the contract of an ablation file on every shipped file and every scale that it declares."""
 
 import ast
 import json
@@ -115,10 +115,10 @@ def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "scale"), CASES)
 def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
-    """Alone, each axis must give at least two different trials on some task.
+    """Check that each axis alone gives at least two different trials on some task.
 
-    The mixers that are varied stay, since the baseline may hold knobs of theirs, and so does how
-    they are distilled, since a teacher has to teach. A search moves what is written by a model, not
+    The axes of the mixer and of its distillation are kept, since the baseline may have knobs of its
+    mixer and a teacher is needed. The axes of a search change the text that a model generates, not
     its training.
     """
     ablation = find(name).ablation.at_scale(scale)
@@ -146,7 +146,7 @@ def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
 def test_where_steps_do_not_vary_searches_are_as_long_as_the_scale_says(
     name: str, scale: str
 ) -> None:
-    """So that what a longer variant gets moves no id of another ablation."""
+    """Check that the searches of a longer variant change no ids of other ablations."""
     ablation = find(name).ablation
     if any(axis.name == "steps" for axis in ablation.axes):
         return
@@ -161,12 +161,12 @@ def test_where_steps_do_not_vary_searches_are_as_long_as_the_scale_says(
 def test_no_variant_is_impossible_everywhere(name: str, scale: str) -> None:
     found = planned(name, scale)
     possible = {cell.variant for cell in found.cells if not cell.reason}
-    assert set(found.about.variants) <= possible  # floors are cells too, and no variants
+    assert set(found.about.variants) <= possible  # floors are cells but not variants
 
 
 @pytest.mark.parametrize("name", shipped())
 def test_variants_match_in_parameters_or_the_table_shows_the_difference(name: str) -> None:
-    """Within 1 %, at quick scale."""
+    """Match means within 1 % at quick scale."""
     if "parameters" in find(name).ablation.probes:
         return
     found = planned(name, "quick")
@@ -185,7 +185,7 @@ def _num_parameters(spec: ModelSpec) -> int:
 
 
 def test_a_published_figure_with_a_unit_is_a_row_of_the_literature(ablation: Ablation) -> None:
-    """The claim's words and the files of reports/literature/published cannot drift apart."""
+    """Compare the text of a claim with the files of reports/literature/published."""
     claims = [ablation.claim] if isinstance(ablation.claim, Claim) else []
     files = sorted(FOLDER.glob("*.csv"))
     values = {row.get("value") for path in files for row in rows_of(path.name)}

@@ -1,9 +1,9 @@
-"""Every axis of every ablation changes what it claims to change, at quick scale.
+"""Check that every axis of every ablation has the effect that it declares, at quick scale.
 
-Two subjects that differ in one axis alone are built from one seed and given one input. A knob or a
-mixer must show in the parameters or in what comes out; a knob that changes the cost only must take
-another way to the same numbers; a knob of reading alone must show in evaluation, and there only;
-an axis of the recipe must show in the training, and there only.
+Two subjects that differ in one axis are built from one seed and given one input. A knob or a mixer
+must change the parameters or the output; a knob that changes only the cost must take another path
+to the same numbers; a knob of evaluation must change the evaluation only; an axis of the recipe
+must change the training only.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ BESIDE_THE_MODEL = {
     "num_training_examples": "num_training_examples",
     "start": "start",
 }
-MOST_TOKENS = 96  # of an input, where the model may see more; above any window, kernel or chunk
+MOST_TOKENS = 96  # limit of an input, if the model allows more; above any window, kernel or chunk
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two subjects of one ablation that differ in `axis` alone."""
+    """Two subjects of one ablation that differ only in `axis`."""
 
     ablation: str
     axis: str
@@ -56,7 +56,7 @@ class Pair:
 
 def _baseline(name: str) -> Baseline:
     ablation = find(name).ablation.at_scale("quick")
-    scale = ablation.scales["quick"]  # without the recipe: no search for a rate
+    scale = ablation.scales["quick"]  # without the recipe, so without a search for a rate
     return Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
 
 
@@ -68,7 +68,7 @@ def _values(baseline: Baseline, variant: Variant) -> dict[str, Any]:
 
 
 def _pairs(name: str) -> Iterator[Pair]:
-    """For each axis, each of its values once: beside another value, all else alike."""
+    """Yield each value of each axis once, paired with another value, all else equal."""
     baseline = _baseline(name)
     _, variants = variants_of(baseline)
     values = {variant.label: _values(baseline, variant) for variant in variants}
@@ -88,7 +88,7 @@ def _pairs(name: str) -> Iterator[Pair]:
 def _on_a_task(
     baseline: Baseline, one: Variant, other: Variant
 ) -> Iterator[tuple[Subject, Subject]]:
-    """On the first task on which both can be; nothing where there is none."""
+    """Yield the subjects on the first task that supports both, if there is one."""
     for task in baseline.ablation.tasks:
         try:
             yield subject_of(baseline, one, task), subject_of(baseline, other, task)
@@ -126,7 +126,7 @@ def _check(pair: Pair) -> None:
         assert differing == {BESIDE_THE_MODEL[pair.axis]}, where
     elif pair.axis in {"task", "length"}:
         assert pair.axis in differing, where
-    else:  # a mixer may have a learning rate of its own, and a start is of the model, too
+    else:  # a mixer may have its own learning rate, and a start also changes the model
         assert "model" in differing <= {"model", "training", "start"}, where
         _check_models(pair, where)
 
@@ -159,9 +159,9 @@ def _ran(spec_json: str) -> _Ran:
 
 
 class _Ran:
-    """A model, built and called in training mode, so that dropout counts, and in evaluation.
+    """A model, run in training mode, so that dropout counts, and in evaluation mode.
 
-    In training several times: a draw may be rare.
+    In training mode it runs several times, because a random event may be rare.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -169,7 +169,7 @@ class _Ran:
         model = build_model(spec).train()
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
-        # Two images, since a batch norm has no deviation of one.
+        # Two images, since batch norm cannot compute a deviation from one.
         num_rows = 2 if any(one.grid for one in spec.inputs.values()) else 1
         texts = (1,) if architecture_class(spec.architecture).answers == ("choice",) else ()
         inputs = {name: _drawn(one, (num_rows, *texts)) for name, one in spec.inputs.items()}
@@ -182,14 +182,14 @@ class _Ran:
 
 
 def _all_of(found: Tensor | Outputs) -> Tensor:
-    """In one row, with what a loss reads beside the logits."""
+    """Return all numbers that a loss may read as one vector."""
     if isinstance(found, Outputs):
         return torch.cat([each.flatten() for each in (found.logits, *found.auxiliary.values())])
     return found.flatten()
 
 
 def _drawn(one: Input, rows: tuple[int, ...]) -> Tensor:
-    """Of so many rows; tokens also of so many texts in each."""
+    """Return a random input with `rows`; tokens may have several texts per row."""
     drawn, length = torch.Generator().manual_seed(2), min(one.length, MOST_TOKENS)
     if one.kind == "tokens":
         return torch.randint(one.size, (*rows, length), generator=drawn)
@@ -199,7 +199,7 @@ def _drawn(one: Input, rows: tuple[int, ...]) -> Tensor:
 
 
 def test_an_axis_that_changes_nothing_would_be_seen() -> None:
-    """The check itself: the same subject twice, and one whose cost alone is said to change."""
+    """Test the check itself: on two equal subjects, and on a wrong declaration of cost only."""
     pair = next(pair for pair in _pairs("heads") if pair.axis == "heads")
     with pytest.raises(AssertionError):
         _check(replace(pair, other=pair.one))

@@ -1,4 +1,4 @@
-"""Gradients: the mixers of each scale, and the claim."""
+"""Test the ablation of gradients: the mixers of each scale, and the claim."""
 
 from models.mixers.conv import Convolution
 from suite.planning.plan import plan

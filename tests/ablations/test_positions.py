@@ -1,4 +1,4 @@
-"""Six encodings and none, and what is known beyond the trained length."""
+"""Test six encodings and none, and their trained distances beyond the trained length."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_learned_positions_beyond_the_trained_length_are_never_trained(found: Pl
 
 
 def test_which_distances_shaw_and_t5_have_trained_vectors_for(found: Plan) -> None:
-    """All of Shaw's, clipped at 16; not T5's buckets beyond the trained length, up to 128."""
+    """Check that Shaw's has all, clipped at 16, and T5's none beyond the trained length."""
     length = found.trials[0].length
     assert ShawPosition.clip < length
     near, all_of_them = torch.arange(length), torch.arange(LONGEST * length)
@@ -80,5 +80,5 @@ def test_which_distances_shaw_and_t5_have_trained_vectors_for(found: Plan) -> No
     assert set(shaw._rows(-near).tolist()) == set(shaw._rows(-all_of_them).tolist())
     t5 = T5Position(heads=1, head_dim=2, is_causal=True)
     trained = set(t5.bucket(-near).tolist())
-    assert trained == set(range(len(trained)))  # then as many as are left, up to 128 tokens away
+    assert trained == set(range(len(trained)))  # the remaining buckets reach up to 128 tokens
     assert len(set(t5.bucket(-all_of_them).tolist())) == T5Position.num_buckets

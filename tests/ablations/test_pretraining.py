@@ -1,4 +1,4 @@
-"""Reading first and training on labels alone are compared at equal FLOPs, beyond a fair floor."""
+"""Test that pretraining and training on labels alone have equal FLOPs and fair floors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def found(request: pytest.FixtureRequest) -> Plan:
 
 
 def trial_of(found: Plan, variant: str, probe: str = "quality") -> Trial:
-    """The one on the task of the claim."""
+    """Return the trial on the task of the claim."""
     assert found.about.claim
     wanted = (variant, probe, found.about.claim.task)
     (name,) = {c.trial_id for c in found.cells if (c.variant, c.probe, c.task) == wanted}
@@ -25,7 +25,7 @@ def trial_of(found: Plan, variant: str, probe: str = "quality") -> Trial:
 
 
 def total_flops(trial: Trial | None) -> float:
-    """Of its training and of those before it, as the probe `flops` counts them."""
+    """Return the FLOPs of its training and of those before it, counted as by the probe `flops`."""
     if trial is None:
         return 0.0
     assert trial.training
@@ -52,7 +52,7 @@ def test_they_and_the_floors_learn_from_the_same_labels(found: Plan) -> None:
 
 
 def test_the_longer_training_has_a_rate_of_trainings_as_long(found: Plan) -> None:
-    """A rate found in a third of them let it collapse to a single answer in the rest."""
+    """Check the search: with a third of the steps, its rate made the rest collapse."""
     claim = found.about.claim
     assert claim
     trial = trial_of(found, claim.b)
@@ -65,7 +65,7 @@ def test_the_longer_training_has_a_rate_of_trainings_as_long(found: Plan) -> Non
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_masking_compares_with_floors_of_as_many_labels(scale: str) -> None:
-    """And at equal steps of reading, whatever is hidden."""
+    """Check also that all kinds of masking have the same number of pretraining steps."""
     found = plan("masking", scale=scale, seeds=1)
     of_quality = [t for t in found.trials if t.probe == "quality"]
     trained = {t.num_training_examples for t in of_quality if t.task == "glosses_in_words"}

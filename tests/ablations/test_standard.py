@@ -1,4 +1,4 @@
-"""The standard scale is for one GPU: as long as a break, and many trainings on it at a time."""
+"""Test the standard scale: for one GPU with many trainings at a time, within a short break."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from suite.training.engines.local import LocalEngine
 KNOWN = json.loads((Path(ablations.__path__[0]) / OVERVIEW).read_text())
 SHARED = sorted(n for n, each in KNOWN.items() if 0 < each["scales"]["standard"]["num_gpus"] < 1)
 _MINUTES = 25
-_ROOM = 2.0  # a recorded step keeps memory of its own, beside what eager steps have left
+_ROOM = 2.0  # a recorded step keeps extra memory in addition to that of eager steps
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -32,7 +32,7 @@ def test_it_is_planned_to_end_within_25_minutes_on_one_h100(name: str) -> None:
 
 
 def test_all_trainings_share_a_gpu() -> None:
-    assert set(KNOWN) - set(SHARED) == {"complexity", "data_parallel"}  # which train nothing
+    assert set(KNOWN) - set(SHARED) == {"complexity", "data_parallel"}  # these train nothing
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_the_largest_training_fits_into_its_share_by_measured_memory(name: str) 
 
 
 def _size(trial: Trial) -> int:
-    """Numbers that layers hand on, roughly."""
+    """Return the approximate number of activations between layers."""
     (model,) = trial.subjects
     return trial.batch * trial.length * model.dim * model.depth
 
 
 def _bytes_of_a_step(trial: Trial) -> int:
-    """Of its batch, from steps of one sequence and of two: what a sequence adds, each adds."""
+    """Return the bytes of a step, extrapolated from batches of one and two sequences."""
     one, two = (_peak(trial, batch) for batch in (1, 2))
     return one + (trial.batch - 1) * (two - one)
 

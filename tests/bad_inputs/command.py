@@ -1,4 +1,4 @@
-"""How a command ended, and what it may have made: what every bad input is judged by."""
+"""The end of a command and the files that it made: the criteria for every bad input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSWORD = "s3cret"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int
     stdout: str
@@ -37,7 +37,7 @@ Called = Callable[..., Ended]
 
 @dataclass(frozen=True)
 class Place:
-    """A folder to stand in, empty at first; home and temporary files elsewhere."""
+    """An empty working folder, with home and temporary files elsewhere."""
 
     path: Path
 
@@ -46,12 +46,12 @@ class Place:
         return self.path / "here"
 
     def made(self) -> list[str]:
-        """What lies here, or would lie elsewhere had a Ray been started, or a shell been asked."""
+        """Return the files in the working folder, and those that a started Ray leaves elsewhere."""
         left = [*(self.path / "temporary").glob("ray*"), *(self.path / "home").glob(".ray*")]
         return [str(path) for path in (*self.here.rglob("*"), *left)]
 
     def installed(self, *arguments: str, **environment: str) -> Ended:
-        """The installed command, in a process of its own."""
+        """Run the installed command in a separate process."""
         done = subprocess.run(
             [str(BAKEOFF), *arguments],
             capture_output=True,
@@ -64,7 +64,7 @@ class Place:
 
 
 def expect(ended: Ended, code: int, fragments: Sequence[str], unused: Place | None = None) -> None:
-    """That code, no traceback or password, all of it said, and nothing made in the unused place."""
+    """Check the code and the fragments, and that no traceback, password or file appears."""
     assert ended.code == code, ended.output
     assert "Traceback" not in ended.output
     assert PASSWORD not in ended.output
@@ -76,7 +76,7 @@ def expect(ended: Ended, code: int, fragments: Sequence[str], unused: Place | No
 def expect_refused(
     ended: Ended, code: int, fragments: Sequence[str], unused: Place | None = None
 ) -> None:
-    """As `expect`, and nothing was said but one sentence of ours."""
+    """Check as `expect` does, and that the only output is one sentence from bakeoff."""
     expect(ended, code, fragments, unused)
     assert ended.stdout == ""
     (sentence,) = ended.stderr.splitlines()

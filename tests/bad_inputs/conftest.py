@@ -1,4 +1,4 @@
-"""A place to be refused in, and the command line, called in this process or in one of its own."""
+"""Fixtures: an empty place, and the command line in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["called", "place", "write_ablation"]
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """We stand in it; and there is no token anywhere."""
+    """Return an empty place that is the working folder; no token exists anywhere."""
     for name in ("home", "temporary", "here"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -31,7 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Called:
-    """The entry point of the command in this process, which has torch imported already."""
+    """Return the entry point of the command in this process, which has torch imported."""
 
     def call(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["bakeoff", *arguments])

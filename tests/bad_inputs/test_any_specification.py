@@ -1,4 +1,4 @@
-"""Whatever is written into a specification, there is a plan, or one sentence of refusal."""
+"""Test that any specification gives either a plan or one sentence of refusal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from suite.schema import Plan
 from suite.spec import Ablation, Claim, Model, RepeatedValue, Scale, SpecError, vary
 from suite.tasks.registry import TASKS
 
-SECONDS = 20.0  # of work; a plan of a few variants takes a hundredth of it
+SECONDS = 20.0  # CPU time; a plan of a few variants takes 1 % of it
 
-# What no number, name or list ought to be; none of it can reach outside of this process.
+# Values that are never valid numbers, names or lists; none has effects outside this process.
 STRANGE = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20),
     st.binary(max_size=4), st.complex_numbers(), st.decimals(), st.fractions(),
@@ -42,7 +42,7 @@ SENSIBLE = {
 
 
 def _mostly(sensible: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """39 times of 40 what has a chance to be planned, so that all goes deep enough."""
+    """Draw a plausible value in 39 of 40 cases, so that most plans reach deep checks."""
     return st.integers(0, 39).flatmap(lambda chance: sensible if chance else STRANGE)
 
 
@@ -52,7 +52,7 @@ def _one_of(*names: str) -> st.SearchStrategy[Any]:
 
 @st.composite
 def _scales(draw: st.DrawFn) -> dict[str, Any]:
-    """The fields that there must be, and two more at most."""
+    """Draw the required fields and at most two others."""
     rare = st.sampled_from(["seeds", "cpus", "label_smoothing", "learning_rate", *SENSIBLE])
     names = ["dim", "depth", "length", "steps", "batch", *draw(st.lists(rare, max_size=2))]
     return {name: draw(_mostly(SENSIBLE.get(name, SMALL))) for name in names}
@@ -101,7 +101,7 @@ WHOLE = st.fixed_dictionaries(
 
 
 def _planned(said: dict[str, Any]) -> Plan:
-    """As a file of a user's own would put it together."""
+    """Return the plan of a specification, built as in a user's file."""
     fields = {
         "question": said["question"],
         "baseline": Model(**{**said["knobs"], **said["model"]}),
@@ -116,12 +116,12 @@ def _planned(said: dict[str, Any]) -> Plan:
 
 
 def _outcome(said: dict[str, Any]) -> Plan | SpecError:
-    """The only two that are allowed."""
+    """Return the plan or the SpecError, the only allowed outcomes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedValue)
         try:
             return _planned(said)
-        except SpecError as error:  # and nothing else
+        except SpecError as error:  # and no other exception
             return error
 
 
@@ -168,7 +168,7 @@ CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0
 @example(place="axes", name="position", value=None)
 @example(place="axes", name="task", value=None)
 def test_one_strange_value_in_a_sound_specification(place: str, name: str, value: object) -> None:
-    """All else can be planned, so that the strange value is met as deep as it goes."""
+    """Keep all other values valid, so that the strange one is reached as deep as possible."""
     said = {**FIELDS, "claim": CLAIM}
     if place in ("scale", "model", "knobs"):
         said[place] = {**FIELDS[place], name: value}

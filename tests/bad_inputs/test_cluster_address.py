@@ -1,4 +1,4 @@
-"""Addresses of clusters: what is none, what is refused for safety, and what does not answer."""
+"""Test cluster addresses that are invalid, unsafe or without an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line refuses bad input: one sentence, the exit code, and nothing made or started."""
+"""Test that bad command lines give one sentence and an exit code, and make or start nothing."""
 
 from __future__ import annotations
 

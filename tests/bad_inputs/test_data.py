@@ -1,4 +1,4 @@
-"""Data that are not there, or are others: refused by name before a trial, or before they unpack."""
+"""Test data that are missing or changed: refused by name before a trial, or before unpacking."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ROOT = Path(suite.__file__).parents[1]
 
 
 class _Bomb:
-    """Unpickled, it would make a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return open, ("canary", "w")
 
 
 def _npy(content: object) -> bytes:
-    """As numpy saves an array of objects: a pickle behind a head."""
+    """Return an array of objects as numpy saves it: a pickle after a header."""
     head = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\n"
     return b"\x93NUMPY\x01\x00v\x00" + head + pickle.dumps(content)
 
@@ -78,7 +78,7 @@ def _calls(file: Path) -> list[str]:
 
 @pytest.mark.bad_input(45, 46)
 def test_no_line_of_ours_unpickles_anything() -> None:
-    """So no array and no checkpoint can run a program, whoever wrote the file."""
+    """Check that no array and no checkpoint can run a program, whatever the file contains."""
     openers = (
         "pickle.",
         "cPickle.",
@@ -127,7 +127,7 @@ def test_a_file_where_a_folder_of_data_ought_to_be(
 
 @pytest.fixture
 def offered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, str], None]:
-    """Offer an archive, downloaded already, as a public set without a recorded digest."""
+    """Return a function that offers a downloaded archive as a public set without a digest."""
 
     def offer(content: bytes, name: str) -> None:
         file = place.here / "data" / "odd" / name

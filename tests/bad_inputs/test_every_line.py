@@ -1,4 +1,4 @@
-"""Which test covers which line of the list of bad inputs? Every line has one.
+"""Check that every line of the list of bad inputs has a test.
 
 The list is older than the code. A case of a table covers the line that its key begins with, as
 ``line-04 an unknown field``; any other test carries the marker ``bad_input``.

@@ -1,4 +1,4 @@
-"""Hostile words in an ablation, to the end of a run: the report shows them, and obeys none."""
+"""Test hostile text in an ablation through a whole run: the report shows it as plain text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTILE = f"{SCRIPT} {{{{7*7}}}} =HYPERLINK(1) $\\\\input{{x}} </td></table>?"
 def test_a_report_shows_what_its_ablation_says(
     write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
-    """The folder's name, too, is only a name: no shell was asked."""
+    """Use a hostile folder name as well, which no shell may interpret."""
     claim = f'Claim("{HOSTILE}", metric="num_parameters", a="heads=1", b="heads=4", by=0.1, '
     path = write_ablation(
         question=f'"{HOSTILE}"', probes='["parameters"]', claim=f'{claim}source="{HOSTILE}")'

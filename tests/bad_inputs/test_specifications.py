@@ -1,7 +1,7 @@
-"""Specifications that cannot be meant, as files of a user's own, given to `bakeoff run`.
+"""Test invalid specifications in a user's files, given to `bakeoff run`.
 
-Each is refused before anything runs: exit 2, one sentence that names the file, and no file made.
-A key begins with the line of the list that it covers; the others are more like them.
+Each is refused before anything runs: exit 2, one sentence that names the file, and no file made. A
+key begins with the line of the list that it covers; the others are similar cases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 
 
 def _scale(**changes: str) -> dict[str, str]:
-    """The part `scales`, one field of it changed or added."""
+    """Return the part `scales` with fields changed or added."""
     fields = {"dim": "16", "depth": "1", "length": "8", "steps": "4", "batch": "2", **changes}
     said = ", ".join(f"{name}={value}" for name, value in fields.items())
     return {"scales": f'{{"quick": Scale({said})}}'}
@@ -215,7 +215,7 @@ def test_too_many_are_counted_and_not_made(
     path = write_ablation(**parts)
     start = time.process_time()
     ended = called("run", str(path))
-    assert time.process_time() - start < 1.0  # of work; what other processes take does not count
+    assert time.process_time() - start < 1.0  # CPU time, which excludes other processes
     expect_refused(ended, 2, [str(path), *fragments])
 
 
@@ -276,7 +276,7 @@ def test_a_file_that_never_returns_is_ended(
 def test_line_17_a_file_that_catches_everything_ends_the_process(
     write_ablation: WriteAblation, place: Place
 ) -> None:
-    """In a process of its own: nothing else can end it, so the whole process is ended."""
+    """Run a separate process, because only its end can stop the file."""
     stubborn = "while True:\n    try:\n        while True: pass\n    except: pass"
     path = write_ablation(
         "from suite import timeouts\n"
@@ -358,7 +358,7 @@ def test_a_mixer_that_breaks_the_contract(
     case: str, write_ablation: WriteAblation, tmp_path: Path, place: Place, called: Called
 ) -> None:
     signature, returned, fragment = MIXERS[case]
-    module = f"own_{list(MIXERS).index(case)}"  # another for each: a module is remembered
+    module = f"own_{list(MIXERS).index(case)}"  # a new name for each, since modules are cached
     (tmp_path / f"{module}.py").write_text(MIXER.format(signature=signature, returned=returned))
     path = write_ablation(baseline=f'Model(mixer="{module}:Mine")', axes='[vary("depth", [1, 2])]')
     ended = called("run", str(path))

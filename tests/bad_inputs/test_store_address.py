@@ -1,4 +1,4 @@
-"""Addresses of stores: what is none, what is refused for safety, and how secrets are kept."""
+"""Test store addresses that are invalid or unsafe, and how secrets are kept."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ BAD = {
     "an escape sequence": ("http://\x1b[2J", 2, [r"\x1b[2J"]),
     "port 99999": ("http://127.0.0.1:99999", 2, ["no valid host and port"]),
     "half an address": ("http://[::1", 2, ["no valid host and port"]),
-    "a script": ("javascript:alert(1)", 2, ["no address of a store"]),
-    "Databricks": ("databricks", 2, ["no address of a store"]),
+    "a script": ("javascript:alert(1)", 2, ["not the address of a store"]),
+    "Databricks": ("databricks", 2, ["not the address of a store"]),
     "no file": ("sqlite:///", 2, ["names no file"]),
     "memory": ("sqlite:///:memory:", 2, ["names no file"]),
-    "100,000 characters": ("x" * 100_000, 2, ["no address of a store"]),
+    "100,000 characters": ("x" * 100_000, 2, ["not the address of a store"]),
     "line-36 a password in a bad one": ("http://me:s3cret@h:99999", 2, ["***@h:99999"]),
 }
 
@@ -73,7 +73,7 @@ def _other_tables(file: Path) -> None:
 def test_a_file_that_is_no_store_of_ours(
     make: object, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
-    """It can never work, so it is refused before anything runs."""
+    """Check that such a file, which can never work, is refused before anything runs."""
     path = write_ablation(probes='["parameters"]')
     make(place.here / "x.db")  # type: ignore[operator]
     uri = f"sqlite:///{place.here / 'x.db'}"

@@ -1,9 +1,9 @@
-"""Several hosts on one machine: network namespaces on a bridge, with addresses of their own.
+"""Simulate several hosts on one machine: network namespaces on a bridge, each with an address.
 
-What they share: the clock, and the file system outside one folder. What they do not: interfaces,
-routes, ports, and that folder, which every host sees at the same path with contents of its own. So
-a service that listens on loopback is out of reach of the others, and a host whose cable is pulled
-is gone for the rest, silently, as a machine without power is. Needs root and iproute2.
+The hosts share the clock and the file system outside one folder. They do not share interfaces,
+routes, ports, or that folder, which has the same path but different contents on every host. A
+service on loopback is therefore out of reach of the other hosts, and a host whose cable is pulled
+disappears silently, like a machine without power. Needs root and iproute2.
 
 The folder is for Ray's sessions, home and output: two raylets of one session that start at once
 over one folder choose the same socket, and one of them waits in vain.
@@ -33,14 +33,14 @@ _WITH_OWN_FOLDER = 'mount --bind "$0" "$1" && shift && exec "$@"'
 
 @dataclass(frozen=True)
 class Host:
-    """One host: a namespace, its address, its folder, and the cable that leads to the bridge.
+    """One host: a namespace, its address, its folder, and its cable to the bridge.
 
     Attributes:
-        name: Of the network namespace.
+        name: The name of the network namespace.
         address: IPv4, reachable from the other hosts.
         cable: The bridge's end of its veth pair.
-        folder: The path at which this host, like every other, sees its own folder; short.
-        disk: The same folder, seen from outside.
+        folder: The short path of its folder, the same on every host.
+        disk: The path of this folder outside the namespace.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Host:
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], seconds: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this host to its end; `seconds` is its limit."""
+        """Run a command on this host to its end, for at most `seconds`."""
         return subprocess.run(
             [*self._inside, *command],
             env=dict(environment),
@@ -64,7 +64,7 @@ class Host:
         )
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start a command on this host, in a session of its own; what it says goes to `log`."""
+        """Start a command on this host in a new session, with its output in `log`."""
         with log.open("a") as file:
             process = subprocess.Popen(
                 [*self._inside, *command],
@@ -77,20 +77,21 @@ class Host:
         self._started.append(process)
 
     def cut_off(self) -> None:
-        """Pull the cable: nobody is told, packets are lost; its processes live on."""
+        """Pull the cable: packets are lost without notice, and processes keep running."""
         _ip("link", "set", self.cable, "down")
 
     def reconnect(self) -> None:
-        """Put the cable back."""
+        """Plug the cable in again."""
         _ip("link", "set", self.cable, "up")
 
     def pids(self) -> list[int]:
-        """Of every process that lives on this host now."""
+        """Return the ids of all processes that run on this host."""
         return [int(pid) for pid in _ip("netns", "pids", self.name).split()]
 
     def end_processes(self) -> None:
-        """Kill them all, and wait until they are gone."""
-        for process in self._started:  # one that has just begun may not be on this host yet
+        """Kill all processes of this host and wait until they have ended."""
+        # a process that has just started may not be in the namespace yet
+        for process in self._started:
             process.kill()
             process.wait()
         deadline = time.monotonic() + _SECONDS_TO_END
@@ -102,13 +103,13 @@ class Host:
 
     @property
     def _inside(self) -> tuple[str, ...]:
-        """What goes before a command; `ip netns exec` gives it mounts of its own already."""
+        """The prefix of a command; `ip netns exec` already gives it separate mounts."""
         folders = (str(self.disk), str(self.folder))
         return ("ip", "netns", "exec", self.name, "sh", "-c", _WITH_OWN_FOLDER, *folders)
 
 
 def missing() -> str:
-    """Why no hosts can be made here; empty where they can."""
+    """Return why no hosts can be made here, or an empty string if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not shutil.which("ip"):
@@ -122,10 +123,10 @@ def missing() -> str:
 
 @contextmanager
 def hosts(number: int) -> Iterator[tuple[Host, ...]]:
-    """That many hosts on one bridge; afterwards processes, namespaces and bridge are gone.
+    """Yield `number` hosts on one bridge; remove processes, namespaces and bridge afterwards.
 
     Raises:
-        subprocess.CalledProcessError: if the kernel refuses.
+        subprocess.CalledProcessError: If the kernel refuses.
     """
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp"))
     mark = _PREFIX + secrets.token_hex(3)
@@ -151,7 +152,7 @@ def hosts(number: int) -> Iterator[tuple[Host, ...]]:
 
 
 def _plug_in(host: Host, *, bridge: str, prefix: int) -> None:
-    """Make folder and namespace; its end of the cable is called eth0."""
+    """Make folder and namespace; the host's end of the cable is called eth0."""
     host.disk.mkdir(mode=0o700)
     _ip("netns", "add", host.name)
     _ip("link", "add", host.cable, "type", "veth", "peer", "eth0", "netns", host.name)
@@ -163,7 +164,7 @@ def _plug_in(host: Host, *, bridge: str, prefix: int) -> None:
 
 
 def _remove(host: Host) -> None:
-    """Each step by itself: what was never made cannot be removed, and the rest must be."""
+    """Remove a host step by step, since some parts may not exist."""
     cable, namespace = ("link", "delete", host.cable), ("netns", "delete", host.name)
     for step in (host.end_processes, partial(_ip, *cable), partial(_ip, *namespace)):
         with suppress(subprocess.CalledProcessError):
@@ -172,7 +173,7 @@ def _remove(host: Host) -> None:
 
 
 def _free_network() -> ipaddress.IPv4Network:
-    """A /24 of 10.0.0.0/8 to which no route of this machine leads."""
+    """Return a /24 of 10.0.0.0/8 to which no route of this machine leads."""
     routes = [
         ipaddress.IPv4Network(route["dst"], strict=False)
         for route in json.loads(_ip("-json", "-4", "route", "show", "table", "all"))

@@ -1,7 +1,7 @@
-"""A sweep on several hosts, one of which is cut off in the middle; `make cluster-test` runs it.
+"""Test a sweep on several hosts, one of which is cut off meanwhile; `make cluster-test` runs it.
 
 Five hosts: a head that runs no trials, two workers, one with an MLflow server, and a laptop that
-submits. Every one has an address, a home and a token file of its own.
+submits. Every one has a separate address, home and token file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NUM_TRIALS = 8
 
 @dataclass(frozen=True)
 class Cluster:
-    """What runs where. Nothing but addresses leads from one host to another."""
+    """The hosts and their services; only addresses connect one host to another."""
 
     head: Host
     lost: Host
@@ -54,15 +54,15 @@ class Cluster:
 
     @property
     def out(self) -> Path:
-        """On the head, as the head sees it."""
+        """The output folder at its path on the head."""
         return self.head.folder / "out"
 
     def bakeoff(self, host: Host, *arguments: str, **changes: str) -> CompletedProcess[str]:
-        """Run `bakeoff` on that host; `changes` are of its environment."""
+        """Run `bakeoff` on the host with `changes` to its environment."""
         return host.run([str(BIN / "bakeoff"), *arguments], {**environment(host), **changes})
 
     def status(self) -> dict[str, Any]:
-        """As the laptop sees it."""
+        """Return the status of the sweep as shown on the laptop."""
         said = self.bakeoff(self.laptop, "status", "--address", self.dashboard, "--json")
         assert said.returncode == DONE, said.stderr
         found: dict[str, Any] = json.loads(said.stdout)
@@ -70,7 +70,7 @@ class Cluster:
 
 
 def environment(host: Host) -> dict[str, str]:
-    """What `deploy/ray.env` says, a home on the host's own disk, and little else."""
+    """Return the settings of `deploy/ray.env`, a home on the host's own disk, and little else."""
     lines = (ROOT / "deploy" / "ray.env").read_text().splitlines()
     settings = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     return {
@@ -253,7 +253,7 @@ def test_a_laptop_without_the_token_is_sent_away(
 
 
 def own_file(cluster: Cluster) -> str:
-    """On the laptop alone; slow mixers, so that a host can be lost meanwhile."""
+    """Write an ablation on the laptop with slow mixers, so that a host can be lost."""
     work = Workplace(cluster.laptop.disk)
     work.mixers("own_mixers", pause=0.5)
     work.ablation(
@@ -294,14 +294,14 @@ def has_ended(cluster: Cluster) -> bool:
 
 
 def num_ok(cluster: Cluster) -> int:
-    """Trials that are done, as the laptop is told."""
+    """Return the number of completed trials according to the laptop."""
     return int(cluster.status()["counts"].get("ok", 0))
 
 
 def is_training(cluster: Cluster, host: Host) -> bool:
-    """Whether a trial has begun on that host, not long ago, and not ended, as the journal says.
+    """Return True if by the journal a trial on the host has recently begun and not ended.
 
-    It takes five seconds of steps alone, so that it still runs when the host is cut off.
+    The steps alone take five seconds, so that it still runs when the host is cut off.
     """
     with Journal(cluster.head.disk / "out" / "journal.db", read_only=True) as journal:
         ended = {(end.trial_id, end.attempt) for end in journal.ends()}
@@ -314,7 +314,7 @@ def is_training(cluster: Cluster, host: Host) -> bool:
 
 
 def assert_complete(cluster: Cluster) -> None:
-    """Every trial is ok, exactly once: in the journal, in MLflow, in the report."""
+    """Check that every trial is ok exactly once: in the journal, in MLflow, in the report."""
     assert cluster.status()["job_status"] == "SUCCEEDED"
     assert num_ok(cluster) == NUM_TRIALS
     with Journal(cluster.head.disk / "out" / "journal.db", read_only=True) as journal:
@@ -323,7 +323,7 @@ def assert_complete(cluster: Cluster) -> None:
         attempts = [attempt.attempt for attempt in journal.attempts()]
     assert Counter(result.status for result in results) == {Status.OK: NUM_TRIALS}
     assert len(attempts) == NUM_TRIALS
-    assert max(attempts) == min(attempts) + 1  # the one that was lost began twice
+    assert max(attempts) == min(attempts) + 1  # the lost trial began twice
     verified = cluster.bakeoff(
         cluster.head, "verify", "--out", str(cluster.out), "--tracking-uri", cluster.tracking_uri
     )

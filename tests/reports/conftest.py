@@ -105,7 +105,7 @@ def about(scale: str = "quick", **changes: Any) -> About:
 
 
 def row(about: About, variant: str, task: str, probe: str, spec: MetricSpec, **more: Any) -> dict:
-    """One row of results; ok unless said otherwise."""
+    """Return one row of results; its status is ok unless given."""
     seed = more.pop("seed", 0)
     fields = {
         "ablation": about.ablation,
@@ -132,7 +132,7 @@ def row(about: About, variant: str, task: str, probe: str, spec: MetricSpec, **m
 
 
 def sweep(scale: str = "quick", *, is_troubled: bool = True, random_seed: int = 7) -> Sweep:
-    """The whole of it; with troubles, one seed diverged, one variant is skipped on one task."""
+    """Return the sweep; `is_troubled` adds a diverged seed and a skipped variant on one task."""
     said = about(scale)
     rng = random.Random(random_seed)
     rows: list[dict] = []
@@ -153,7 +153,7 @@ def sweep(scale: str = "quick", *, is_troubled: bool = True, random_seed: int = 
 
 
 def many() -> Sweep:
-    """A cross of two axes with 300 variants, of which the last is the best."""
+    """Return a cross of two axes with 300 variants, of which the last is the best."""
     labels = tuple(
         f"heads={heads}, dim={dim}" for heads in range(1, 16) for dim in range(20, 0, -1)
     )
@@ -237,29 +237,29 @@ def series_of(sweep: Sweep) -> tuple[Series, ...]:
 
 
 def known(value: _T | None) -> _T:
-    """The value, which must be there."""
+    """Return the value; raise if it is None."""
     assert value is not None
     return value
 
 
 def ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
-    """Its point and its interval."""
+    """Return the point and the interval of an estimate."""
     return estimate.point, estimate.low, estimate.high
 
 
 def t_interval(values: np.ndarray) -> Any:
-    """Mean and Student's 95 % interval by scipy, nearly; to be compared with `ends`."""
+    """Return the mean and Student's 95 % interval by scipy, approximately, for `ends`."""
     middle = values.mean()
     low, high = stats.t.interval(0.95, len(values) - 1, loc=middle, scale=stats.sem(values))
     return pytest.approx((middle, low, high), rel=1e-9)
 
 
 def judged(sweep: Sweep, task: str = "majority") -> Series:
-    """The score of a task."""
+    """Return the series of a task's score."""
     return known(primary(series_of(sweep), task))
 
 
 def entry(table: Table, row_name: str, key: str) -> Entry:
-    """The cell of the row with that name under the column with that key."""
+    """Return the cell of the named row in the column with the key."""
     (row,) = (row for row in table.rows if row.name == row_name)
     return row.entries[[column.key for column in table.columns].index(key)]

@@ -37,7 +37,7 @@ _URI = f"http://u:{SECRET}@h/?token={SECRET}"
 
 
 def sweep(ablation: str = "heads") -> Sweep:
-    """Every name, reason, unit and setting of it is hostile; its numbers are plain."""
+    """Return a sweep with hostile names, reasons, units and settings, and normal numbers."""
     spec = synthetic.BITS
     task, other = NAMES[0], "../../up"
     place = Provenance(
@@ -127,7 +127,7 @@ def sweep(ablation: str = "heads") -> Sweep:
 
 
 def many(number: int) -> Sweep:
-    """As many variants, one seed each; the baseline is the last of them."""
+    """Return a sweep of `number` variants with one seed each; the baseline is the last."""
     names = tuple(f"v={index}" for index in range(number))
     said = synthetic.about(
         variants=names,
@@ -147,7 +147,7 @@ def many(number: int) -> Sweep:
 
 
 def with_reasons(swept: Sweep) -> Sweep:
-    """The same, where every row failed for a reason of its own."""
+    """Return the sweep with every row failed for a distinct reason."""
     reasons = [f"reason {index}" for index in range(len(swept.results))]
     failed = swept.results.assign(status="error", value=float("nan"), reason=reasons)
     return replace(swept, results=failed)
@@ -175,7 +175,7 @@ _MIXERS = {
 
 
 def of_mixers_alone() -> Sweep:
-    """The sweep of mixers alone, with hostile labels, formulas, reasons and device."""
+    """Return the sweep of mixers alone with hostile labels, formulas, reasons and device."""
     said = mixers_alone.about()
     facts = {_MIXERS.get(name, name): fact for name, fact in said.subjects.items()}
     facts["baseline"] = MixerFacts(

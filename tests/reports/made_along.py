@@ -29,7 +29,7 @@ OF_SOFTMAX = {
 
 
 def positions() -> Sweep:
-    """Seven encodings, trained at 128 tokens and tested at more; one diverged at one length."""
+    """Return seven encodings, trained at 128 tokens, tested at more; one diverged at one length."""
     labels = ["baseline", *(f"position={p}" for p in POSITIONS if p != "sinusoidal")]
     said = _about(
         "positions",
@@ -50,7 +50,7 @@ def positions() -> Sweep:
 
 
 def recall() -> Sweep:
-    """Mixers by widths, with the accuracy by number of pairs; one variant could not run."""
+    """Return mixers by width, with accuracy by number of pairs; one variant could not run."""
     labels = [f"mixer={mixer}, dim={dim}" for mixer in MIXERS for dim in DIMS]
     said = _about(
         "recall",
@@ -75,7 +75,7 @@ def recall() -> Sweep:
 
 
 def asked() -> Sweep:
-    """Two models that act: one gets what it is asked for, the other the same whatever is asked."""
+    """Return two models that act: one gets the return asked for, one ignores it."""
     returns = (-0.1, 0.25, 0.5, 0.9)
     specs = [
         MetricSpec(name="return_got", unit="1", better="none" if at else "higher", at=at)
@@ -99,7 +99,7 @@ def asked() -> Sweep:
 
 
 def gradients() -> Sweep:
-    """Gradients by distance, before training and after it; a convolution sees 16 tokens."""
+    """Return gradients by distance, before and after training; a convolution reaches 16 tokens."""
     falls = {"rnn": 0.2, "gru": 0.05, "lstm": 0.04, "conv": 0.02, "attention": 0.001}
     labels = [f"mixer={mixer}" for mixer in falls]
     specs = [
@@ -130,7 +130,7 @@ def gradients() -> Sweep:
 
 
 def scaling() -> Sweep:
-    """Entropy and score gradients by d_k: of each value alone, and with each of another axis."""
+    """Return entropy and score gradients by d_k, alone and crossed with another axis."""
     others = ("", "scale=none", "scale=1/d", "score=additive", "temperature=0.5", "temperature=2.0")
     labels = [
         ", ".join(filter(None, [f"key_dim={size}", other]))
@@ -168,7 +168,7 @@ def scaling() -> Sweep:
 
 
 def every() -> Iterator[Sweep]:
-    """All of them."""
+    """Yield each sweep."""
     for make in (positions, recall, gradients, scaling):
         yield make()
 
@@ -180,7 +180,7 @@ def _about(
     metrics: dict[str, list[MetricSpec]],
     **changes: Any,
 ) -> About:
-    """As the synthetic one, of this ablation."""
+    """Return the synthetic `About`, changed to this ablation."""
     first = metrics["quality"][0]
     claim = ClaimSpec(
         statement="the baseline is better",

@@ -31,7 +31,7 @@ def reading(
 
 
 def readings(values: Iterable[float], **more: str) -> tuple[Reading, ...]:
-    """One a process."""
+    """Return one reading per process."""
     return tuple(reading(value, seed, **more) for seed, value in enumerate(values))
 
 
@@ -42,7 +42,7 @@ def growth(
     axis: Axis = "length",
     noisy: Iterable[tuple[str, int]] = (),
 ) -> Growth:
-    """Variant -> place -> one number a process."""
+    """Return a growth from {variant: {place: one number per process}}."""
     is_noisy = frozenset(noisy)
     kept = {
         variant: {
@@ -68,7 +68,7 @@ def timed(
     num_processes: int = 3,
     places: Sequence[int] = LENGTHS,
 ) -> dict[int, list[float]]:
-    """A law with relative noise, as that many processes would see it."""
+    """Return values of a law with relative noise, as measured by `num_processes` processes."""
     return {
         place: [law(place) * math.exp(noise * x) for x in rng.normal(size=num_processes)]
         for place in places
@@ -78,5 +78,5 @@ def timed(
 def counted(
     law: Callable[[float], float], places: Sequence[int] = LENGTHS
 ) -> dict[int, list[float]]:
-    """A law without noise, once, as a formula gives it."""
+    """Return one value of a law per place without noise, as a formula gives it."""
     return {place: [law(place)] for place in places}

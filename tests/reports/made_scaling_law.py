@@ -25,7 +25,7 @@ def num_parameters(dim: int) -> int:
 
 
 def true_loss(mixer: str, dim: int, steps: int) -> float:
-    """At 32 wide and 1,000 steps, E + A + B."""
+    """Return E + A + B at a width of 32 and 1,000 steps, scaled to `dim` and `steps`."""
     e, a, alpha, b, beta = TRUTH[mixer]
     size, data = num_parameters(dim) / num_parameters(32), steps / 1000
     return float(e + a * size**-alpha + b * data**-beta)
@@ -38,7 +38,7 @@ def sweep(
     seed: int = 1,
     **changes: Any,
 ) -> Sweep:
-    """The larger LSTM is `off` bits above what its law says."""
+    """Return the sweep; the loss of the larger LSTM is `off` bits above its law."""
     grid = [(m, d, s) for m in TRUTH for d in dims for s in STEPS]
     grid += [(m, HELD_OUT["dim"], HELD_OUT["steps"]) for m in TRUTH]
     labels = {f"mixer={m}, dim={d}, steps={s}": (m, d, s) for m, d, s in grid}

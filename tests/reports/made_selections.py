@@ -60,7 +60,7 @@ KINDS = {
 
 
 def row(metric: str, value: float | None, seed: int = 0, **changes: Any) -> dict[str, Any]:
-    """One row of results, made here; `made` says where else."""
+    """Return one row of results; `made` gives its provenance."""
     made: Provenance = changes.pop("made", HERE)
     probe, unit, better = KINDS[metric]
     fields = {
@@ -89,13 +89,13 @@ def row(metric: str, value: float | None, seed: int = 0, **changes: Any) -> dict
 
 
 def rows(metric: str, values: Iterable[float], **changes: Any) -> list[dict[str, Any]]:
-    """One a seed."""
+    """Return one row per seed."""
     return [row(metric, value, seed, **changes) for seed, value in enumerate(values)]
 
 
 def selection(
     *given: Sequence[Mapping[str, Any]], name: str = "out", about: About = ABOUT
 ) -> Selection:
-    """A selection of these rows."""
+    """Return a selection of these rows."""
     frame = results_frame([row for some in given for row in some])
     return Selection(name=name, title=f"store {name}", about=about, results=frame)

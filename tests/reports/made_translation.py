@@ -87,7 +87,7 @@ def about(**changes: Any) -> About:
 
 
 def alignment(seed: int, rows: Any = TARGET, columns: Any = SOURCE) -> Sample:
-    """Along the diagonal, the more blurred the higher the seed."""
+    """Return a diagonal alignment that is more blurred for higher seeds."""
     centre = np.arange(len(rows))[:, None] * (len(columns) - 1) / (len(rows) - 1)
     weights = np.exp(-(np.abs(centre - np.arange(len(columns))) ** 2) / (0.2 + seed))
     weights /= weights.sum(axis=1, keepdims=True)
@@ -106,7 +106,7 @@ def alignment(seed: int, rows: Any = TARGET, columns: Any = SOURCE) -> Sample:
 
 
 def texts(variant: str) -> list[Sample]:
-    """Ten, ever longer."""
+    """Return ten translations of increasing length."""
     source = "In the beginning God created the heavens and the earth"
     reference = "Im Anfang schuf Gott die Himmel und die Erde"
     return [
@@ -123,7 +123,7 @@ def texts(variant: str) -> list[Sample]:
 
 
 def sweep(is_same: bool = True, **changes: Any) -> Sweep:
-    """Three seeds; `bleu` and `written_bleu` agree, unless they are told not to."""
+    """Return three seeds per variant; `is_same` makes `bleu` and `written_bleu` agree."""
     said, rng, rows = about(**changes), random.Random(1), []
 
     def row(

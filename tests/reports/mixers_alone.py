@@ -45,7 +45,7 @@ SUBJECTS = {
     "mixer=performer": ("performer", "n * k * d", "1", "1"),
     "mixer=fnet": ("fnet", "n * d * (log2(n) + log2(d))", "1", "1"),
 }
-# Seconds forward, of n tokens at width d: what a call costs at least, and how it grows.
+# Forward seconds for n tokens at width d: a minimum cost per call plus its growth.
 SECONDS: dict[str, Callable[[float, float], float]] = {
     "baseline": lambda n, d: 60e-6 + 5e-11 * n * n * d + 2.2e-10 * n * d * d,
     "kernel=materialised": lambda n, d: 70e-6 + 1.6e-10 * n * n * d + 2.2e-10 * n * d * d,
@@ -193,19 +193,19 @@ def about(**changes: Any) -> About:
 
 
 def sweep(*, random_seed: int = 7, place: Provenance = PLACE, pace: float = 1.0) -> Sweep:
-    """The whole of it; `pace` slows every time down by that factor."""
+    """Return the whole sweep; all times are multiplied by `pace`."""
     maker = _Maker(about(provenances={place.environment_id: place}), random_seed, place, pace)
     return Sweep(about=maker.about, results=results_frame(maker.rows()), curves=curves_frame([]))
 
 
 @cache
 def whole() -> Sweep:
-    """The usual one, made once, to be read only."""
+    """Return the default sweep, made once; do not modify it."""
     return sweep()
 
 
 class _Maker:
-    """Makes rows of one machine."""
+    """A maker of the rows of one machine."""
 
     def __init__(self, said: About, random_seed: int, place: Provenance, pace: float) -> None:
         self.about, self.place, self.pace = said, place, pace
@@ -355,7 +355,8 @@ class _Maker:
             )
         for process in range(NUM_PROCESSES):
             here = {"seed": process, "at": "length=64"}
-            if reason:  # a cell that cannot be owes every metric of its probe, controls too
+            # an impossible cell has a row for every metric of its probe, including controls
+            if reason:
                 spec = _pure(BASELINE_AGAIN)
                 yield self._row(
                     variant,

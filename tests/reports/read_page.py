@@ -10,7 +10,7 @@ _Attributes = list[tuple[str, str | None]]
 
 
 class ReadPage(HTMLParser):
-    """The parts of a page; fails on a tag that is not closed in order."""
+    """The parts of a page; fails on tags that are not closed in order."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ _Rows = list[dict[str, Any]]
 
 
 def sweep(name: str) -> Sweep:
-    """The rows of `docs/results/NAME`, without a claim."""
+    """Return the rows of `docs/results/NAME`, without a claim."""
     with (FOLDER / name / "results.csv").open(newline="") as file:
         rows = [_typed(row) for row in csv.DictReader(file)]
     return Sweep(_about(name, rows), results_frame(rows), curves_frame([]))

@@ -14,7 +14,7 @@ from suite.schema import About, ClaimSpec, Status
 from tests.reports import conftest as synthetic
 
 Case = tuple[About, Sequence[Series]]
-_SEED_SPREAD = 2.0  # what a seed does to both sides: pairing takes it out
+_SEED_SPREAD = 2.0  # an effect of the seed on both sides, which pairing removes
 
 
 def reading(value: float | None, seed: int, status: Status = Status.OK) -> Reading:
@@ -32,7 +32,7 @@ def reading(value: float | None, seed: int, status: Status = Status.OK) -> Readi
 
 
 def series(a: Sequence[float | None], b: Sequence[float | None], **changes: Any) -> Series:
-    """Readings by seed; None diverged."""
+    """Return readings by seed; a value of None is a diverged one."""
     sides = {
         name: tuple(
             reading(value, seed, Status.DIVERGED if value is None else Status.OK)
@@ -70,12 +70,15 @@ def about(n: int, by: float, **changes: Any) -> About:
 def overview(
     abouts: Sequence[About], truths: Sequence[float], draw: Any, rng: np.random.Generator
 ) -> dict[str, Case]:
-    """One overview: the true advantage of each claim, in standard errors of its paired difference.
+    """Return an overview; `truths` are advantages in standard errors of the paired difference.
 
-    The first half of the claims are of one task with one baseline, whose runs they share.
+    The first half of the claims are on one task with one baseline and share its runs.
 
     Args:
+        abouts: The ablation of each claim.
+        truths: The true advantage of each claim.
         draw: (rng, shape) -> noise of standard deviation 1.
+        rng: The random generator.
     """
     n = abouts[0].num_seeds
     seeds = _SEED_SPREAD * rng.normal(size=n)

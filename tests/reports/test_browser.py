@@ -50,7 +50,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Reports of an ordinary sweep, of mixers alone, and of a hostile one."""
+    """Return the reports of an ordinary sweep, of mixers alone, and of a hostile one."""
     folder = tmp_path_factory.mktemp("reports")
     sweeps = {
         "heads": _with_sizes(synthetic.sweep()),
@@ -67,7 +67,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """An empty page that fails its test where anything is reported on the console."""
+    """Yield an empty page; the test fails if anything is logged on the console."""
     said: list[str] = []
     with browser.new_context(viewport={"width": DESK, "height": 900}) as visit:
         visit.set_default_timeout(30_000)
@@ -79,7 +79,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def _with_sizes(sweep: Sweep) -> Sweep:
-    """Numbers whose order is not that of their letters."""
+    """Give the variants sizes whose numeric order differs from the alphabetical one."""
     results = sweep.results.copy()
     sizes = results["metric"] == "num_parameters"
     results.loc[sizes, "value"] = results.loc[sizes, "variant"].map(PARAMETERS)
@@ -91,7 +91,7 @@ def _open(page: Page, folder: Path, name: str = "heads/index.html") -> None:
 
 
 def _picture(page: Page, reports: Path, name: str) -> None:
-    """The first screen, beside the reports; the whole page where BAKEOFF_PICTURES names one."""
+    """Save the top of the page with the reports, or the whole page in BAKEOFF_PICTURES."""
     folder = os.environ.get("BAKEOFF_PICTURES")
     place = Path(folder or reports / "pictures") / f"{name}.png"
     page.screenshot(path=str(place), full_page=bool(folder))
@@ -124,7 +124,7 @@ def test_a_click_on_a_head_sorts_by_value_and_again_reverses(page: Page, reports
 
 
 def test_what_is_missing_stands_last_in_both_directions(page: Page, reports: Path) -> None:
-    """heads=16 was skipped on the second task."""
+    """Sort the second task, where heads=16 was skipped."""
     _open(page, reports)
     table = page.locator("section", has=page.get_by_role("heading", name="majority", exact=True))
     table = table.locator("table.comparison").first
@@ -162,7 +162,7 @@ def test_buttons_switch_between_views(page: Page, reports: Path) -> None:
     assert group.locator(".switch").get_attribute("aria-label")
 
 
-# Boxes that scroll by themselves; and what reaches beyond the window outside of them, or is cut.
+# Scrolling boxes are exempt; all others that extend beyond the window or are cut are returned.
 _CUT = """(width) => [...document.querySelectorAll("body *")].filter((one) => {
   const style = getComputedStyle(one), box = one.getBoundingClientRect();
   if (!box.width || one.closest("svg")) return false;
@@ -196,7 +196,7 @@ _DARK_INK = """[...document.querySelectorAll("svg g[transform*=scale]")].map((on
 
 @pytest.mark.parametrize("name", ["heads", "complexity", "hostile", "many", ""])
 def test_pages_fit_their_window_and_cut_nothing(page: Page, reports: Path, name: str) -> None:
-    """Wide, on a phone, and dark; a picture of each is kept, to be looked at."""
+    """Check wide, phone and dark pages, and keep a picture of each for inspection."""
     _open(page, reports, f"{name}/index.html".lstrip("/"))
     for width in (DESK, PHONE):
         page.set_viewport_size({"width": width, "height": 844})
@@ -211,7 +211,8 @@ def test_pages_fit_their_window_and_cut_nothing(page: Page, reports: Path, name:
     page.emulate_media(color_scheme="dark")
     _picture(page, reports, f"{name or 'overview'}-dark")
     assert page.evaluate(_PAPER_OF_FIGURES) == (["rgb(20, 23, 28)"] if name else [])
-    assert bool(name) == (page.locator("svg g[transform*=scale]").count() > 20)  # labels
+    # the labels of figures
+    assert bool(name) == (page.locator("svg g[transform*=scale]").count() > 20)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
     assert page.evaluate(_DARK_INK) == []
 
@@ -305,7 +306,7 @@ INJECTED = (
 def test_an_injected_script_does_not_run(
     browser: Browser, reports: Path, tmp_path: Path, markup: str
 ) -> None:
-    """The policy holds also where the escaping would not; our own script still runs."""
+    """Check that the security policy holds without escaping while our own script runs."""
     text = (reports / "heads/index.html").read_text()
     (tmp_path / "page.html").write_text(text.replace("<main>", f"{markup}<main>", 1))
     said: list[str] = []

@@ -168,7 +168,7 @@ def test_too_few_common_seeds_are_no_test_and_numbers_are_those_of_common_seeds(
     a, b = two.summaries
     assert a is not None
     assert b is not None
-    assert two.estimate.point == pytest.approx(b - a)  # though B has a third seed
+    assert two.estimate.point == pytest.approx(b - a)  # although B has a third seed
     later = selection([row("bits", 2.0, seed=seed) for seed in (7, 8, 9)])
     (apart,) = compare_selections(selection(rows("bits", BITS[:3])), later)
     assert (apart.outcome, apart.reason) == ("open", "no seed in common")
@@ -200,7 +200,7 @@ def test_counts_and_shares() -> None:
     assert (found.outcome, found.estimate.point) == ("moved", pytest.approx(1.00001))
     assert replace(found, outcome="perhaps moved").finding == "perhaps moved"
     assert change("num_parameters", [0.0], [5.0]).size == 1.0
-    share = change("scaling_efficiency", [0.91], [0.92])  # of times, so not a count
+    share = change("scaling_efficiency", [0.91], [0.92])  # a ratio of times, so not a count
     assert share.kind == "score"
 
 
@@ -217,7 +217,7 @@ def test_a_seed_that_ends_differently_is_a_change() -> None:
 
 
 def scattered(num_tests: int, scale: float, random_seed: int) -> list[Change]:
-    """Scores at so many coordinates, A and B from the same distribution."""
+    """Return scores at `num_tests` coordinates, A and B from the same distribution."""
     rng = np.random.default_rng(random_seed)
     places = [(f"length={i}", seed) for i in range(num_tests) for seed in range(3)]
     a, b = (
@@ -228,13 +228,13 @@ def scattered(num_tests: int, scale: float, random_seed: int) -> list[Change]:
 
 
 def test_holm_keeps_chance_from_changing_anything() -> None:
-    """Without an effect 2 of 40 tests exclude zero by chance; a page errs in 5 % of cases."""
+    """Simulate no effect: 2 of 40 tests exclude zero by chance; a page errs in 5 % of cases."""
     pages = [scattered(40, 0.01, random_seed) for random_seed in range(20)]
     possible = [c for page in pages for c in page if c.outcome == "perhaps moved"]
     certain = [[c for c in page if c.is_certain] for page in pages]
     # 40 of 800 are expected; both bounds are five standard deviations away.
     assert 10 <= len(possible) + sum(map(len, certain)) <= 70
-    # Of 20 pages, 7 or more err once in 30,000 times.
+    # In 20 pages, 7 or more errors have a probability of 1/30,000.
     assert sum(map(bool, certain)) <= 6
     assert all("not among 40" in found.reason for found in possible)
 
@@ -376,7 +376,7 @@ def test_what_differs_and_what_is_missing_is_named(a: Selection, tmp_path: Path)
     one, two = (replace(a, name=n, source={"mine.py": f"{n}\n"}) for n in ("old", "new"))
     text = markdown(one, two, tmp_path)
     assert text.index("## Scores") < text.index("own source") < text.index("-old\n+new\n")
-    assert "mine.py" not in markdown(one, a, tmp_path)  # not known of both
+    assert "mine.py" not in markdown(one, a, tmp_path)  # not known for both
 
 
 def test_a_row_shows_both_numbers_the_change_and_what_else_differs(tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_each_difference_is_named_with_both_values_and_what_agrees_is_not() -> N
         "setting: steps": ("300", "600"),
         "claim: by": ("0.0", "0.1"),
     }
-    # Only environments of the rows count.
+    # Only the environments of the rows count.
     assert recorded_differences(a, selection(rows("bits", BITS, made=THERE))) == {
         "environment": (HERE_ID, THERE_ID),
         "device": ("Old CPU", "New GPU"),

@@ -25,7 +25,7 @@ NOT_SEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]")
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of two hostile reports, and the overview of the first."""
+    """Return the folder of two hostile reports and the overview of the first."""
     folder = tmp_path_factory.mktemp("hostile") / "in/reports"
     sweep = hostile.sweep()
     render("heads", [sweep], folder)
@@ -119,7 +119,7 @@ def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> 
 
 @pytest.mark.bad_input(48)
 def test_ten_thousand_variants(tmp_path: Path) -> None:
-    """In about three seconds; what grows with the square of the rows would take minutes."""
+    """Check the time, about three seconds; if quadratic in the rows, it would be minutes."""
     start = time.process_time()
     page = render("heads", [hostile.many(10_000)], tmp_path)
     assert time.process_time() - start < 30
@@ -155,7 +155,7 @@ def test_nothing_finished(tmp_path: Path) -> None:
     words = ReadPage(render("heads", [empty], tmp_path)).words
     assert "no result" in words
     assert "0 of 3; 3 missing" in words
-    assert words.count("not yet measured") >= 2 * 4  # once a task and probe, and what it means
+    assert words.count("not yet measured") >= 2 * 4  # once per task and probe, with an explanation
     assert "missing: planned, and not yet measured" in words
     assert "bakeoff run heads --scale quick" in words
     assert list((tmp_path / "heads/figures").glob("*")) == []
@@ -184,4 +184,4 @@ def test_all_nan(tmp_path: Path) -> None:
     assert (
         "data-value"
         not in page.read_text().partition("shakespeare characters</h2>")[2].partition("</table>")[0]
-    )  # nothing to sort by, rather than NaN
+    )  # no sort value instead of NaN

@@ -84,7 +84,7 @@ def _both() -> list[Sweep]:
 
 
 def _plain(scale: str = "quick", **changes: Any) -> Sweep:
-    """One score on one task and no curves: soon drawn."""
+    """Return a sweep with one score on one task and no curves, which is fast to draw."""
     whole = synthetic.sweep(scale)
     kept = (whole.results["task"] == CLAIMED) & (whole.results["probe"] == "quality")
     said = synthetic.about(
@@ -99,7 +99,7 @@ def _plain(scale: str = "quick", **changes: Any) -> Sweep:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole report of two scales, showing the quick one; for reading only."""
+    """Return the report of two scales that shows the quick one; do not modify it."""
     return render("heads", _both(), tmp_path_factory.mktemp("reports"), scale="quick")
 
 
@@ -139,7 +139,7 @@ assert not loaded, loaded
 
 
 def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(tmp_path: Path) -> None:
-    """Of rows in another order, too; hashes are seeded, and the clock set, differently."""
+    """Change the order of the rows, the hash seed and the time zone."""
     sweep = synthetic.sweep()
     (tmp_path / "results.parquet").write_bytes(to_parquet_bytes(sweep.results, sweep.about))
     (tmp_path / "curves.parquet").write_bytes(to_parquet_bytes(sweep.curves))
@@ -369,7 +369,7 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
 
 
 def test_overview_judges_all_claims_together(tmp_path: Path) -> None:
-    """What one claim supports, forty at once may not: the level says among how many."""
+    """Check that a claim supported alone may not be among forty, at a stricter level."""
     sweep = synthetic.sweep("standard", is_troubled=False)
     sweeps = {}
     for number in range(40):
@@ -380,7 +380,7 @@ def test_overview_judges_all_claims_together(tmp_path: Path) -> None:
     assert "40 claims, judged together: 40 supported." in words
     markdown = (tmp_path / "index.md").read_text()
     levels = {f"{100 * (1 - 0.05 / number):.4g}" for number in range(1, 41)}
-    for text in (words, markdown):  # intervals are of the levels at which claims are judged
+    for text in (words, markdown):  # the intervals have the levels at which claims are judged
         shown = re.findall(r"\(([0-9.]+) % interval", text)
         assert len(shown) == 40
         assert set(shown) == levels

@@ -1,4 +1,4 @@
-"""The installed packages are asked about, and an answer that proves nothing is reported as such."""
+"""Test that the audit queries the installed packages and reports inconclusive answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed catalogue is what the registries hold; see test_every_ablation for the overview."""
+"""Compare the committed catalogue with the registries; test_every_ablation has the overview."""
 
 from tools.build_catalogue import DOCUMENT, catalogue
 

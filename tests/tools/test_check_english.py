@@ -1,4 +1,4 @@
-"""The check of the English finds what it forbids and nothing else."""
+"""Test that the check of the English finds the forbidden forms and nothing else."""
 
 from pathlib import Path
 

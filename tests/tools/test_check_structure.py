@@ -1,4 +1,4 @@
-"""The structure check finds what it forbids, and passes on this repository."""
+"""Test that the structure check finds violations and passes on this repository."""
 
 from pathlib import Path
 

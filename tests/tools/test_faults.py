@@ -1,4 +1,4 @@
-"""The harness of `make chaos` itself: every point exists, and every checker is able to fail."""
+"""Test the harness of `make chaos`: every fault point exists, and every checker can fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HERE = f"{__name__}:Steps"
 
 
 class Steps:
-    """Stands for the product."""
+    """A stand-in for the product."""
 
     calls: list[str]
 
@@ -42,7 +42,7 @@ class Steps:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Steps whose wrapping goes away again."""
+    """Return the fault points of `Steps`, whose methods are restored afterwards."""
     monkeypatch.setattr(Steps, "first", Steps.first)
     monkeypatch.setattr(Steps, "second", Steps.second)
     monkeypatch.setattr(Steps, "calls", [], raising=False)

@@ -1,4 +1,4 @@
-"""The harness of `make chaos`: figures add up, broken promises are reported, processes found."""
+"""Test the harness of `make chaos`: totals of figures, broken promises, processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison with an earlier commit names each number that differs."""
+"""Test that the comparison with an earlier commit names each number that differs."""
 
 from __future__ import annotations
 

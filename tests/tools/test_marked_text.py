@@ -1,4 +1,4 @@
-"""Generated text takes the place between its marks, and the prose around it stays."""
+"""Test that generated text replaces the part between its marks and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packed wheels are those that a sweep needs beside torch, without Ray, MLflow and network."""
+"""Test that the packed wheels are those that a sweep needs besides torch, without Ray or MLflow."""
 
 from __future__ import annotations
 

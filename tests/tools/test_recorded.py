@@ -1,4 +1,4 @@
-"""The checkers of `make chaos` count lost and doubled results and alarms: each can occur."""
+"""Test that the checkers of `make chaos` count lost and duplicate results and alarms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NUM_TRIALS = 9
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """An output folder whose journal holds a finished sweep."""
+    """Return an output folder whose journal holds a finished sweep."""
     sweep = FinishedSweep("finished")
     with Journal(journal_in(tmp_path)) as journal:
         journal.keep_plan(sweep.plan)
@@ -96,7 +96,7 @@ def test_a_result_that_has_changed_is_lost_and_another_finding_is_an_alarm(out: 
     assert recorded(out, NUM_TRIALS, before=before).num_lost == 1
     output = "it goes on from step 5"
     differing = recorded(out, NUM_TRIALS, reference=reference, output=output)
-    assert differing.num_alarms == 2  # the finding differs from both, reference and journal
+    assert differing.num_alarms == 2  # the finding differs from both the reference and the journal
     assert (differing.num_resumed, differing.num_resumed_equal) == (1, 0)
 
 
@@ -128,7 +128,7 @@ def test_an_attempt_that_found_something_else_is_an_alarm(out: Path) -> None:
         attempt = journal.begin(result.trial_id, "there")
         assert recorded(out, NUM_TRIALS).num_alarms == 0
         assert not journal.commit(other(result), attempt)
-        assert not journal.commit(other(result), 1)  # late
+        assert not journal.commit(other(result), 1)  # too late
     figures = recorded(out, NUM_TRIALS)
     assert (figures.num_alarms, figures.num_doubled) == (1, 0)
 

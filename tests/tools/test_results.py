@@ -1,6 +1,6 @@
-"""The committed pages are what today's code makes of their frames, and are clean and whole.
+"""Compare the committed pages with those that today's code makes of their frames.
 
-`make pages` makes them again after a change of code.
+After a change of code, `make pages` makes them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tools.results import (
 
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
-# Together these pages have most kinds of exhibits; `make slow-test` makes all of them again.
+# These pages cover most kinds of exhibits; `make slow-test` renders all of them.
 BY_DEFAULT = ("complexity", "heads", "recall", "scaling_laws", "translation", "vision")
 PAGES = [pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.slow) for name in KEPT]
 
@@ -58,7 +58,7 @@ def test_a_committed_report_is_made_again_from_its_frames(name: str, tmp_path: P
 
 
 def test_learning_rates_in_use_lie_between_two_that_were_tried() -> None:
-    """In 95 of 100 cells: an optimum at the end of what was tried may lie beyond it."""
+    """Check 95 of 100 cells; an optimum at the end of the range may lie beyond it."""
     is_interior: list[bool] = []
     for sweep in kept().values():
         rows = sweep.results.query("probe == @LEARNING_RATE")
@@ -80,14 +80,14 @@ def test_the_committed_overview_is_made_again(tmp_path: Path) -> None:
 
 
 def test_every_committed_report_is_among_the_findings() -> None:
-    """What reproduced, what did not, and why."""
+    """Check the list of results that were reproduced and those that were not."""
     told = (RESULTS / FINDINGS).read_text()
     assert [name for name in KEPT if f"[{name}]({name}/report.md)" not in told] == []
 
 
 @pytest.fixture
 def finished(tmp_path: Path) -> FinishedSweep:
-    """In the journal of an output folder, as made by a commit."""
+    """Return a sweep that is recorded in the journal of an output folder under a commit."""
     sweep = FinishedSweep("heads")
     _record(sweep, tmp_path / "out", "0123456789ab")
     return sweep
@@ -96,7 +96,7 @@ def finished(tmp_path: Path) -> FinishedSweep:
 def _record(
     sweep: FinishedSweep, out: Path, commit: str, of_last: dict[str, Any] | None = NO_CHANGE
 ) -> None:
-    """`of_last` changes the last result; None leaves it out."""
+    """Record a sweep; `of_last` changes the last result, and None leaves it out."""
     out.mkdir(exist_ok=True)
     with Journal(out / "journal.db") as journal:
         journal.keep_plan(sweep.plan)

@@ -1,4 +1,4 @@
-"""`make week`: its short form finds nothing wrong, and its checks find what is."""
+"""Test `make week`: its short form finds no fault, and its checks find simulated ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow  # a minute of real runs; `make week-short` select
 
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folders that two simulated days leave."""
+    """Return the folders that two simulated days produce."""
     folder = tmp_path_factory.mktemp("week")
     options = ["--only", "week", "--short", "--keep", str(folder)]
     command = [sys.executable, "-m", "tools.chaos", *options]
@@ -64,7 +64,7 @@ def test_one_wrong_number_is_found_wherever_it_stands(week: Path) -> None:
 
 
 def change(out: Path, role: str, by: float) -> None:
-    """Add to the scores of the runs of that kind."""
+    """Add a number to the scores of the runs with that role."""
     with closing(sqlite3.connect(out / "mlflow.db")) as db:
         of_role = "SELECT run_uuid FROM tags WHERE key = 'bakeoff.role' AND value = ?"
         query = "UPDATE latest_metrics SET value = value + ? WHERE key = 'accuracy'"

@@ -26,7 +26,7 @@ def _step(sweep: Any, variant: str) -> float:
 
 
 def _column(**place: Any) -> Column | None:
-    """The cost column of the sweep, had it been timed at that place."""
+    """Return the cost column of the sweep, as if it had been timed at that place."""
     sweep = synthetic.sweep()
     made = replace(synthetic.PLACE, **place)
     about = synthetic.about(provenances={synthetic.PLACE.environment_id: made})
@@ -47,7 +47,7 @@ def test_a_training_is_its_steps_times_the_median_step() -> None:
         ({"num_threads": 1}, "core-seconds", 1),
         ({"num_threads": 4}, "core-seconds", 4),
         ({"num_threads": 8, "num_gpus": 1.0}, "GPU-seconds", 1),
-        ({"num_threads": 8, "num_gpus": 0.25}, "GPU-seconds", 1),  # a timing shares no GPU
+        ({"num_threads": 8, "num_gpus": 0.25}, "GPU-seconds", 1),  # timings do not share a GPU
         ({"num_threads": 64}, "core-minutes", 64),
     ],
 )
@@ -142,7 +142,7 @@ def test_the_environment_with_most_times_is_taken() -> None:
 
 
 def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
-    """Bytes by formula: rows of two machines are one series, and the sentence names none."""
+    """Check that bytes by formula on two machines are one series, named after neither."""
     said = synthetic.about(probes=("quality", "state_bytes"))
     spec = MetricSpec(name="state_bytes", unit="B", better="lower", at="length=2048")
     rows = [
@@ -172,7 +172,7 @@ def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
     ],
 )
 def test_it_is_said_that_a_start_is_not_counted(changes: dict[str, Any], is_said: bool) -> None:
-    """Else reading first would look as cheap as the training that follows it."""
+    """Otherwise pretraining would appear to cost nothing."""
     measured = series_of(synthetic.sweep())
     costs = [
         cost

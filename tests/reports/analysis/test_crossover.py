@@ -172,7 +172,7 @@ def test_what_cannot_be_compared() -> None:
 
 
 def test_a_crossover_is_no_surer_than_the_baseline_against_itself() -> None:
-    """Exact laws: 1,000 tokens, but for 64 to 4,096 tokens at which 10 % are not seen."""
+    """Use exact laws that cross at 1,000 tokens, unresolved from 64 to 4,096 tokens at 10 %."""
     rng = np.random.default_rng(0)
     laws = {"a": lambda n: 1000 * n**0.9, "b": lambda n: 1000**0.9 * n}
     made = growth({v: timed(law, rng, noise=1e-4) for v, law in laws.items()})
@@ -180,7 +180,7 @@ def test_a_crossover_is_no_surer_than_the_baseline_against_itself() -> None:
     blurred = crossover(replace(made, resolutions=dict.fromkeys(LENGTHS, math.log(1.1))), "a", "b")
     blind = crossover(replace(made, resolutions=dict.fromkeys(LENGTHS, math.log(2.0))), "a", "b")
     assert sharp.high / sharp.low < 1.1
-    low, high = (1000 * 1.1**power for power in (-10, 10))  # where n^0.1 differs by 10 %
+    low, high = (1000 * 1.1**power for power in (-10, 10))  # at these lengths n^0.1 differs by 10 %
     assert blurred.place.low == pytest.approx(low, rel=0.05)
     assert blurred.place.high == pytest.approx(high, rel=0.05)
     assert blind.kind is CrossoverKind.UNDECIDED

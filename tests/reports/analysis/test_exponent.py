@@ -18,7 +18,7 @@ LAWS = {
 
 
 def _attention(n: float) -> float:
-    """A fixed cost, projections, scores: at 4,096 a third is still projections."""
+    """Return a fixed cost, projections and scores; at 4,096 projections are still a third."""
     return 60e-6 + 2e-6 * n + 1e-9 * n * n
 
 
@@ -33,7 +33,7 @@ def test_exact_powers_come_back_exactly_and_without_an_interval() -> None:
 
 
 def test_slopes_of_a_known_case_by_hand() -> None:
-    """Two places, two processes: a t interval on the difference of means, 2 degrees of freedom."""
+    """Check a t interval with 2 degrees of freedom, from two places and two processes."""
     found = exponent(growth({"a": {64: [1.0, 1.1], 128: [2.0, 2.3]}}), "a")
     logs = [math.log(2.0) + math.log(2.3) - math.log(1.1)]
     point = logs[0] / 2 / math.log(2)
@@ -65,7 +65,7 @@ def test_what_is_none_of_the_laws_or_cannot_be_told_is_said() -> None:
 
 
 def test_a_slope_that_still_bends_is_pre_asymptotic() -> None:
-    """The trap: a tight interval around 1.49 that excludes the law's 2."""
+    """Use a tight interval around 1.49 that excludes the true exponent 2."""
     found = exponent(growth({"a": timed(_attention, np.random.default_rng(6), noise=0.005)}), "a")
     assert found.estimate.high < 1.6
     assert found.is_pre_asymptotic
@@ -76,7 +76,7 @@ def test_a_slope_that_still_bends_is_pre_asymptotic() -> None:
 
 
 def test_a_leading_term_that_does_not_lead_is_pre_asymptotic() -> None:
-    """Two local slopes that happen to agree are not enough."""
+    """Check that two equal local slopes are not enough evidence."""
     rng = np.random.default_rng(6)
     made = timed(lambda n: 5e-5 * n + 1.1e-9 * n * n, rng, noise=0.004)
     assert exponent(growth({"a": made}), "a").is_pre_asymptotic

@@ -31,9 +31,10 @@ def measured(
     others: Mapping[str, Sequence[float | None]] | None = None,
     other: MetricSpec = SECONDS,
 ) -> tuple[About, tuple[Series, ...]]:
-    """Variants, of which `b` is the baseline, with another metric that says that `a` is better.
+    """Make variants with baseline `b`, and another metric in which `a` is better.
 
-    Scores at `at`, if any, are the same as the whole ones. None is a seed, or a floor, that failed.
+    Scores at `at`, if given, equal the whole scores. A value of None is a seed or a floor that
+    failed.
     """
     scores = {"a": a, "b": b, **(others or {})}
     claim = ClaimSpec(
@@ -127,7 +128,7 @@ def test_all_seeds_at_the_floor_are_not_above_it() -> None:
 
 
 def test_one_side_of_the_claim_must_have_learnt_too() -> None:
-    """The baseline may be a third variant."""
+    """Check the sides of the claim where the baseline is a third variant."""
     floors = {"trigram": 2.7}
     poor, poorer = [3.0, 3.01, 3.02], [4.0, 4.01, 4.02]
     said, series = measured(poor, poorer, floors, others={"c": GOOD})
@@ -168,7 +169,7 @@ def test_two_seeds_are_too_few_before_all_else() -> None:
 
 
 def test_of_a_part_the_whole_score_must_have_been_learnt() -> None:
-    """Of parts and other lengths no floor is known."""
+    """Use a part, since parts and other lengths have no known floors."""
     at = "length=256"
     assert judged(BETTER, GOOD, {"five-gram": 2.3}, at=at).outcome is ClaimOutcome.NOT_TESTED
     found = judged(BETTER, GOOD, {"trigram": 2.7}, at=at)
@@ -178,7 +179,7 @@ def test_of_a_part_the_whole_score_must_have_been_learnt() -> None:
 
 @pytest.mark.parametrize("metric", ["training_bits", "validation_bits", "bits_by_position"])
 def test_what_rests_on_a_score_has_its_gate(metric: str) -> None:
-    """Else a claim on training data could be made of models that have learnt nothing."""
+    """Otherwise a claim on training data could hold for models that learnt nothing."""
     named = replace(SECONDS, name=metric)
     poor = judged(BETTER, GOOD, {"five-gram": 2.3}, claimed=metric, other=named)
     assert poor.outcome is ClaimOutcome.NOT_TESTED
@@ -189,7 +190,7 @@ def test_what_rests_on_a_score_has_its_gate(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["written_chrf", "bits_per_word", "exposure_gap"])
 def test_what_is_written_has_the_gate_of_the_score_of_text(metric: str) -> None:
-    """Also under a name that the score has no part in; on a task of another score it has none."""
+    """Check metrics under other names, and that a task with another score has no gate."""
     bleu = MetricSpec(name="bleu", unit="BLEU", better="higher")
     fields = {"claimed": metric, "other": replace(SECONDS, name=metric, unit="BLEU")}
     scores = [20.0, 20.1, 19.9], [10.0, 10.1, 9.9]

@@ -19,7 +19,7 @@ def _said(num_seeds: int, a: list[float] = BETTER, by: float = 0.0) -> str:
     return power_in_words(replace(about, claim=claim), series, num_seeds)
 
 
-UNEVEN = [2.20, 2.25, 2.13]  # differences .30, .27, .35, whose standard deviation is .0404
+UNEVEN = [2.20, 2.25, 2.13]  # differences .30, .27, .35, with standard deviation .0404
 
 
 def test_it_is_the_effect_that_so_many_seeds_find() -> None:

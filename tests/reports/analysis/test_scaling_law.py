@@ -1,4 +1,4 @@
-"""Test that the fit recovers the law behind made-up losses, and the coverage of its intervals."""
+"""Test that the fit recovers the law behind simulated losses, and its intervals' coverage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def true_loss(size: float, tokens: float, alpha: float = 0.45, beta: float = 0.4
 
 
 def shown(law: FittedLaw, name: str) -> Estimate:
-    """As a page has it."""
+    """Return the estimate in the form that a page shows."""
     return law.irreducible() if name == "E" else law.positive(QUANTITIES[name])
 
 
@@ -49,7 +49,7 @@ def points(
     misfit: float = 0.0,
     alpha: float = 0.45,
 ) -> list[ScalingPoint]:
-    """Three seeds a point; `misfit` is what all three miss the law by."""
+    """Return three seeds per point; `misfit` is the deviation from the law that they share."""
     rng = random.Random(seed)
     found = []
     for size in sizes:
@@ -65,7 +65,8 @@ def test_without_noise_it_is_the_law() -> None:
     for name in QUANTITIES:
         assert shown(law, name).point == pytest.approx(TRUTH[name], rel=1e-3)
     a, b = float(law.best.parameter_scale[0]), float(law.best.token_scale[0])
-    assert a == pytest.approx(0.7 * 33e3**0.45, rel=5e-3)  # in front of N^-alpha, not off a centre
+    # the coefficient of N^-alpha, not centred
+    assert a == pytest.approx(0.7 * 33e3**0.45, rel=5e-3)
     assert b == pytest.approx(0.75 * 1.5e6**0.40, rel=5e-3)
     assert law.loss(*LARGER) == pytest.approx(true_loss(*LARGER), rel=1e-4)
     assert law.typical_miss < 1e-4
@@ -110,12 +111,12 @@ def test_coverage(noise: float, misfit: float) -> None:
         held["prediction"] += bool(found.low <= measured <= found.high)  # type: ignore[operator]
     shares = {name: count / num for name, count in held.items()}
     print(f"noise {noise}, misfit {misfit}: {shares}")
-    assert min(shares.values()) >= 0.87  # where the law misses points, 0.90 is what was found
+    assert min(shares.values()) >= 0.87  # the measured coverage is 0.90 where the law misses points
     assert max(shares.values()) <= 0.99
 
 
 def test_no_start_of_another_descent_ends_lower() -> None:
-    """L-BFGS, as Hoffmann et al. use it, on the same Huber loss."""
+    """Compare with L-BFGS, as in Hoffmann et al., on the same Huber loss."""
     held = sorted(points(noise=0.01, seed=3))
     law = fitted_law(held)
     x, z, _ = scaling_law._places(held)
@@ -222,7 +223,7 @@ def test_two_laws_differ_by_as_much_as_they_were_made_to() -> None:
 
 
 def test_laws_of_two_groups_are_drawn_apart() -> None:
-    """One set of draws for both would make their difference look surer than it is."""
+    """Check for separate draws; shared ones would understate the uncertainty of a difference."""
     some = points(noise=0.004)
     a, b = (fitted_law(some, name).draws.parameter_exponent for name in ("a", "b"))
     assert abs(float(np.corrcoef(a, b)[0, 1])) < 0.2

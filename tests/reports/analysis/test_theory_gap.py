@@ -54,7 +54,7 @@ def _pure(n: float, d: float) -> float:
 
 
 def _seconds(n: float, d: float) -> float:
-    """Half of the peak at best, and a fixed cost: ever better used as it grows."""
+    """Return half of the peak rate at best plus a fixed cost: utilisation grows with size."""
     return 2e-3 + 3 * _attention_flops(n, d) / (PEAK / 2)
 
 
@@ -97,7 +97,7 @@ def test_theory_stands_beside_the_measured_exponents() -> None:
 
 
 def test_theory_is_taken_over_the_places_that_were_measured() -> None:
-    """Of n log n the slope depends on where it is taken."""
+    """Use n log n, whose slope depends on where it is measured."""
 
     def law(n: float, d: float) -> float:
         return n * math.log2(n) * d

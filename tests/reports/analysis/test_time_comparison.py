@@ -1,4 +1,4 @@
-"""Test that the outcome of a pair is what its interval allows, and never more."""
+"""Test that the outcome of a pair is what its interval supports, and never more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _ratio(logs: list[float]) -> TimeComparison:
 
 
 def _spread_of(middle: float, half: float) -> list[float]:
-    """Three logarithms with that mean and that half-width of their t interval."""
+    """Return three logarithms with that mean and that half-width of their t interval."""
     step = half * math.sqrt(3) / stats.t.ppf(0.975, 2)
     return [middle - step, middle, middle + step]
 
@@ -43,7 +43,7 @@ def _spread_of(middle: float, half: float) -> list[float]:
         (0.050, 0.046, TimeOutcome.AMBIGUOUS),
         (0.000, 0.019, TimeOutcome.SAME),
         (0.000, 0.021, TimeOutcome.AMBIGUOUS),
-        (0.010, 0.004, TimeOutcome.SLOWER),  # small and certain: a difference
+        (0.010, 0.004, TimeOutcome.SLOWER),  # small but certain, so a difference
         (0.004, 0.003, TimeOutcome.SAME),  # certain, and too small to matter
     ],
 )
@@ -68,8 +68,8 @@ def test_the_interval_is_that_of_scipy_on_logarithms_paired_by_process() -> None
 @pytest.mark.parametrize(
     ("again", "limit"),
     [
-        ((0.931, 1.07, 1.0), 1 / 0.931),  # what one process showed
-        ((1.02, 0.99) * 50, 1.00788),  # of many the far end of the mean's interval
+        ((0.931, 1.07, 1.0), 1 / 0.931),  # the ratio of one process
+        ((1.02, 0.99) * 50, 1.00788),  # for many, the far end of the mean's interval
         ((0.95,), 1 / 0.95),
         ((), 1.0),
     ],
@@ -105,7 +105,7 @@ def test_the_other_way_round_says_the_opposite() -> None:
     )
 
 
-@pytest.mark.parametrize("other", [1.0, 1.03])  # the same, were it not for the noise; ambiguous
+@pytest.mark.parametrize("other", [1.0, 1.03])  # the same or ambiguous, if there were no noise
 def test_restless_processes_are_never_called_alike_but_keep_their_ratio(other: float) -> None:
     noisy = [reading(1.0, seed, status=Status.NOISY, reason="±4.1 % after 8 s") for seed in (1, 2)]
     verdict = compare((*readings([1.001]), *noisy), readings([other, 1.0, other]))
@@ -115,7 +115,7 @@ def test_restless_processes_are_never_called_alike_but_keep_their_ratio(other: f
 
 
 def test_a_difference_that_the_processes_agree_on_stands_whatever_the_noise_inside_them() -> None:
-    """The interval between processes has paid for it."""
+    """Check that the between-process interval already includes the noise within processes."""
     noisy = [
         reading(v, s, status=Status.NOISY, reason="±40 %") for s, v in enumerate([1, 1.3, 1.1])
     ]
@@ -173,4 +173,4 @@ def test_there_is_no_smallest_effect_where_every_pair_is_noisy() -> None:
     assert smallest_detectable_effect([noisy]) is None
     assert smallest_detectable_effect([]) is None
     assert str(false_alarms([noisy])) == "0 of 0"
-    assert str(found([noisy])) == "0 of 1"  # noise hides what was injected
+    assert str(found([noisy])) == "0 of 1"  # noise hides the injected difference

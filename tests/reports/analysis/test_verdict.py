@@ -27,17 +27,19 @@ from tests.reports.simulated import series as made_series
     ("low", "point", "high", "by", "outcome"),
     [
         (0.01, 0.03, 0.05, 0.02, ClaimOutcome.SUPPORTED),
-        (0.01, 0.02, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # reaches exactly what is claimed
+        (0.01, 0.02, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # exactly the claimed size
         (0.00, 0.03, 0.06, 0.02, ClaimOutcome.INCONCLUSIVE),  # zero is not above zero
-        (0.01, 0.019, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # better, perhaps not by as much
+        (0.01, 0.019, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # better, perhaps by less than claimed
         (-0.01, 0.03, 0.07, 0.02, ClaimOutcome.INCONCLUSIVE),
         (-0.05, -0.03, -0.01, 0.02, ClaimOutcome.REFUTED),
-        (-0.015, -0.01, -0.005, 0.02, ClaimOutcome.REFUTED),  # small, and surely the wrong way
-        (-0.03, -0.01, 0.01, 0.02, ClaimOutcome.REFUTED),  # never as much as claimed, perhaps worse
+        # small, and certainly in the wrong direction
+        (-0.015, -0.01, -0.005, 0.02, ClaimOutcome.REFUTED),
+        # certainly less than claimed, perhaps worse
+        (-0.03, -0.01, 0.01, 0.02, ClaimOutcome.REFUTED),
         (-0.01, 0.0, 0.01, 0.02, ClaimOutcome.EQUIVALENT),
-        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SUPPORTED),  # surely better, surely by less
+        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SUPPORTED),  # certainly better, certainly by less
         (-0.005, 0.005, 0.015, 0.02, ClaimOutcome.EQUIVALENT),
-        (-0.02, 0.0, 0.01, 0.02, ClaimOutcome.REFUTED),  # touches the margin: not inside
+        (-0.02, 0.0, 0.01, 0.02, ClaimOutcome.REFUTED),  # touches the margin, so it is not inside
         (0.01, 0.02, 0.03, 0.0, ClaimOutcome.SUPPORTED),
         (0.0, 0.0, 0.0, 0.0, ClaimOutcome.INCONCLUSIVE),
         (-0.01, 0.0, 0.01, 0.0, ClaimOutcome.INCONCLUSIVE),
@@ -115,7 +117,7 @@ def _of_shares(a: list[float], b: list[float], **more: Any) -> Verdict:
 
 
 def test_equal_shares_do_not_show_that_models_computed_the_same() -> None:
-    """Two models that both answer everything rightly may differ in all else."""
+    """Compare two models that are always right and may differ in all other respects."""
     answer = _of_shares([1.0] * 3, [1.0] * 3)
     assert answer.outcome is ClaimOutcome.NO_DIFFERENCE
     assert answer.sentence == (
@@ -218,7 +220,7 @@ def test_times_of_two_machines_are_never_paired() -> None:
 
 
 def _timed(rows: list[dict[str, Any]], at: str = "") -> Verdict:
-    """The verdict on times in the environments x and y; a value not given is 1 plus the seed."""
+    """Return the verdict on times in environments x and y; a missing value is 1 plus the seed."""
     spec = synthetic.MetricSpec(name="seconds", unit="s", better="lower")
     claim = ClaimSpec(
         statement="A is faster", metric="seconds", a="a", b="b", by=0.0, source="", task="t", at=at
@@ -253,7 +255,7 @@ def _timed(rows: list[dict[str, Any]], at: str = "") -> Verdict:
 
 
 def _three(*pairs: str) -> list[dict[str, Any]]:
-    """Three seeds of each pair of an environment and a variant."""
+    """Return three seeds of each pair of an environment and a variant."""
     return [
         {"environment_id": place, "variant": name, "seed": seed}
         for place, name in pairs
@@ -276,7 +278,7 @@ def test_one_machine_that_saw_both_is_enough() -> None:
 
 
 def test_a_claim_at_a_coordinate_is_judged_there_only() -> None:
-    """Elsewhere `b` took ten times as long, in more processes."""
+    """Let `b` take ten times as long at another coordinate, in more processes."""
     elsewhere = [
         {"environment_id": "x", "variant": name, "seed": seed, "value": value, "at": "length=4096"}
         for seed in range(5)
@@ -331,7 +333,7 @@ def test_seeds_that_never_met_have_no_verdict() -> None:
 
 
 def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
-    """Mean 0.1, standard deviation 0.2: t(n) 0.2 / sqrt n falls below 0.1 at 18."""
+    """Use mean 0.1 and standard deviation 0.2: t(n) 0.2 / sqrt n falls below 0.1 at n = 18."""
     answer = _found([1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.num_seeds_to_settle == 18
@@ -386,7 +388,7 @@ def test_a_claim_that_was_stated_late_is_exploratory() -> None:
 
 
 def test_times_are_judged_by_their_ratio() -> None:
-    """A process that is slower as a whole moves neither the ratio nor its interval."""
+    """Check that a uniformly slower process changes neither the ratio nor its interval."""
     a, b = [1.0, 1.02, 0.98], [2.0, 2.0, 2.0]
     steady, disturbed = (
         verdict(
@@ -433,7 +435,7 @@ def test_times_with_a_least_difference_in_seconds_are_judged_in_seconds() -> Non
 
 
 def test_where_neither_is_surely_better_the_advantage_keeps_its_sign() -> None:
-    """An interval turned round to say worse, beside a claim of better, is read wrongly."""
+    """Check the sign, because the opposite direction next to a claim would be misread."""
     answer = _found([1.0, 1.2, 0.9], [1.1, 1.1, 1.1])
     assert answer.advantage.point < 0
     assert answer.finding.startswith("the advantage of a over b is −")
@@ -486,7 +488,7 @@ def test_lost_claims_count_and_those_that_claim_nothing_do_not() -> None:
 
 @pytest.mark.parametrize("by", [0.0, 0.5, 1.0, 3.0])
 def test_the_smallest_level_is_where_the_rule_comes_to_decide(by: float) -> None:
-    """The closed form against the rule itself, on either side of it."""
+    """Compare the closed form with the rule itself on both sides of the level."""
     open_words = {ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED}
     for number in range(60):
         values = np.random.default_rng(number).normal(0.8, 1, 3 + number % 5).tolist()

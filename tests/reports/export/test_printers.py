@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not instal
 
 
 def _compiled(folder: Path, body: str, encoding: str = "") -> Path:
-    """A PDF of it, by a LaTeX that stops at the first error."""
+    """Return a PDF of the body; LaTeX stops at the first error."""
     (folder / "paper.tex").write_text(DOCUMENT % (encoding, body))
     assert PDFLATEX is not None
     command = [PDFLATEX, "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper"]

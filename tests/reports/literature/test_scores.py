@@ -38,7 +38,7 @@ FILES = (
 )
 SOURCES = ("arXiv:", "github.com/")
 LINFORMER = "mixer=linformer against baseline: accuracy"
-ROW = "heads=1 against heads=8: "  # as a page names the baseline of its ablation
+ROW = "heads=1 against heads=8: "  # the page's name for the baseline of its ablation
 
 
 def _one(name: str, ablation: str = "heads", task: str = "shakespeare_characters") -> Counterpart:
@@ -68,7 +68,7 @@ def test_the_files_say_where_each_number_stands(name: str) -> None:
 
 
 def test_only_checked_figures_are_quoted() -> None:
-    """Each row of the mapping finds its figure, or this raises."""
+    """Check that each row of the mapping has its figure; otherwise `counterparts` raises."""
     quoted = {(one.ablation, one.task, one.name) for one in counterparts()}
     assert len(quoted) == len(counterparts())
     assert all(one.source.startswith(SOURCES) and one.differs for one in counterparts())
@@ -81,7 +81,7 @@ def test_effects_are_those_of_the_papers() -> None:
     assert (bleu.low, bleu.is_better) == (pytest.approx(-0.9), False)
     bits = _one("heads=1 against baseline: perplexity")
     assert (bits.low, bits.is_better) == (pytest.approx(math.log2(5.29 / 4.92)), False)
-    assert _one("heads=16 against baseline: BLEU").is_better is None  # 25.8 both
+    assert _one("heads=16 against baseline: BLEU").is_better is None  # both 25.8
     assert _one("heads=16 against baseline: perplexity").is_better is True  # 4.91 and 4.92
     clone = _one("has_returns=false against baseline: success rate", "decisions", "corridor_mixed")
     assert (clone.low, clone.unit, clone.is_better) == (pytest.approx(1.4 - 71.8), "points", False)
@@ -154,7 +154,7 @@ def test_an_ablation_that_no_paper_is_held_against_has_none() -> None:
 
 
 def test_every_variant_is_one_of_its_ablation() -> None:
-    """Else its rows would never be shown."""
+    """Check the variants, since rows of unknown ones would never be shown."""
     named = {one.ablation for one in counterparts()}
     assert named <= shipped().keys()
     for name in named:
@@ -174,4 +174,4 @@ def test_rows_are_of_the_tasks_that_the_sweep_has() -> None:
     found = known(published_exhibit(said, ()))
     names = [row.name for row in found.tables[0].rows]
     assert len(set(names)) == len(names)
-    assert "mixer=linformer against baseline: accuracy" in names  # those of ListOps alone
+    assert "mixer=linformer against baseline: accuracy" in names  # only those of ListOps

@@ -43,7 +43,7 @@ def _seconds(variant: str, metric: str, at: str) -> dict[int, float]:
 
 
 def test_ratios_are_those_of_the_papers() -> None:
-    """LRA's Table 2 at 1K: Linformer 9.3 and 0.37 beside the Transformer's 8.1 and 0.85."""
+    """Compare with LRA's Table 2 at 1K: Linformer 9.3 and 0.37, the Transformer 8.1 and 0.85."""
     found = {
         (one.system, one.length, one.projected_length, one.is_memory): one.ratio
         for one in printed()
@@ -55,7 +55,7 @@ def test_ratios_are_those_of_the_papers() -> None:
 
 
 def test_what_was_not_checked_is_not_quoted() -> None:
-    """fnet.csv holds a TPU figure from memory."""
+    """Check that the unverified TPU figure in fnet.csv is not quoted."""
     assert [one.ratio for one in printed() if one.system == "FNet"] == [1.8]
 
 

@@ -24,7 +24,7 @@ from tests.reports.conftest import known
 
 @pytest.fixture(autouse=True)
 def _unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures hold their description only, which names what they show."""
+    """Replace each figure by its description, which names its content."""
     monkeypatch.setattr(scores, "to_svg", lambda *_, description, **__: description)
 
 
@@ -90,7 +90,7 @@ def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
 
 
 def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once() -> None:
-    """As the report on learning rates: three mixers, two numbers of steps, five rates."""
+    """Use the report on learning rates: three mixers, two numbers of steps, five rates."""
     home = shipped.FOLDER / "learning_rate"
     sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
     assert len(sweep.about.variants) > MOST_DRAWN

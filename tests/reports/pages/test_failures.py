@@ -17,7 +17,7 @@ from tests.reports import conftest as synthetic
 
 @pytest.fixture(scope="module")
 def searched() -> Sweep:
-    """A sweep whose variants tried different learning rates, each as far as it got better."""
+    """Return a sweep whose variants tried learning rates until they got worse."""
     home = ROOT / "docs" / "results" / "recall"
     return read_sweep(home / "results.parquet", home / "curves.parquet")
 
@@ -53,7 +53,7 @@ def test_a_variant_that_is_skipped_has_no_search_to_miss(searched: Sweep) -> Non
 
 
 def test_what_is_skipped_for_one_reason_stands_once_for_all_probes() -> None:
-    """Linformer and FNet cannot be causal: of each three probes that stand in one row a task."""
+    """Linformer and FNet cannot be causal: three probes of each share one row per task."""
     home = ROOT / "docs" / "results" / "linear_attention"
     sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
     told = failure_groups(sweep.about, all_series(sweep.about, sweep.results))
@@ -64,7 +64,7 @@ def test_what_is_skipped_for_one_reason_stands_once_for_all_probes() -> None:
 
 
 def test_what_failed_stays_with_its_probe() -> None:
-    """A reason alike may have two causes: only what was known before anything ran is joined."""
+    """Equal reasons may have different causes; only those known in advance are merged."""
     said = synthetic.about(tasks=("majority",), probes=("quality", "flops", "step_time"))
     rows = [
         synthetic.row(said, "heads=1", "majority", probe, spec, status=status, reason="why")

@@ -1,4 +1,4 @@
-"""Test that every page is short enough to read, and that folding loses nothing."""
+"""Test that every page is short enough to read and that folding loses nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INNERMOST = re.compile(
 
 
 def unfolded_words(text: str) -> int:
-    """Of a page or its Markdown, outside closed folds; their headings count."""
+    """Count the words of a page or its Markdown outside closed folds; their headings count."""
     shown = _INVISIBLE.sub("", text)
     while _INNERMOST.search(shown):
         shown = _INNERMOST.sub(r"\1", shown)
@@ -32,7 +32,7 @@ def unfolded_words(text: str) -> int:
 
 @pytest.fixture
 def unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made and not saved, which takes longest; their captions stay."""
+    """Skip saving figures, which is slowest; their captions are kept."""
     for module in (heatmaps, line_chart, scores):
         monkeypatch.setattr(module, "to_svg", lambda *_, **__: "<svg></svg>")
 

@@ -39,13 +39,13 @@ def _page() -> Page:
 
 
 def _alone() -> Section:
-    """What was measured of mixers alone."""
+    """Return the section on mixers alone."""
     return next(one for one in _page().findings if one.title == "The mixers alone")
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole report."""
+    """Return the folder of a complete report."""
     return render("complexity", [whole()], tmp_path_factory.mktemp("reports")).parent
 
 
@@ -146,7 +146,7 @@ def test_noise_is_told_once_and_by_its_rule() -> None:
 
 
 def _of_two() -> Sweep:
-    """A slower machine, with fewer measurements, beside the first."""
+    """Return a sweep that adds a slower machine with fewer measurements."""
     first, second = whole(), mixers_alone.sweep(place=OTHER, pace=1000.0)
     is_fewer = (second.results["at"] != "length=64") & (second.results["environment_id"] != "")
     fewer = second.results[is_fewer]
@@ -157,7 +157,7 @@ def _of_two() -> Sweep:
 
 
 def test_two_machines_never_share_an_exhibit() -> None:
-    """All as if the second were not there, but for the sentence that says that it is."""
+    """Apart from the sentence on the second machine, the section is as without it."""
     one, both = _alone(), _of_two()
     two = known(mixers_section(both.about, both.results))
     assert two.sentences != one.sentences

@@ -38,10 +38,10 @@ _INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
 
 @dataclass(frozen=True)
 class Shown:
-    """A claim as one place shows it: what stands on its badge, and the words beside it.
+    """A claim as one place shows it: the text of its badge and the words next to it.
 
     Attributes:
-        said: Of the verdict alone, on the overview.
+        said: The text of the verdict alone, on the overview.
     """
 
     badge: str
@@ -51,7 +51,7 @@ class Shown:
 
 
 def _sweep(rng: random.Random, name: str) -> Sweep:
-    """A claim on a score, by chance true, false, open, a check, or of models below the floor."""
+    """Return a random claim on a score: true, false, open, a check, or below the floor."""
     better = rng.choice(("higher", "lower"))
     spec = synthetic.MetricSpec(name="score", unit="1", better=better)
     num, floor = rng.choice((1, 3, 3, 4, 6)), "guess"
@@ -119,7 +119,7 @@ def _in_markdown(text: str) -> Iterator[Shown]:
 
 
 def _on_page(sweep: Sweep) -> Shown:
-    """As page and Markdown show it, which must say the same."""
+    """Return the claim as page and Markdown show it; both must agree."""
     made = page(sweep, ["quick"])
     html = html_templates().get_template("report.html").render(page=made)
     edge = html.partition('<div class="verdict ')[2].partition('"')[0]
@@ -134,18 +134,18 @@ def _on_page(sweep: Sweep) -> Shown:
 
 
 def _ends(shown: Shown) -> tuple[float, float, float] | None:
-    """Level and signed ends of the printed interval; None where none is printed."""
+    """Return level and signed ends of the printed interval, or None without one."""
     found = _INTERVAL.search(shown.finding)
     if not found:
         return None
     level, *ends = (float(text.replace("−", "-")) for text in found.groups())
-    if "is worse than" in shown.finding:  # sizes: the smaller end first
+    if "is worse than" in shown.finding:  # absolute sizes, with the smaller end first
         ends = [-end for end in reversed(ends)]
     return level, ends[0], ends[1]
 
 
 def _check(shown: Shown, claim: ClaimSpec, level: float) -> str:
-    """Word, sentence and interval against each other; the word."""
+    """Check word, sentence and interval against each other, and return the word."""
     word, *rest = shown.badge.split(", ")
     assert ("a check" in rest) == claim.is_check
     assert shown.answer == ANSWERS[word]
@@ -170,7 +170,7 @@ def _check(shown: Shown, claim: ClaimSpec, level: float) -> str:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages without figures: words alone are compared."""
+    """Omit figures: only words are compared."""
     for module in (ablation_page, answer_page):
         monkeypatch.setattr(module, "score_figure", lambda *_, **__: None)
 

@@ -25,12 +25,12 @@ from suite.schema import About, Sample
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 
-TASK = "shakespeare_characters"  # of the synthetic sweep; what it is does not matter here
+TASK = "shakespeare_characters"  # a task of the synthetic sweep; any other would do
 MOST_BYTES = 100_000
 
 
 def sample(kind: str, title: str, values: np.ndarray, **changes: Any) -> Sample:
-    """Of `[pictures, rows, columns, channels]`."""
+    """Return a sample of values `[pictures, rows, columns, channels]`."""
     low, high = float(values.min()), float(values.max())
     levels = np.round((values - low) / max(high - low, 1e-9) * 255).astype(np.uint8)
     made = Sample(
@@ -47,7 +47,7 @@ def sample(kind: str, title: str, values: np.ndarray, **changes: Any) -> Sample:
 
 
 def vision(side: int = 8, patches: int = 4, channels: int = 1, seed: int = 0) -> list[Sample]:
-    """All that a model leaves; a map's largest weight lies at row 2, column 3."""
+    """Return all samples of a model; a map's largest weight is at row 2, column 3."""
     rng = np.random.default_rng(seed)
     maps = rng.random((3, patches, patches, 1)) / patches**2
     maps[:, 1, 2] = 6 / patches**2
@@ -144,13 +144,13 @@ def test_images_are_drawn_as_they_are_once_for_all_variants() -> None:
     plain = [np.asarray(one) for one in decoded(drawing) if one.mode == "RGB"]
     assert len(plain) == 3
     np.testing.assert_allclose(plain[0], 255 * first.values[0], atol=0.51)
-    # For each of two ways three images, and for each of two variants the same under its map.
+    # Three images for each of two ways, and the same ones under each map of two variants.
     assert len(re.findall(r'<use xlink:href="#i\w+-plain-', drawing.svg)) == 2 * 3
     assert len(re.findall(r'<use xlink:href="#i\w+-grey-', drawing.svg)) == 2 * 3 * 2
 
 
 def test_mean_cosines_are_those_of_neighbours() -> None:
-    """Vectors that say nothing but their row: alike in rows, opposed in columns."""
+    """Use vectors that depend only on the row: equal within rows, opposite across columns."""
     side = np.array([[1.0] * 4, [-1.0] * 4] * 2)
     cosines = np.einsum("rc,xy->rcxy", side, side).reshape(16, 4, 4, 1)
     drawing = drawings(about({"heads=8": [sample("grid_positions", "any", cosines)]}))["places"]
@@ -158,7 +158,7 @@ def test_mean_cosines_are_those_of_neighbours() -> None:
 
 
 def test_of_a_fine_grid_neighbours_are_those_of_the_places_shown() -> None:
-    rows = np.cos(np.arange(14)[:, None] - np.arange(14))[:, None, :, None]  # of rows alone
+    rows = np.cos(np.arange(14)[:, None] - np.arange(14))[:, None, :, None]  # depends on rows only
     lines = [round(i * 13 / 7) for i in range(8)]
     cosines = np.broadcast_to(rows, (14, 14, 14, 14))[lines][:, lines].reshape(64, 14, 14, 1)
     drawing = drawings(about({"heads=8": [sample("grid_positions", "any", cosines)]}))["places"]
@@ -171,7 +171,7 @@ def test_every_place_has_its_square_where_it_lies_and_is_darkest_at_itself() -> 
     shades = next(np.asarray(one.convert("L")) for one in decoded(drawing) if one.height > 20)
     for row in range(4):
         for column in range(4):
-            top, left = 2 + 18 * row, 2 + 18 * column  # lines of two pixels, four pixels a value
+            top, left = 2 + 18 * row, 2 + 18 * column  # lines of two pixels, four pixels per value
             square = shades[top : top + 16, left : left + 16]
             is_dark = np.zeros((16, 16), dtype=bool)
             is_dark[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = True
@@ -197,7 +197,7 @@ def test_filters_are_black_grey_and_white() -> None:
 def test_positions_that_variants_share_stand_there_once() -> None:
     shared = about({"heads=8": vision(), "heads=1": vision()})
     drawing = drawings(shared)["places"]
-    assert len(decoded(drawing)) == 2  # one and its scale
+    assert len(decoded(drawing)) == 2  # one picture and its scale
     assert "heads=8 (baseline) and heads=1" in in_words(drawing)
 
 
@@ -236,7 +236,7 @@ def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None
     assert made.answer.drawing is not None
     names = [drawing.name for drawing in made.all_drawings]
     assert names[0] == above.name
-    assert len(set(names)) == len(names)  # nowhere twice
+    assert len(set(names)) == len(names)  # all names are unique
     assert {f"{TASK}-looks", f"{TASK}-places", f"{TASK}-filters"} < set(names)
 
 
@@ -295,7 +295,7 @@ WORDS = ("a", "dog", "left", "of", "a", "key")
 
 
 def told(seed: int = 0, looks: bool = True) -> list[Sample]:
-    """Return the samples of a captioner; the dog is looked at in row 1, column 2."""
+    """Return the samples of a captioner; attention for the dog is in row 1, column 2."""
     rng = np.random.default_rng(seed)
     found = [sample("captioned_images", "pixels", rng.random((4, 8, 8, 3)), row_words=ASKED)]
     found += [
@@ -330,7 +330,7 @@ def test_each_picture_has_the_right_caption_and_those_of_the_models() -> None:
 def test_words_are_over_the_picture_and_the_figure_says_where_they_look() -> None:
     found = drawings(TOLD)["words-1"]
     assert "heads=8 (baseline): most at a: row 1, column 1; dog: row 1, column 2" in in_words(found)
-    assert "heads=2" not in in_words(found)  # it has no weights
+    assert "heads=2" not in in_words(found)  # that variant has no weights
     assert all(word in found.svg for word in ("dog", "key"))
     assert found.svg.count("<defs") >= 1
 

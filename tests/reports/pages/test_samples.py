@@ -42,7 +42,7 @@ def matrix(title: str, values: np.ndarray, kind: str = "attention", text: str = 
 
 
 def maps(seed: int, layers: int = 2, heads: int = 4) -> list[Sample]:
-    """The first head looks at the token before, the others anywhere."""
+    """Return maps where the first head attends to the previous token, the others anywhere."""
     rng = np.random.default_rng(seed)
     found = []
     for layer in range(1, layers + 1):
@@ -78,7 +78,7 @@ def texts(written: str, prompt: str = "ROMEO\nWhat") -> list[Sample]:
 
 
 def about(of_variants: dict[str, list[Sample]], **changes: Any) -> About:
-    """Its variants left these samples."""
+    """Return an `About` with these samples of its variants."""
     found = {variant: tuple(some) for variant, some in of_variants.items()}
     return synthetic.about(samples={TASK: found}, **changes)
 
@@ -96,16 +96,16 @@ def full() -> About:
 
 
 def only_section(said: About) -> Section:
-    """Return its one section."""
+    """Return the only section."""
     (found,) = sample_sections(said)
     return found
 
 
-_MADE: dict[int, tuple[About, Section]] = {}  # held, so that no other gets its id
+_MADE: dict[int, tuple[About, Section]] = {}  # keeps a reference, so that ids are not reused
 
 
 def section(said: About) -> Section:
-    """Made once for each `About`, since figures take their time."""
+    """Return the section, cached per `About` because figures are slow."""
     if id(said) not in _MADE:
         _MADE[id(said)] = said, only_section(said)
     return _MADE[id(said)][1]
@@ -155,7 +155,7 @@ def test_the_table_of_heads_holds_what_the_matrices_hold(full: About) -> None:
         f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2, 3, 4)
     ]
     keys = [column.key for column in table.columns]
-    assert "weight_on_next" not in keys  # nobody sees later tokens
+    assert "weight_on_next" not in keys  # causal models have no weight on later tokens
     before = table.columns[keys.index("weight_on_previous")].entries["layer 1, head 1"]
     assert before.text == f"{100 * before.estimate.point:.0f}"
     assert before.estimate.point > 0.5
@@ -164,7 +164,7 @@ def test_the_table_of_heads_holds_what_the_matrices_hold(full: About) -> None:
 
 
 def test_pixels_are_the_matrix() -> None:
-    """One pixel a value, white where there is no weight, darker where there is more."""
+    """Check that each value has one pixel, white for no weight and darker for more."""
     values = np.zeros((SIZE, SIZE))
     values[np.arange(SIZE), np.arange(SIZE) // 2] = 1.0
     drawn = exhibit(about({"heads=8": [matrix("layer 1, head 1", values)]}), "Attention")

@@ -57,7 +57,7 @@ def test_sources_that_differ_between_variants_do_not_share_a_table() -> None:
 
 def test_an_alignment_has_a_square_a_variant_and_is_told_in_words(section: Section) -> None:
     (drawing,) = section.exhibits[1].drawings
-    assert drawing.svg.count("<image") == len(made.VARIANTS) + 1  # and the scale
+    assert drawing.svg.count("<image") == len(made.VARIANTS) + 1  # plus the scale
     described = known(ET.fromstring(drawing.svg)[1].text)
     assert re.search(r"baseline \(.*\): 1\d of 18 words .* Und at The, ", described)
     other = made.alignment(0, rows=made.TARGET[:5])

@@ -33,7 +33,7 @@ def _curves(sweep: Sweep, task: str = "majority") -> Drawing:
 
 
 def _drawn(sweep: Sweep, task: str = "majority") -> list[Drawing]:
-    """Scores and learning curves."""
+    """Return the figures of scores and of learning curves."""
     series = judged(sweep, task)
     curves = learning_curves(sweep.about, sweep.curves, series)
     made = [score_figure(sweep.about, series), curves and curves_figure(sweep.about, curves)]
@@ -73,13 +73,13 @@ def test_the_same_sweep_gives_the_same_bytes_whatever_the_user_configured() -> N
 
 
 def test_every_seed_is_drawn() -> None:
-    """One marker a seed: white circles in the figure of scores."""
+    """Check that each seed has one marker, a white circle in the figure of scores."""
     circles = re.findall(r"<use [^>]*fill: #ffffff[^>]*>", _drawn(synthetic.sweep())[0].svg)
     assert len(circles) == 4 * 3  # four variants with three seeds; the fifth was skipped
 
 
 def test_a_mean_is_never_one_of_survivors() -> None:
-    """heads=16 lost a seed after three points: its mean ends there, and the caption says so."""
+    """Check that the mean of heads=16, which lost a seed after three points, ends there."""
     sweep = synthetic.sweep()
     drawing = _curves(sweep, TEXT)
     points = sweep.curves.query("variant == 'heads=16' and task == @TEXT").groupby("step")["value"]
@@ -100,7 +100,7 @@ def test_where_seeds_share_no_step_there_is_a_name_and_no_mean() -> None:
 
 
 def test_the_band_is_the_interval_over_seeds() -> None:
-    """One band a variant with several seeds, and none of a single seed."""
+    """Check that each variant with several seeds has one band, and a single seed has none."""
     sweep = synthetic.sweep(is_troubled=False)
     drawing = _curves(sweep)
     assert drawing.svg.count(band := "fill-opacity: 0.11") == len(synthetic.VARIANTS)
@@ -158,7 +158,7 @@ def test_a_figure_of_two_sides_shows_the_others_in_grey() -> None:
 HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # busy machines are slow
 @given(heights=HEIGHTS)
 @example(heights=[0.9, 0.5, 0.1])
 def test_names_keep_their_order_and_distance_and_stay_inside(heights: list[float]) -> None:

@@ -1,4 +1,4 @@
-"""Test that figures show each time, ratio and crossover at its place, and name their lines."""
+"""Test that figures show times, ratios and crossovers at their places, and label their lines."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_two_figures_share_no_id() -> None:
 
 
 def test_guides_have_the_slopes_that_they_are_named_for() -> None:
-    """Two grey paths from one corner, over the same width; one rises twice as far."""
+    """Compare two grey paths from one corner over equal widths; one rises twice as far."""
     grey = re.findall(
         r'<path d="M ([\d.]+) ([\d.]+) \nL ([\d.]+) ([\d.]+) \n"[^>]*style="([^"]*)"',
         _drawn(MEMORY).svg,
@@ -123,7 +123,7 @@ def test_every_other_variant_is_a_line_with_its_ratios_in_words() -> None:
 
 
 def test_every_crossover_is_a_diamond_on_the_line() -> None:
-    """As many as the table has; the place in words is the table's."""
+    """Compare their number and their places in words with the table."""
     drawing = _drawn_ratios()
     found = [crossover(_growth(), v, "baseline") for v in whole().about.variants[1:]]
     placed = [one for one in found if one.place is not None]

@@ -32,7 +32,7 @@ def _measured() -> tuple[Series, ...]:
 
 
 def _against_time(about: About, measured: Sequence[Series], score: Series) -> Drawing | None:
-    """The view of that name; without the others, since each is drawn."""
+    """Return that view; drop the others first, since all views are drawn."""
     timed = [s for s in measured if s.metric not in ("forward_flops", "peak_memory_bytes")]
     made = tradeoff_exhibit(about, timed, score)
     views = {view.title: view for view in made.views} if made else {}
@@ -117,7 +117,7 @@ def test_each_cost_has_a_view_that_names_its_front() -> None:
     ],
 )
 def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> None:
-    """By comparing every pair; nothing here costs or scores the same but the two kernels."""
+    """Compare every pair; only the two kernels have equal costs or scores."""
     rows = whole().results.query("task == @TASK")
     cost = rows[rows["metric"] == metric].groupby("variant")["value"].median()
     score = rows[rows["metric"] == "accuracy"].groupby("variant")["value"].mean()
@@ -141,7 +141,7 @@ def test_memory_and_flops_are_those_of_the_rows() -> None:
 
 
 def test_a_cost_in_which_all_variants_are_alike_is_left_out() -> None:
-    """FLOPs and memory do not depend on the number of heads."""
+    """Use FLOPs and memory, which do not depend on the number of heads."""
     sweep = synthetic.sweep()
     measured = series_of(sweep)
     made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep)))
@@ -149,7 +149,7 @@ def test_a_cost_in_which_all_variants_are_alike_is_left_out() -> None:
 
 
 def test_one_machine_only() -> None:
-    """A second, slower one with fewer times changes nothing."""
+    """Check that a second, slower machine with fewer times changes nothing."""
     other = [
         replace(
             s,
@@ -180,7 +180,7 @@ MIXERS = {"heads=1": "gru", "heads=2": "attention", "heads=4": "gru", "heads=8":
 
 
 def _with_states(mixers: Mapping[str, str]) -> Sweep:
-    """Four variants, of which the bytes between tokens are known, and the mixers as given."""
+    """Return four variants with known state bytes and the given mixers."""
     sweep = synthetic.sweep(is_troubled=False)
     spec = MetricSpec(name="state_bytes", unit="B", better="lower", at="length=128")
     facts = {v: MixerFacts(mixer=mixer) for v, mixer in mixers.items()}
@@ -236,7 +236,7 @@ def test_states_that_are_alike_or_unknown_are_not_drawn() -> None:
 
 
 def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
-    """A page without a claim on another task opens with it; its words stand beneath."""
+    """Use a page without a claim on another task, which starts with the figure."""
     sweep = _with_states(MIXERS)
     sweep = replace(sweep, about=replace(sweep.about, claim=None, tasks=tuple(TASKS)[::-1]))
     made = page(sweep, ["quick"])

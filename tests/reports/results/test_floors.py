@@ -1,4 +1,4 @@
-"""Test that floors are in tables and figures, and change nothing else there."""
+"""Test that floors are in tables and figures and change nothing else there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _about(floors: tuple[str, ...] = tuple(FLOORS)) -> About:
 
 
 def _with_floors(values: dict[str, Any] | None = None, **of_one: Any) -> Sweep:
-    """The synthetic sweep, with floors of the one task; `of_one` changes the last row."""
+    """Return the synthetic sweep with floors for one task; `of_one` changes the last row."""
     shown = values or FLOORS
     plain, said = synthetic.sweep(), _about(tuple(shown))
     rows = [
@@ -79,13 +79,13 @@ def test_a_table_ends_with_its_floors() -> None:
     assert change.text.startswith("−0.0")
     assert {entry.text for entry in others} == {"–"}
     assert any("Floors need no architecture" in note for note in table.footnotes)
-    other = _table(_with_floors(), "majority")  # has no floors
+    other = _table(_with_floors(), "majority")  # a task without floors
     assert not any(row.is_floor for row in other.rows)
     assert not any("loors" in note for note in other.footnotes)
 
 
 def test_floors_change_nothing_of_the_variants() -> None:
-    """One far-off floor would widen a mean, an interval, or the digits that are written."""
+    """Use a distant floor, which would widen a mean, an interval, or the number of digits."""
     plain = synthetic.sweep()
     with_floors = _with_floors({**FLOORS, "5-gram": 3.0})
     assert _table(with_floors).rows[:5] == _table(plain).rows
@@ -176,7 +176,8 @@ def test_a_figure_draws_near_floors_and_names_far_ones() -> None:
     assert "Dotted lines are floors" in drawing.caption
     assert "5-gram: 2.4 bit" in drawing.svg
     dotted = re.findall(r"stroke-dasharray: 1\.1[^;]*", drawing.svg)
-    assert len(dotted) == 1  # 5-gram, at 2.40; the others lie beyond three times the variants
+    # 5-gram, at 2.40; the others are beyond three times the range of the variants
+    assert len(dotted) == 1
     assert "floors" not in known(_figure(synthetic.sweep())).caption
 
 
@@ -188,7 +189,7 @@ def test_the_variants_keep_a_third_of_the_figure(value: float) -> None:
 
 
 def test_names_of_floors_never_overlap() -> None:
-    """Drawn as they are: the boxes of the texts, in points."""
+    """Compare the bounding boxes of the drawn texts, in points."""
     close = {"uniform": 2.431, "majority": 2.43, "Nadaraya-Watson": 2.429, "TF-IDF": 9.0, "m": 8.0}
     sweep = _with_floors(close)
     series = next(s for s in _measured(sweep) if s.task == TASK and s.is_score)
@@ -208,7 +209,7 @@ def test_names_of_floors_never_overlap() -> None:
 
 
 def test_many_floors_take_no_room_from_the_variants() -> None:
-    """Each far one has a line of its own; beyond two of them the figure grows."""
+    """Check that each distant floor has its own line and the figure grows from the third on."""
     few, many = (
         known(_figure(_with_floors({f"floor {n}": 9.0 + n for n in range(count)})))
         for count in (2, 5)

@@ -1,4 +1,4 @@
-"""Test that every row of the mixers alone is found at its place, and nowhere else."""
+"""Test that every row of the mixers alone is found at its place and only there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGAIN = MetricSpec(name=BASELINE_AGAIN, unit="1", better="none")
 
 
 def grown(*rows: tuple[Any, ...]) -> tuple[Growth, ...]:
-    """From rows of variant, metric, coordinate and value, and what else they hold."""
+    """Return growths from rows of variant, metric, coordinate, value and other fields."""
     about = synthetic.about(variants=("a", "b"), baseline="a")
     frame = []
     for variant, spec, at, value, *more in rows:
@@ -59,7 +59,7 @@ def test_a_noisy_number_counts_and_is_marked_a_failure_does_not() -> None:
 
 
 def test_times_of_two_machines_are_two_growths_and_counts_are_one() -> None:
-    """A ratio of times is bound to its machine, though it has no unit."""
+    """Check that a ratio of times belongs to its machine, although it has no unit."""
     found = grown(
         ("a", SECONDS, "length=64", 1.0, {"environment_id": "y"}),
         ("a", SECONDS, "length=64", 2.0),

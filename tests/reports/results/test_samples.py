@@ -1,4 +1,4 @@
-"""Test the numbers that describe attention maps, and that invalid matrices are left out."""
+"""Test the numbers that describe attention maps and that invalid matrices are left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def causal(weights: np.ndarray) -> np.ndarray:
 
 
 def looking_at(offset: int) -> Matrix:
-    """Every token gives all its weight to the token so many places before it."""
+    """Return a map where each token attends only to the token `offset` positions before it."""
     rows = np.arange(SIZE)
     weights = np.zeros((SIZE, SIZE))
     weights[rows, np.maximum(rows - offset, 0)] = 1.0

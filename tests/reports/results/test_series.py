@@ -1,4 +1,4 @@
-"""Test means over seeds: those of shares stay between 0 and 1, all others use Student's t."""
+"""Test means over seeds: shares stay between 0 and 1; all others use Student's t."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_cross_has_a_line_a_group() -> None:
 
 def test_the_first_with_each_other_has_the_first_as_its_number() -> None:
     axis = known(label_axis(made_along.scaling().about, "shakespeare_characters"))
-    assert axis.name == "key_dim"  # temperature is a number too, but not in every label
+    assert axis.name == "key_dim"  # temperature is a number too, but some labels lack it
     plain, unscaled = axis.groups[:2]
     assert plain.name == AS_BASELINE
     assert plain.note == "scale 1/sqrt(d), score dot, temperature 1.0"

@@ -66,7 +66,7 @@ def test_scores_at_lengths_run_from_the_trained_one() -> None:
 
 
 def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
-    """Each starts at its own, and no line marks one for all."""
+    """Check that each line starts at its own length and no line marks one for all."""
     sweep = made_along.positions()
     names = dict(zip(sweep.about.variants, ("length=64", "length=128"), strict=False))
     results = sweep.results[sweep.results["variant"].isin(names)]
@@ -129,7 +129,7 @@ def test_metrics_before_and_after_training_run_along_distances_or_labels() -> No
 
 
 def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
-    """Coverage counts every coordinate nevertheless."""
+    """Coverage nevertheless counts every coordinate."""
     for sweep in made_along.every():
         measured = series_of(sweep)
         task = sweep.about.tasks[0]
@@ -162,7 +162,7 @@ def test_what_is_written_is_compared_as_a_whole_and_drawn_by_part_and_by_beam() 
         for at in places
     ]
     measured = all_series(about, results_frame(rows))
-    whole = [("written_bleu", "")]  # numbers of sentences stand beside their parts
+    whole = [("written_bleu", "")]  # numbers of sentences are shown with their parts
     assert [(each.metric, each.at) for each in compared(measured)] == whole
     (by_part,) = coordinate_series(about, measured, "t")
     assert (by_part.metric, by_part.axis, by_part.places) == ("written_bleu", "words", (10.0, 20.0))
@@ -193,7 +193,7 @@ def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
 
 @pytest.mark.parametrize("at", ["", "length=256", "length=1024"])
 def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
-    """Without one: by the whole score, whatever the lengths say."""
+    """Check that without a coordinate the whole score decides, whatever the lengths show."""
     sweep = made_along.positions()
     claim = ClaimSpec(
         statement="s",
@@ -263,12 +263,12 @@ def _drawn(titles: Mapping[str, str]) -> Drawing:
 
 
 def _columns(figure: Drawing) -> set[str]:
-    """Where points stand, from left to right; what stands beside names is not clipped."""
+    """Return the x positions of the clipped points; markers next to names are not clipped."""
     clipped = re.findall(r'<g clip-path="[^"]*">\s*((?:<use [^>]*>\s*)+)', figure.svg)
     return set(re.findall(r' x="([0-9.]+)"', "".join(clipped)))
 
 
-OF_BANDS = {"0"}  # where matplotlib may put the areas
+OF_BANDS = {"0"}  # matplotlib may put the areas there
 KINDS = {"pairs": "what is asked", "pairs=4": "where it is", "pairs=8": "what it is"}
 
 
@@ -306,7 +306,7 @@ def test_a_description_names_the_kinds() -> None:
 def test_what_was_asked_for_is_a_line_and_more_is_not_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the unit of returns on both axes, whose least one is below zero."""
+    """Check that both axes have the unit of returns, whose minimum is below zero."""
     sweep = made_along.asked()
     (series,) = coordinate_series(sweep.about, series_of(sweep), "corridor_mixed")
     assert series.places == (-0.1, 0.25, 0.5, 0.9)
@@ -323,7 +323,7 @@ def test_what_was_asked_for_is_a_line_and_more_is_not_better(
     (wanted,) = chart.strokes
     assert (wanted.x, wanted.y) == ((-0.1, 0.9), (-0.1, 0.9))
     low, high = chart.y.limits
-    assert known(low) < -0.1 < 0.9 < known(high)  # all of it is in the plot
+    assert known(low) < -0.1 < 0.9 < known(high)  # all of the line is inside the plot
     assert (chart.x.is_log, chart.y.is_log) == (False, False)
     assert "dashed" in chart.caption
     assert "better" not in chart.y.title
@@ -392,7 +392,7 @@ def test_of_too_many_variants_those_of_the_baselines_width_are_drawn() -> None:
 
 
 def test_nothing_is_not_drawn_to_scale() -> None:
-    """A gradient of 0 stands for 1e-38: to scale it would press all else together."""
+    """Use a gradient of 0, stored as 1e-38, which would compress all other values."""
     (gradients,) = _exhibits("gradients")
     drawing = gradients.views[1].drawings[0]
     assert "come to nothing" in drawing.caption
@@ -417,7 +417,7 @@ def test_tables_have_the_numbers_of_the_rows() -> None:
     )["value"]
     entry = unscaled.entries[2]
     assert entry.estimate.point == pytest.approx(values.mean())
-    assert entry.text == f"{values.mean():.3g}"  # three digits, however small
+    assert entry.text == f"{values.mean():.3g}"  # three significant digits at any size
     assert entry.interval.startswith("[")
     assert not entry.tone
     assert str(values.mean())[:6] in to_csv(table)
@@ -453,7 +453,7 @@ def test_an_ordinary_sweep_has_none() -> None:
 
 
 def test_so_many_rows_of_dots_are_left_to_the_lines() -> None:
-    """The same scores by width, with a line a group, are a better picture."""
+    """Use 33 rows of dots, which are harder to read than lines by width."""
     labels = [f"mixer=m{m}, dim={d}" for m in range(11) for d in (16, 32, 64)]
     said = synthetic.about(
         variants=tuple(labels),

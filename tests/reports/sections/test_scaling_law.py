@@ -126,7 +126,7 @@ def test_without_being_asked_there_is_no_law() -> None:
 
 
 def test_the_best_size_for_a_budget_is_that_of_the_formula() -> None:
-    """With 6 N FLOPs a token: Hoffmann et al. 2022, equation 4."""
+    """Compare with Hoffmann et al. 2022, equation 4, at 6 N FLOPs per token."""
     for group in groups(sweep(noise=1e-5)):
         _, a, alpha, b, beta = TRUTH[group.short_name]
         a, b = a * num_parameters(32) ** alpha, b * (1000 * 32 * 64) ** beta
@@ -140,7 +140,7 @@ def test_the_best_size_for_a_budget_is_that_of_the_formula() -> None:
             for size, loss in one.measured.items():
                 assert group.law is not None
                 fitted = group.law.loss(size, one.flops / (6 * size))
-                assert loss == pytest.approx(fitted, rel=0.01)  # straight between two trainings
+                assert loss == pytest.approx(fitted, rel=0.01)  # linear between two trainings
             assert min(one.curve.values()) == pytest.approx(one.best_loss, rel=1e-3)
 
 
@@ -162,7 +162,7 @@ def test_the_frontier_is_below_every_fitted_point(made: tuple[LawGroup, ...]) ->
 
 
 def test_what_is_held_out_is_named_by_all_its_axes() -> None:
-    """A variant with one of the held-out values alone is a point like others."""
+    """Check that a variant with only one of the held-out values is an ordinary point."""
     (first, _) = groups(sweep(held_out={**HELD_OUT, "dim": 64}))
     assert [one.variant for one in first.held_out] == []
     assert len(first.seen) == 21
@@ -200,7 +200,7 @@ def test_a_miss_is_said_with_its_size_and_side() -> None:
 
 
 def test_last_bits_of_losses_move_no_byte() -> None:
-    """Processors differ in them: `numpy.exp` with AVX-512 and without, sums by other threads."""
+    """Perturb last bits, in which processors and numbers of threads differ."""
     made, rng = sweep(), random.Random(7)
     is_loss = made.results["unit"] == "bit"
     factors = [1 + rng.uniform(-1e-15, 1e-15) * each for each in is_loss]
@@ -225,11 +225,11 @@ def test_the_section_comes_first_and_has_all_tables(held: Page) -> None:
         "Points of the fits",
         "Best sizes by training FLOPs",
     ]
-    assert len(first.drawings) == 2  # a view a mixer; the law itself is on the first screen
+    assert len(first.drawings) == 2  # a view per mixer; the law itself is at the top of the page
 
 
 def test_the_coverage_that_is_said_is_the_one_that_was_measured() -> None:
-    """The least and the most of the table in docs/statistics.md."""
+    """Compare with the minimum and maximum of the table in docs/statistics.md."""
     documented = Path(reports.__file__).parents[1] / "docs" / "statistics.md"
     _, _, table = documented.read_text().partition("Nominal 95 % intervals held")
     rows = [row for row in table.partition("So they are")[0].splitlines() if row.count("|") == 6]
@@ -259,7 +259,7 @@ def test_published_exponents_stand_beside_ours(held: Page) -> None:
 
 
 def test_an_exponent_that_is_not_identified_is_no_number() -> None:
-    """Of three sizes that lie close together."""
+    """Use three sizes that are close together."""
     of = sweep(noise=0.03, dims=(30, 32, 34))
     laws = paged(of).findings[0].tables[1]
     alpha = [column.key for column in laws.columns].index("parameter_exponent")

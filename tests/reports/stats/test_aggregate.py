@@ -88,7 +88,7 @@ def test_its_interval_is_that_of_clopper_and_pearson(num: int, n: int) -> None:
 
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_its_interval_covers_at_least_as_often_as_it_says(n: int) -> None:
-    """Not drawn: summed over every outcome."""
+    """Compute the exact coverage as a sum over every outcome."""
     intervals = [improvement([1.0] * k + [-1.0] * (n - k)).probability for k in range(n + 1)]
     for p in np.linspace(0.01, 0.99, 99):
         covered = sum(

@@ -56,7 +56,7 @@ def test_other_intervals_are_those_of_student(values: tuple[float, ...]) -> None
     [(0.99, 0.005), (0.998, 0.002), (0.9995, 0.0005), (0.005, 0.004), (0.9, 0.1), (0.5, 0.3)],
 )
 def test_intervals_of_shares_hold_the_truth(num_seeds: int, truth: float, spread: float) -> None:
-    """Seeds' shares have a beta distribution; each is seen on a test split of 10,000."""
+    """Draw shares of seeds from a beta distribution, each measured on a test split of 10,000."""
     rng, num, both = np.random.default_rng(16), 2_000, truth * (1 - truth)
     size = both / spread**2 - 1
     true = rng.beta(truth * size, (1 - truth) * size, size=(num, num_seeds))

@@ -68,7 +68,7 @@ def test_many_pairs_are_still_exact() -> None:
 
 
 def test_under_the_null_it_errs_no_more_than_it_says() -> None:
-    """Skewed on purpose: a difference of two that are alike is symmetric all the same."""
+    """Draw from a skewed distribution; a difference of two equal ones is symmetric."""
     rng = np.random.default_rng(0)
     draws = rng.lognormal(size=(1500, 8)) - rng.lognormal(size=(1500, 8))
     wrong = np.mean([(sign_flip(row.tolist()).p or 1) <= 0.05 for row in draws])
@@ -101,7 +101,7 @@ def test_exactly_at_the_level_is_not_below_it() -> None:
 
 
 def test_a_claim_of_no_difference_keeps_its_share() -> None:
-    """Equivalent at any level, and zero well inside its interval."""
+    """Use a claim that is equivalent at any level, with zero well inside its interval."""
     assert _levels(a=(1e-9, 0.8), b=(0.02, 0.02)) == {"a": 0.025, "b": 0.025}
     assert _levels(a=(1e-9, 1e-9), b=(0.02, 0.02)) == {"a": 0.025, "b": 0.05}
 

@@ -34,12 +34,12 @@ def normal(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
 
 
 def heavy(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
-    """Student's t with 3 degrees of freedom: now and then a seed far out."""
+    """Draw from Student's t with 3 degrees of freedom, with occasional outliers."""
     return rng.standard_t(3, size=shape) / math.sqrt(3)
 
 
 def skewed(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
-    """Lognormal: most seeds a little better than the mean, a few much worse."""
+    """Draw from a lognormal: most seeds are slightly better than the mean, a few much worse."""
     drawn: NDArray[np.float64] = rng.lognormal(size=shape) - math.exp(0.5)
     return drawn / math.sqrt((math.e - 1) * math.e)
 
@@ -53,7 +53,7 @@ def _holds(estimate: Estimate, truth: float) -> bool:
 
 
 def _coverage(draw: Draw, n: int, num: int, *, is_paired: bool) -> float:
-    """How often an interval holds the truth, which is zero."""
+    """Return the share of intervals that contain the true value, zero."""
     rng = np.random.default_rng(n)
     a, b = draw(rng, (num, n)), draw(rng, (num, n))
     shared = rng.normal(size=(num, n))
@@ -70,7 +70,7 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty(n: int, is_paired: bo
 
 
 def _pooled_coverage(num_tasks: int, n: int, num: int, interval: Any = pooled_interval) -> float:
-    """How often the truth is held: tasks differ in effect and spread, the better the wider."""
+    """Return the coverage where tasks with larger effects have larger spreads."""
     effects, spreads = np.linspace(0, 2, num_tasks)[:, None], np.linspace(0.5, 1.5, num_tasks)
     truth = _pooled(effects + spreads[:, None] * _many_normal(num_tasks), interquartile_mean)
     rng = np.random.default_rng([num_tasks, n])
@@ -90,7 +90,7 @@ def _many_normal(num_tasks: int) -> NDArray[np.float64]:
 
 
 def _plain_percentile(differences: Mapping[str, Sequence[float]]) -> Estimate:
-    """As is usual: drawn with replacement within each task, and the quantiles as they come."""
+    """Return the usual percentile interval: resample within each task and take the quantiles."""
     rng = np.random.default_rng(0)
     drawn = []
     for values in differences.values():
@@ -106,11 +106,11 @@ def test_pooled_intervals_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("reports.stats.aggregate.NUM_RESAMPLES", 1000)
     held, plain = _pooled_coverage(4, 3, 600), _pooled_coverage(4, 3, 600, _plain_percentile)
     assert abs(held - 0.95) < _slack(0.95, 600)
-    assert plain < held - 0.03  # the same draws
+    assert plain < held - 0.03  # from the same draws
 
 
 def _is_false(answer: Verdict, truth: float, by: float) -> bool:
-    """Whether a verdict says something that is not so; its finding counts, as does its word."""
+    """Return True if the outcome of a verdict, or its finding, is false."""
     match answer.outcome:
         case ClaimOutcome.SUPPORTED:
             return truth <= 0
@@ -129,10 +129,14 @@ def _false_share(
     judge: Judge = judged_together,
     **given: Any,
 ) -> float:
-    """Share of overviews with at least one false verdict.
+    """Return the share of overviews with at least one false verdict.
 
     Args:
-        given: seeds, truths, margins: of each claim, in standard errors of its difference.
+        num: The number of overviews.
+        draw: The distribution of the noise.
+        judge: The rule that judges the claims of an overview.
+        given: `seeds`, and `truths` and `margins` of each claim in standard errors of its
+            difference.
     """
     seeds: Sequence[int] = given.get("seeds", SEEDS)
     truths: Sequence[float] = given.get("truths", [0.0] * NUM_CLAIMS)
@@ -162,11 +166,11 @@ def _abouts(n: int, margins: tuple[float, ...]) -> list[Any]:
 def test_of_four_hundred_overviews_at_most_26_hold_a_false_verdict() -> None:
     share = _false_share(400)
     assert share <= 0.065
-    assert share > 0.005  # it does err now and then: the simulation is not blind
+    assert share > 0.005  # it sometimes errs, so the simulation can detect errors
 
 
 def test_without_correction_many_more_would() -> None:
-    """The same claims, each judged as if it were alone."""
+    """Judge each claim alone."""
     assert _false_share(100, judge=_each_alone) > 0.15
 
 
@@ -176,7 +180,7 @@ def _each_alone(cases: Mapping[str, Case]) -> dict[str, Verdict]:
 
 
 def _found_share(n: int, effect: float, num: int) -> float:
-    """How often an effect, in standard deviations of the difference, makes the claim supported."""
+    """Return how often an effect, in standard deviations of the difference, supports the claim."""
     said = about(n, 0.0)
     rng = np.random.default_rng([n, 5])
     found = 0
@@ -195,7 +199,7 @@ def test_the_power_is_what_is_stated() -> None:
 
 
 def _power_as_planned(num_pairs: int, n: int, num: int) -> float:
-    """How often the effect that a plan prints, by so many earlier pairs, is then supported."""
+    """Return how often the effect that a plan prints from `num_pairs` pairs is then supported."""
     rng = np.random.default_rng([num_pairs, n])
     earlier, planned = about(num_pairs, 0.0), about(n, 0.0)
     found = 0
@@ -211,12 +215,12 @@ def _power_as_planned(num_pairs: int, n: int, num: int) -> float:
 
 @pytest.mark.parametrize(("num_pairs", "n"), [(3, 3), (3, 10), (10, 10)])
 def test_what_a_plan_promises_is_found_as_often(num_pairs: int, n: int) -> None:
-    """That the spread is an estimate is part of the promise: else it would be 63 of 100."""
+    """Check that the plan includes the error of the spread; without it the power is 63 %."""
     assert abs(_power_as_planned(num_pairs, n, 400) - 0.8) < _slack(0.8, 400)
 
 
 def _sweeps(n: int, num: int, *, below: float = 0.0) -> list[Verdict]:
-    """Sweeps as frames: two equal variants, so many deviations below the floor."""
+    """Return verdicts on two equal variants that are `below` deviations worse than the floor."""
     rng = np.random.default_rng([n, int(100 + below)])
     answers = []
     for _ in range(num):
@@ -232,7 +236,7 @@ def _passed(answers: Sequence[Verdict]) -> float:
 
 
 def test_the_gate_is_shut_for_models_at_chance() -> None:
-    """Exactly at the floor one in 200 passes, of either side; below it, hardly any."""
+    """Check that one in 200 passes at the floor on either side, and almost none below."""
     assert _passed(_sweeps(5, 100)) <= 0.03
     assert _passed(_sweeps(5, 50, below=1.0)) == 0
     assert _passed(_sweeps(5, 10, below=-20.0)) == 1
@@ -265,9 +269,9 @@ def test_coverage_at_length() -> None:
             assert 0.93 <= held <= 0.97
             assert abs(held - 0.95) < _slack(0.95, num)
         elif "paired" in name or name.startswith("heavy"):
-            assert held >= 0.93  # differences of two that are alike are symmetric
+            assert held >= 0.93  # differences of two equal distributions are symmetric
         else:
-            assert held < 0.93  # a skewed mean of its own is covered less often than it says
+            assert held < 0.93  # the mean of a skewed sample has less coverage than nominal
 
 
 @pytest.mark.statistics

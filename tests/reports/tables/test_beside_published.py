@@ -115,7 +115,7 @@ def test_scores_are_means_over_seeds_beside_those_of_table_1() -> None:
 
 
 def test_an_average_is_over_the_tasks_that_papers_have_too() -> None:
-    """Majority is scored by the same metric, and stands in no paper of these."""
+    """Include the majority task, which has the same metric but is in none of the papers."""
     table = _table(_sweep())
     entry = _entries(table, "mixer=lsh_attention")["average_accuracy"]
     tasks = [_scores(task, 1) for task in ("listops", "retrieval", "pathfinder_small")]

@@ -221,7 +221,7 @@ def series_named(spec: MetricSpec) -> Series:
 
 
 def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
-    """A rate follows from a time, and bytes are counted: neither is a timing of its own."""
+    """Count only times: a rate follows from a time, and bytes are counted."""
     rate = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
     said = synthetic.about(
         variants=("a",),
@@ -244,7 +244,7 @@ def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
 
 
 def test_a_step_that_the_baseline_is_off_by_itself_is_no_verdict() -> None:
-    """4 % slower for sure, where the baseline against itself gave 0.931 to 1.07."""
+    """Compare a certain 4 % with a baseline that is 0.931 to 1.07 of itself."""
 
     def one(again: tuple[float, ...], at: str = "") -> Entry:
         said: About = synthetic.about(
@@ -272,8 +272,8 @@ def test_a_step_that_the_baseline_is_off_by_itself_is_no_verdict() -> None:
     assert one((0.99, 1.01, 1.03), at).note == "1.04 × baseline, slower"
     blind = one((0.931, 1.0, 1.07), at)
     assert (blind.note, blind.marks) == ("1.04 × baseline", (UNTOLD,))
-    assert one((0.931, 1.0, 1.07), "length=4096").marks == ()  # of another coordinate
-    assert one((), at).marks == ()  # nothing is known
+    assert one((0.931, 1.0, 1.07), "length=4096").marks == ()  # at another coordinate
+    assert one((), at).marks == ()  # no control is available
 
 
 def test_each_machine_has_a_column_of_its_own() -> None:
@@ -344,7 +344,7 @@ def test_a_task_axis_puts_variants_in_their_own_table() -> None:
         axis_values={label: {"heads": 8} for label in labels},
         named_axes=dict.fromkeys(labels, ()),
     )
-    assert all(belongs(stored, label, "majority") for label in labels)  # labels are not read
+    assert all(belongs(stored, label, "majority") for label in labels)  # labels are not parsed
     old = synthetic.about()
     assert [belongs(old, label, "majority") for label in labels] == [True, True, False]
 

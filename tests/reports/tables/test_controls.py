@@ -119,7 +119,7 @@ def test_noise_is_counted_and_its_criterion_named() -> None:
 
 
 def test_machines_do_not_meet_and_are_named() -> None:
-    """The tasks were timed elsewhere: their instruments stand there, and say so."""
+    """Use tasks that were timed elsewhere; their instruments name that machine."""
     rows = _rows().copy()
     there = rows["task"] != MIXER_ALONE
     rows.loc[there, "environment_id"] = "elsewhere"

@@ -1,4 +1,4 @@
-"""Test that only running out of memory counts as too large, and what the table says on GPUs."""
+"""Test that only running out of memory counts as too large, and the table on GPUs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUT = {"value": None, "status": "out_of_memory", "reason": "CUDA out of memory"}
 
 
 def rows(place: Any, lost: dict[tuple[str, str], dict[str, Any]]) -> pd.DataFrame:
-    """Three lengths, and three batches with two beams; `lost` says what became of some."""
+    """Return rows of three lengths, and three batches with two beams; `lost` changes some."""
     probes = {
         "mixer_time": (MIXER_ALONE, TIME, ["length=32", "length=512", "length=4096", "dim=64"]),
         "decode": (

@@ -48,7 +48,7 @@ def _pooled(said: About, rows: Sequence[dict[str, Any]]) -> Exhibit | None:
 def _exhibit(
     tasks: tuple[str, ...] = TASKS, seeds: Iterable[int] = SEEDS, **mishaps: dict[str, Any]
 ) -> Exhibit | None:
-    """Mishaps: ``b_t1_2`` is seed 2 of variant b on t1."""
+    """Return the exhibit; the mishap ``b_t1_2`` changes seed 2 of variant b on t1."""
     said, spec = _about(tasks), synthetic.ACCURACY
     rows = [
         synthetic.row(said, v, task, "quality", spec, seed=s, value=_value(v, task, s))

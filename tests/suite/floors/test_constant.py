@@ -1,4 +1,4 @@
-"""Checks chance, frequencies and constant answers on cases that are worked out by hand."""
+"""Check chance, frequencies and constant answers on cases that are worked out by hand."""
 
 import math
 from dataclasses import replace
@@ -59,8 +59,8 @@ class Returned(TinyDrawings):
         ("uniform", TinyText(2), math.log2(3)),
         ("uniform", TenDigits(1), 1e-10),  # all ten digits must be right
         ("majority", TinyClasses(1), 2 / 4),
-        ("majority", Shifted(1), 1 / 4),  # the class is that of training, not of the test split
-        # Training has 0 three times and 1 twice; 0, 2 and 0 are scored.
+        ("majority", Shifted(1), 1 / 4),  # the majority class of training, not of the test split
+        # The training text has 0 three times and 1 twice; 0, 2 and 0 are scored.
         ("majority", TinyText(2), -(2 * math.log2(11 / 21) + math.log2(2 / 21)) / 3),
         ("likeliest_sequence", Captions(4), 1 / 4),
         ("likeliest_sequence", Translations(4), 1 / 3),
@@ -101,7 +101,7 @@ def test_smoothed_frequencies_are_above_zero() -> None:
 
 @pytest.mark.parametrize("name", ["shakespeare_masked", "mqar_small", "listops"])
 def test_frequencies_score_as_a_task_scores_logits(name: str) -> None:
-    """The floor equals constant logits, scored by the task."""
+    """Compare the floor with constant logits that are scored by the task."""
     task = build_task(name, 64)
     counts = torch.zeros(task.output_size, dtype=torch.float64)
     if name == "shakespeare_masked":
@@ -120,7 +120,7 @@ def test_frequencies_score_as_a_task_scores_logits(name: str) -> None:
 
 @pytest.mark.parametrize("length", [32, 64])
 def test_a_guess_of_shown_answers_is_one_in_the_number_of_pairs(length: int) -> None:
-    pairs = [4] if length == 32 else [4, 8]  # with equally many examples
+    pairs = [4] if length == 32 else [4, 8]  # equally many examples of each
     score = FLOORS["shown_answers"].score(build_task("mqar_small", length))
     assert score == pytest.approx(len(pairs) / sum(pairs))
 
@@ -136,6 +136,6 @@ def test_a_guess_of_shown_answers_is_the_share_of_the_most_frequent_symbol() -> 
 
 
 def test_an_epoch_is_read_once() -> None:
-    batches = list(training_batches(TinyClasses(6_000)))  # two rows at a time
+    batches = list(training_batches(TinyClasses(6_000)))  # two rows per batch
     assert [len(batch.targets) for batch in batches] == [2, 2, 1]
     assert torch.cat([batch.targets for batch in batches]).tolist() == TinyClasses.training

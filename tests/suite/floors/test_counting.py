@@ -1,4 +1,4 @@
-"""Checks floors that count symbols: by hand, and against slow definitions."""
+"""Check floors that count symbols, by hand and against slow definitions."""
 
 import math
 from collections import Counter, defaultdict
@@ -44,7 +44,7 @@ def test_the_first_symbol_of_nested_lists_is_the_outermost_operator() -> None:
 
 
 class Questions(TinyQuestions):
-    """(3, 4) is answered by 7 twice and by 8 once, (4, 3) by 8, (3) by 9 three times."""
+    """The answer to (3, 4) is 7 twice and 8 once; (4, 3) has 8, and (3) has 9 three times."""
 
     training: ClassVar[list[Row]] = [
         ([0, 0], symbols)
@@ -60,7 +60,7 @@ class Questions(TinyQuestions):
 def test_a_question_is_all_of_its_words_in_their_order(
     monkeypatch: pytest.MonkeyPatch, tokens_at_once: int
 ) -> None:
-    """Right are 7, the 8 of (4, 3), 9, and the unseen question with the answer 9."""
+    """Check that 7, the 8 of (4, 3), 9, and the unseen question with answer 9 are right."""
     monkeypatch.setattr(floor, "_TOKENS_AT_ONCE", tokens_at_once)
     assert FLOORS["question_alone"].score(Questions(4)) == 4 / 6
     assert FLOORS["majority"].score(Questions(4)) == 2 / 6
@@ -95,7 +95,7 @@ def test_pixels_are_not_symbols_even_if_there_are_as_many_channels() -> None:
 
 
 class Pairs(TinyTranslations):
-    """3 is 7, 4 is 8 and 5 is 9, whatever is beside them; training lacks 6."""
+    """The translations are 3 -> 7, 4 -> 8 and 5 -> 9 in any context; training lacks 6."""
 
     training: ClassVar = [([3, 4], [7, 8]), ([3, 5], [7, 9]), ([4, 5], [8, 9]), ([5], [9])]
     test: ClassVar = [([4, 3], [8, 7]), ([3, 6], [7, 6]), ([5], [9])]
@@ -107,7 +107,7 @@ def test_each_symbol_is_translated_and_an_unseen_one_is_copied() -> None:
 
 
 def test_a_symbol_that_is_everywhere_is_not_the_translation_of_all() -> None:
-    """A full stop is seen with each symbol, and with most of them oftener than theirs."""
+    """Add a full stop to each pair; it is mostly more frequent than the translation."""
 
     class Stopped(Pairs):
         training: ClassVar = [([*s, 10][:2], [t[0], 11]) for s, t in [*Pairs.training, ([5], [9])]]
@@ -125,10 +125,10 @@ def _bytes(*rows: tuple[str, str, int]) -> Batch:
 @pytest.mark.parametrize(
     ("rows", "width", "least"),
     [
-        # A substring counts once, wherever it is.
+        # A substring counts once, at any position.
         ([("abcabc", "zzzabc", 1), ("abcdef", "abcdxx", 1), ("abcdef", "ghijkl", 0)], 3, 1),
         ([("abcdef", "abcdxx", 1), ("abcabc", "zzzabc", 0)], 3, 2),
-        # A threshold above all counts always says no.
+        # A threshold above all counts always predicts no.
         ([("aaaa", "aaaa", 0), ("abcd", "abcd", 0)], 2, 4),
     ],
 )
@@ -162,7 +162,7 @@ def _slow(text: Sequence[int], num_symbols: int, history: tuple[int, ...], symbo
     [
         ([0, 1], [1, 0], [50 / 63, 179 / 189]),  # b after a; a after ab
         ([1, 0], [0, 2], [53 / 63, 1 / 63]),  # a after b; an unseen symbol after ba
-        ([2, 0], [0, 1], [11 / 21, 50 / 63]),  # the history is unseen: one symbol less
+        ([2, 0], [0, 1], [11 / 21, 50 / 63]),  # unseen history: one symbol less
     ],
 )
 def test_trigrams_of_ababa_by_hand(
@@ -177,7 +177,7 @@ def test_trigrams_of_ababa_by_hand(
 def test_every_probability_is_that_of_the_slow_definition(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "_SYMBOLS_AT_ONCE", 37)  # n-grams cross pieces
+    monkeypatch.setattr(counting, "_SYMBOLS_AT_ONCE", 37)  # n-grams cross chunk borders
     chance = np.random.default_rng(0)
     text = chance.integers(0, 3, 200).astype(np.uint8)
     windows = chance.integers(0, 4, (5, 8))

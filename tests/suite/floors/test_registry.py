@@ -1,11 +1,11 @@
-"""Checks that every task has floors that suit it and differ in their labels."""
+"""Check that every task has suitable floors with different labels."""
 
 import pytest
 
 from suite.floors.registry import FLOORS
 from suite.tasks.registry import TASKS, task_class
 
-SUITED_ALONE = {  # tasks, by the floor that suits no others of those below
+SUITED_ALONE = {  # tasks by floor; no other floor below suits them
     "word_by_word": {"reversal", "sorting", "bible_en_de"},
     "nearest_caption": {"emoji_scenes"},
     "nearest_choice": {"emoji_pairs"},

@@ -1,4 +1,4 @@
-"""Checks floors of environments and of kernel regression."""
+"""Check floors of environments and of kernel regression."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from suite.tasks.worlds.world_task import WorldTask
     ("world", "mean"), [("corridor", 0.05), ("windy_grid", -0.13), ("cart_pole", 0.22)]
 )
 def test_a_random_policy_has_the_mean_return_of_random_episodes(world: str, mean: float) -> None:
-    """There are 64 starts, so the variance of the mean is a 64th."""
+    """Allow a variance of the mean of 1/64 of that of a return, for 64 start states."""
     task = build_task(f"{world}_mixed", 5)
     spread = task_class(f"{world}_random").data().returns.std()  # type: ignore[attr-defined]
     assert FLOORS["random_player"].score(task) == pytest.approx(mean, abs=4 * spread / 64**0.5)
@@ -27,7 +27,7 @@ def test_a_random_policy_has_the_mean_return_of_random_episodes(world: str, mean
 
 @pytest.mark.parametrize("world", ["corridor", "windy_grid", "cart_pole"])
 def test_the_mean_of_the_data_is_that_of_all_episodes_also_for_the_best_of_them(world: str) -> None:
-    """The mean of the best tenth would be no floor: in cart_pole it is the largest return."""
+    """Check against the mean of the best tenth, which is not a floor, as in cart_pole."""
     mixed, best = (build_task(f"{world}_{data}", 5) for data in ("mixed", "best_tenth"))
     assert isinstance(mixed, WorldTask)
     assert isinstance(best, WorldTask)
@@ -39,7 +39,7 @@ def test_the_mean_of_the_data_is_that_of_all_episodes_also_for_the_best_of_them(
 
 
 class Few(KernelRegression):
-    """Kernel regression on few examples; it notes which splits are read."""
+    """Kernel regression on few examples, which records the splits that are read."""
 
     num_held_out = {"validation": 200, "test": 300}  # noqa: RUF012
     read: list[str]
@@ -63,7 +63,7 @@ def test_two_points_by_hand() -> None:
 
 
 def test_kernel_regression_is_attention_with_the_bandwidth_as_its_temperature() -> None:
-    """With keys (x_i, x_i^2) and the query (2 x, -1) the score is x^2 - (x - x_i)^2."""
+    """Use keys (x_i, x_i^2) and the query (2 x, -1), which give x^2 - (x - x_i)^2."""
     batch = next(KernelRegression(16).held_out("validation", 5))
     x, y, at = (each.double() for each in points_of(batch))
     keys = torch.stack([x, x**2], dim=2)

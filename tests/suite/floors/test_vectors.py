@@ -1,4 +1,4 @@
-"""Checks nearest neighbours and linear classifiers: by hand, and against scikit-learn."""
+"""Check nearest neighbours and linear classifiers by hand and against scikit-learn."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from tests.suite.floors.tiny import (
 
 
 class Around(TinyPoints):
-    """The means are 2 and 6: the border is at 4, and the third class is never predicted."""
+    """The means are 2 and 6, so the border is 4; the third class is never predicted."""
 
     test: ClassVar = [(3.9, 0), (4.1, 1), (5.0, 0), (2.0, 2)]
 
 
 class ThreeIsBest(TinyPoints):
-    """In validation one neighbour is misled by the outlier at 5, and three are not."""
+    """In validation the outlier at 5 misleads one neighbour, but not three."""
 
     validation: ClassVar = [(5.1, 1), (4.9, 1), (0.4, 0)]
     test: ClassVar = [(5.2, 1), (4.8, 1), (0.2, 0), (9.0, 2)]
@@ -55,7 +55,7 @@ class Two(ThreeIsBest):
 
 
 class Captions(TinyCaptions):
-    """Nearest pictures are right three times; the last is near to a caption with one word more."""
+    """Nearest pictures are right three times; the last neighbour's caption has an extra word."""
 
     training: ClassVar[list[Row]] = [
         ([0, 0], [3]),
@@ -79,8 +79,9 @@ class Choices(TinyCaptions):
     training: ClassVar[list[Any]] = [([0, 0], [[3, 4]], 0), ([9, 9], [[5, 6, 7]], 0)]
     test: ClassVar[list[Any]] = [
         ([1, 0], [[5, 6], [3, 8]], 1),  # one word in common
-        ([8, 9], [[3, 4], [7, 6, 5]], 1),  # all words, in another order
-        ([9, 8], [[5, 6, 7, 8], [5, 6, 7]], 0),  # wrong: the other has no word more
+        ([8, 9], [[3, 4], [7, 6, 5]], 1),  # all words in another order
+        # wrong: the other caption has no more words in common
+        ([9, 8], [[5, 6, 7, 8], [5, 6, 7]], 0),
         ([0, 1], [[6, 5], [7, 8]], 0),  # wrong: neither has a word in common
     ]
 
@@ -95,7 +96,7 @@ class Choices(TinyCaptions):
 
 
 class Drawings(TinyDrawings):
-    """Captions begin with a 1. The third has one word of its own picture's caption only."""
+    """Captions begin with 1. The third shares only one word with its own picture's caption."""
 
     metric = PixelError(is_drawn=True)
     training: ClassVar[list[Row]] = [
@@ -105,14 +106,14 @@ class Drawings(TinyDrawings):
         ([4, 0], [1, 6, 7, 8, 9]),
     ]
     test: ClassVar[list[Row]] = [
-        ([1, 0], [1, 3, 4, 5, 2]),  # a word more than the first
+        ([1, 0], [1, 3, 4, 5, 2]),  # one more word than the first
         ([2, 0], [1, 5, 4, 3]),  # the words of the first, in the order of the second
         ([3, 2], [1, 3, 8]),
     ]
 
 
 class FirstToken(Given):
-    """The four corners of a square, as two tokens of one number each, many times."""
+    """The corners of a square as two tokens of one number each, repeated many times."""
 
     name = "corners"
     asks_for = "class"
@@ -166,7 +167,7 @@ def test_a_tie_goes_to_the_nearer() -> None:
 
 @pytest.mark.parametrize("k", NUMBERS)
 def test_all_bonuses_together_are_below_one_vote(k: int) -> None:
-    classes = (torch.arange(k) >= k // 2).long()  # one neighbour more has class 1
+    classes = (torch.arange(k) >= k // 2).long()  # a majority of one for class 1
     assert votes(classes[None], 2).argmax().item() == 1
 
 
@@ -182,7 +183,7 @@ def test_votes_are_those_of_scikit_learn() -> None:
 
 
 def test_a_floor_is_fitted_to_the_training_examples_that_the_task_has() -> None:
-    """The centroids are those of scikit-learn."""
+    """Compare the centroids with those of scikit-learn."""
     few, more = (build_task("fashion_mnist_images", 784, count) for count in (100, 2_000))
     for name in ("nearest_centroid", "nearest_neighbours"):
         assert 0.5 < FLOORS[name].score(few) < FLOORS[name].score(more) < 0.85
@@ -210,7 +211,7 @@ def test_captions_count_without_ends_and_fillers_in_any_number_of_batches(
 def test_a_fixed_number_of_examples_is_read_of_a_task_that_draws_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The nearest of the first two is always [3]."""
+    """Check that the nearest of the first two examples is always [3]."""
 
     class Drawn(Captions):
         def num_training_examples(self) -> int | None:
@@ -222,7 +223,7 @@ def test_a_fixed_number_of_examples_is_read_of_a_task_that_draws_them(
 
 
 def test_words_are_those_that_a_model_is_shown() -> None:
-    batch = next(TinyReviews(1).held_out("test", 4))  # a text of one word is its first
+    batch = next(TinyReviews(1).held_out("test", 4))  # at length 1 a text is its first word
     rows = batch.inputs["inputs"].tolist()
     assert [words_in(TinyReviews(1), row) for row in rows] == [["2"], ["3"], ["4"], ["3"]]
     task = build_task("shakespeare_plays", 40)
@@ -249,7 +250,7 @@ def test_a_word_weighs_by_its_rarity_and_a_text_has_length_one() -> None:
 def test_the_strength_is_chosen_on_the_validation_split_and_the_test_split_read_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The second strength is the best: only its classifier is right in validation."""
+    """Use data for which only the second strength is right in validation."""
     read = []
 
     class Noted(FirstToken):

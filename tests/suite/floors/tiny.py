@@ -1,4 +1,4 @@
-"""Tasks that are small enough to work out the scores of floors by hand."""
+"""Tasks that are small enough to compute the scores of floors by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = tuple[list[float], list[int]]  # two pixels or one number, and symbols
 
 
 class Given(Task):
-    """A task with the rows of `training` as its epoch, and those of `test` held out."""
+    """A task whose epoch is the rows of `training`; those of `test` are held out."""
 
     source = SOURCE
     training: ClassVar[Sequence[Any]]
@@ -49,7 +49,7 @@ class Given(Task):
 
 
 class TinyText(TextWindows):
-    """Three symbols, in training only two; the first three of each held-out piece are scored."""
+    """A text of three symbols, two of them in training; three of each held-out piece are scored."""
 
     name = "tiny_text"
     metric = Bits(name="bits_per_character")
@@ -70,7 +70,7 @@ class TinyText(TextWindows):
 
 
 class TinyClasses(Given):
-    """An epoch of five examples, of classes 0 1 2 1 1; asked are 1 1 0 2."""
+    """An epoch has five examples of the classes 0 1 2 1 1; the test classes are 1 1 0 2."""
 
     name = "tiny_classes"
     architecture = "classifier"
@@ -89,7 +89,7 @@ class TinyClasses(Given):
 
 
 class TinyPoints(Given):
-    """Points on a line, each with a class of three; no training example has the third."""
+    """Points on a line, each in one of three classes; training lacks the third."""
 
     name = "tiny_points"
     asks_for = "class"
@@ -108,7 +108,7 @@ class TinyPoints(Given):
 
 
 class TinyReviews(TextClassification):
-    """Reviews: 2 is a kind word, 3 an unkind one, 4 is in both; the last label is wrong."""
+    """Reviews where 2 is positive, 3 negative and 4 neutral; the last label is wrong."""
 
     name = "tiny_reviews"
     source = SOURCE
@@ -145,7 +145,7 @@ def pictures_of(rows: Sequence[Row]) -> Tensor:
 
 
 def filled(rows: Sequence[Sequence[int]], length: int, filler: int) -> Tensor:
-    """Return the rows with fillers behind, `[rows, length]`."""
+    """Return the rows with trailing fillers, `[rows, length]`."""
     return torch.tensor([[*row, *[filler] * (length - len(row))] for row in rows])
 
 

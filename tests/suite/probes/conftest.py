@@ -1,4 +1,4 @@
-"""Fixtures for tests of probes: one thread, timings that take a moment, specs and rows."""
+"""Fixtures for tests of probes: one thread, short timings, model specs and measured rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timing probes end in a moment, whatever others compute."""
+    """Shorten all timing probes, whatever else the machine computes."""
 
     def comparison(**fields: Any) -> TimingComparison:
         return TimingComparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})
@@ -57,7 +57,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -> ModelSpec:
-    """Of Shakespeare's characters."""
+    """Return the spec of a small language model on Shakespeare's characters."""
     fields: dict[str, Any] = {
         "architecture": "language_model",
         "mixer": mixer,
@@ -87,7 +87,7 @@ def trial_on_text(name: str, spec: ModelSpec, batch: int, **changes: Any) -> Tri
 
 
 def said_after_training(trial: Trial, folder: Path) -> list[Said]:
-    """What the trial's probe says of the model that `quality` trains first, as a sweep has it."""
+    """Return the output of the trial's probe, after `quality` has trained its model."""
     if trial.trained is not None:
         training = Checkpointer(folder / trial.trained.trial_id, math.inf, keeps_weights=True)
         deque(probe("quality").measure_resuming(trial.trained, "cpu", training), maxlen=0)
@@ -96,7 +96,7 @@ def said_after_training(trial: Trial, folder: Path) -> list[Said]:
 
 
 def by_subject(said: Iterable[Said]) -> dict[tuple[str, int], Measurement]:
-    """Metric and subject -> its only measurement."""
+    """Return {(metric, subject): measurement}; each pair must be unique."""
     found = [each for each in said if isinstance(each, Measurement)]
     table = {(m.metric, m.subject): m for m in found}
     assert len(table) == len(found)
@@ -104,5 +104,5 @@ def by_subject(said: Iterable[Said]) -> dict[tuple[str, int], Measurement]:
 
 
 def measured(of: Probe, trial: Trial) -> dict[str, Measurement]:
-    """Metric -> its measurement, of a trial of one subject."""
+    """Return {metric: measurement} of a trial with one subject."""
     return {metric: m for (metric, _), m in by_subject(of.measure(trial, "cpu")).items()}

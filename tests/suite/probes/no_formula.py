@@ -1,4 +1,4 @@
-"""A mixer that says nothing of its cost."""
+"""Mixers that declare no cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from models.mixer import Mixer
 
 
 class Silent(Mixer):
-    """The mean of all tokens, padding included."""
+    """A mixer that returns the mean of all tokens, including padding."""
 
     mask_mode: ClassVar[Literal["exact", "pads_as_tokens"]] = "pads_as_tokens"
 
@@ -19,7 +19,7 @@ class Silent(Mixer):
 
 
 class Formless(Silent):
-    """One that steps, and does not say what it keeps."""
+    """A mixer that supports single steps but does not declare its state size."""
 
     supports_causal: ClassVar[bool] = True
     supports_step: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Formulas of the theory, worked out by hand; and what is no formula, refused."""
+"""Test cost formulas against hand-computed values, and the rejection of invalid formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory against theory, and times that are what they say, on two CPU processes."""
+"""Test data-parallel memory against theory, and timings, with two CPU processes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.suite.training.engines.pair import on_two_workers
 
 LENGTH, BATCH = 16, 4
 SPEC = language_model(length=LENGTH, dim=128, depth=2, knobs={"heads": 4})
-WITHIN = 0.05  # of theory; buckets are a 32nd of the model, and vectors stay whole
-# Bytes per parameter that a worker of N holds: see the probe's docstring.
+WITHIN = 0.05  # relative to theory; a bucket is 1/32 of the model, and vectors are not split
+# Bytes per parameter on one of N workers; see the docstring of the probe.
 HELD = {
     0: lambda n: 16.0,
     1: lambda n: 4 + 16 / n,
@@ -44,7 +44,7 @@ def measured(zero: int) -> list[Measurement]:
 
 
 def at_every_stage() -> Mapping[int, list[Measurement]]:
-    """On a worker; at the end once more, without memory for the lone one."""
+    """Measure each ZeRO stage on a worker; last, one process that runs out of memory."""
     data_parallel._ROUNDS = 3
     found = {zero: measured(zero) for zero in HELD}
 
@@ -118,7 +118,7 @@ def test_it_is_for_trials_of_workers() -> None:
 
 
 def test_bytes_of_one_process_are_counted_exactly() -> None:
-    """Adam in float32: 8 bytes a parameter for its states, 4 for the parameter itself."""
+    """Adam in float32 takes 8 bytes per parameter for its states and 4 for the parameter."""
     tensors = NewTensors()
     model = torch.nn.Linear(300, 200, bias=False)
     engine = LocalEngine(model, training(10), "cpu")

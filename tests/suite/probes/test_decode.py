@@ -1,4 +1,4 @@
-"""The next token of a language model: of which state, for which models, in which rows."""
+"""Test decoding time: the state it starts from, the supported models, the rows it writes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_translator_decodes_at_each_batch_and_beam() -> None:
 
 
 def by_formula(spec: ModelSpec, length: int, source: int | None) -> int:
-    """Of one sequence: of its own tokens, and of its source."""
+    """Return the state bytes of one sequence: its own tokens plus its source."""
     mixers = [m for m in mixers_of(build_model(spec)) if m.is_causal]
     others = [m for m in mixers_of(build_model(spec)) if not m.is_causal][-len(mixers) :]
     sources = 0 if source is None else sum(m.context_bytes(source) for m in others)

@@ -1,4 +1,4 @@
-"""The longest chain, where it can be counted by hand."""
+"""Test the longest dependency chain where it can be counted by hand."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def complex_numbers(x: Tensor) -> Tensor:
     ("function", "steps"),
     [
         (in_turn, 5),
-        (side_by_side, 4),  # two, put together, and summed
+        (side_by_side, 4),  # two operations, the concatenation, the sum
         (only_views, 0),
         (in_place, 3),
         (through_a_view, 3),
-        (slices_of_a_buffer, 2),  # the sine, and the copy
-        (running_sum_in_a_buffer, 1 + 2 * 5),  # the sum, and the copy, of what the last left
+        (slices_of_a_buffer, 2),  # the sine and the copy
+        (running_sum_in_a_buffer, 1 + 2 * 5),  # plus an addition and a copy per iteration
         (each_slice_for_itself_in_place, 3),
         (a_buffer_used_again, 3),
         (what_nobody_reads, 1),
@@ -97,7 +97,7 @@ def test_counts_what_must_wait(function: Callable[[Tensor], Tensor], steps: int)
 
 
 def test_views_of_complex_numbers_share_their_depth() -> None:
-    """A real transform may be one operation or two; the sum is one more."""
+    """Allow one operation or two for a real transform; the sum adds one."""
     assert longest_chain(lambda: complex_numbers(X)) == 1 + longest_chain(
         lambda: torch.fft.fft(X, dim=1)
     )
@@ -106,7 +106,7 @@ def test_views_of_complex_numbers_share_their_depth() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
 def test_takes_torchs_loops_over_tokens_apart(kind: type[nn.RNNBase], dtype: torch.dtype) -> None:
-    """In float32 too, where oneDNN would run them as one operation."""
+    """Include float32, where oneDNN would fuse the loop into one operation."""
     network = kind(4, 4, batch_first=True).to(dtype)
     was_enabled = torch.backends.mkldnn.enabled
     chains = [

@@ -1,4 +1,4 @@
-"""The test split is read by the final scoring only."""
+"""Check that only the final scoring reads the test split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from suite.training.checkpoint import Checkpointer
 from tests.suite.probes.conftest import said_after_training
 
 ROOT = Path(__file__).parents[3]
-# What the tables of scores show, and what compares alignments, of a task with words.
+# Probes that fill the tables of scores, or compare alignments on a task with words.
 SCORING = {
     "quality",
     "floors",
@@ -44,7 +44,7 @@ QUICK = Scale(
 
 
 class Spied(MqarSmall):
-    """Notes what is read of it, in order."""
+    """A task that records the order in which its splits are read."""
 
     name = "spied"
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 250, "test": 250}
@@ -83,7 +83,7 @@ def trial_of(name: str) -> Trial:
 
 
 def measured(name: str, folder: Path) -> list[Measurement]:
-    """Without what is read to train the model that it looks at."""
+    """Return the measurements, without the reads of the training run that the probe depends on."""
     trial = trial_of(name)
     said = said_after_training(trial, folder)
     if trial.trained is not None:
@@ -92,7 +92,7 @@ def measured(name: str, folder: Path) -> list[Measurement]:
     return [each for each in said if isinstance(each, Measurement)]
 
 
-# Timings take seconds each; the test over the syntax tree holds them too.
+# Timing probes take seconds each; the syntax tree test below covers them too.
 UNTIMED = [name for name in PROBES if not probe(name).is_timing]
 
 
@@ -100,7 +100,7 @@ UNTIMED = [name for name in PROBES if not probe(name).is_timing]
 def test_a_probe_that_does_not_score_never_asks_for_the_test_split(
     name: str, tmp_path: Path
 ) -> None:
-    """And it measures what it announces, in that order; a search says more: each rate's score."""
+    """Compare metrics with those announced, in order; a search adds each rate's score."""
     found, trial = measured(name, tmp_path), trial_of(name)
     assert "test" not in Spied.read
     found = [each for each in found if "learning_rate=" not in each.at]
@@ -118,12 +118,12 @@ def test_quality_asks_for_it_after_its_last_step_and_chooses_nothing_then(
     found = Spied.read
     first = found.index("test")
     assert found[:first] == ["training", "training", "validation", "training", "validation"]
-    assert found[first : first + 2] == ["test", "test"]  # at 32 tokens, and at 64
-    assert not {"training", "test"} & set(found[first + 2 :])  # pictures are of validation data
+    assert found[first : first + 2] == ["test", "test"]  # at 32 and at 64 tokens
+    assert not {"training", "test"} & set(found[first + 2 :])  # pictures use validation data
 
 
 def test_what_scores_may_be_named_in_few_files() -> None:
-    """The word for the split stands where a score is taken, and in the tasks, which cut it off."""
+    """Check that only scoring code and the tasks, which split the data, contain "test"."""
     found = {
         str(file.relative_to(ROOT))
         for folder in ("suite", "models", "reports")

@@ -1,4 +1,4 @@
-"""The probe of floors: one trial a task, without subjects, on every way that a trial goes."""
+"""Test the probe of floors: one trial per task, without subjects, through every code path."""
 
 from dataclasses import replace
 
@@ -75,7 +75,7 @@ def test_nothing_but_task_length_and_definitions_moves_the_id(
     first = ids()
     assert len(first) == 1
     assert ids(axes=[vary("depth", [1, 2])], scale={"steps": 9, "batch": 4}) == first
-    assert ids(axes=[vary("length", [16, 8])]) == first  # at the baseline's, which is 8
+    assert ids(axes=[vary("length", [16, 8])]) == first  # at the baseline's length, 8
     assert ids(scale={"length": 9}).isdisjoint(first)
     monkeypatch.setattr(FLOORS["trigram"], "version", 2)
     assert ids().isdisjoint(first)
@@ -193,7 +193,7 @@ def test_how_the_store_shows_it() -> None:
     assert trial_tags(("a", "quick"), trial, cells)["bakeoff.variant"] == " | ".join(LABELS)
     rows = {row.key: row.value for row in result_rows(trial, cells, result)}
     assert rows["bits_per_character/uniform"] == 4.0
-    assert len(rows) == 4  # three floors, and the seconds of the trial
+    assert len(rows) == 4  # three floors and the duration of the trial
     said = trial_description(trial, cells, result)
     assert "floors of shakespeare_characters at 8 tokens: uniform, unigram" in said
     assert "| 3-gram | bits_per_character | 2 | bit | ok |" in said

@@ -1,4 +1,4 @@
-"""Gradients by distance: against norms known by hand, and in the models that it is for."""
+"""Test gradients by distance against norms known by hand, and on the supported models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRAINING = Training(
 
 
 class Linear(nn.Module):
-    """h_t = U h_(t-1) + e_t; puts h itself out."""
+    """The recurrence h_t = U h_(t-1) + e_t; the output is h."""
 
     def __init__(self, recurrent: Tensor) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Linear(nn.Module):
 
 
 def turn(factor: float) -> Tensor:
-    """A rotation of all directions, times a factor: every vector grows by it at each step."""
+    """Return a rotation times a factor: each step scales every vector by the factor."""
     rotation: Tensor = torch.linalg.qr(torch.randn(WIDTH, WIDTH)).Q
     return factor * rotation
 
@@ -66,10 +66,10 @@ def trial(model: ModelSpec) -> Trial:
 
 
 def said(model: ModelSpec, folder: Path) -> dict[str, list[float]]:
-    """Metric -> its values from near to far."""
+    """Return {metric: values by increasing distance}."""
     values: dict[str, list[float]] = {}
     for each in said_after_training(trial(model), folder):
-        assert isinstance(each, Measurement)  # only quality may yield points
+        assert isinstance(each, Measurement)  # only `quality` may yield points
         assert each.value is not None
         values.setdefault(each.metric, []).append(each.value)
     return values
@@ -110,7 +110,7 @@ def test_an_exploding_gradient_is_a_divergence_at_its_distances(
 
 
 def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
-    """Where tanh is nearly linear and all tokens are alike, U = 0.6 leaves 0.6 of it a step."""
+    """Check that U = 0.6 I scales by 0.6 per step where tanh is nearly linear."""
     model = build_model(spec("rnn", length=12))
     network = model.trunk.blocks[0].mixer.rnn  # type: ignore[union-attr, index]
     with torch.no_grad():
@@ -123,7 +123,7 @@ def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
 
 
 def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach(tmp_path: Path) -> None:
-    """A kernel of three reaches two tokens back, two layers of it four."""
+    """Check that a kernel of size 3 reaches two tokens back, and two such layers four."""
     found = said(spec("conv", depth=2), tmp_path)
     assert distances(96) == [1, 2, 4, 8, 16, 32, 64]
     for values in found.values():

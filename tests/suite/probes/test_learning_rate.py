@@ -1,4 +1,4 @@
-"""The search for a learning rate: on curves with known optima, and as a sweep runs it."""
+"""Test the search for a learning rate on curves with known optima and within a sweep."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def searched(trial: Trial, folder: Path) -> list[Measurement]:
 def test_a_rate_is_judged_by_the_mean_of_two_seeds(
     trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bits: lower is better. With seed 0 alone 0.01 would be the best."""
+    """Use bits, for which lower is better; with seed 0 alone, 0.01 would win."""
     bits = {2e-3: (3.0, 3.0), 5e-3: (2.0, 2.0), 1e-2: (1.5, 2.8), 2e-2: (4.0, 4.0)}
     monkeypatch.setattr(learning_rate, "_score", lambda trial, rate, seed, *_: bits[rate][seed])
     rate, *scores = searched(trial, tmp_path)

@@ -1,4 +1,4 @@
-"""Formula, counter and theory in one row; and a formula that is wrong."""
+"""Test the FLOPs of mixers by formula, counter and theory, and the check for a wrong formula."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.suite.timing.subjects import alone, trial_of
 
 
 class Boasting(Convolution):
-    """Says that it takes half of what it takes."""
+    """A mixer whose formula declares half of its FLOPs."""
 
     def flops(self, length: int, batch: int = 1) -> float:
         return super().flops(length, batch) / 2
 
 
 class Formless(Mixer):
-    """A linear map, without a formula."""
+    """A linear map without a cost formula."""
 
     def __init__(self, *, dim: int, **sizes: Any) -> None:
         super().__init__(dim=dim, **sizes)
@@ -39,7 +39,7 @@ class Formless(Mixer):
 
 
 class WithoutTheory(Convolution):
-    """Says nothing of Table 1."""
+    """A convolution without the declared costs of Table 1."""
 
     cost = type(Convolution.cost)()
 
@@ -88,7 +88,7 @@ FORMS = [
 
 
 class Does(nn.Module):
-    """Whatever it is given."""
+    """A module that runs a given function."""
 
     def __init__(self, work: Callable[[Tensor], object]) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def test_every_formula_agrees(name: str, is_causal: bool) -> None:
 
 @pytest.mark.parametrize(("name", "is_causal"), FORMS)
 def test_tensors_without_data_are_counted_like_those_with(name: str, is_causal: bool) -> None:
-    """And a recurrence's first token, times their number, like all of them one by one."""
+    """Compare counts on meta tensors with counts on real data, token by token for a recurrence."""
     mixer = build_mixer(name, dim=D, max_length=N, is_causal=is_causal, heads=2).eval()
     counter = torch.utils.flop_counter.FlopCounterMode(
         display=False, custom_mapping=dict(flop_count._FORMULAS)
@@ -179,14 +179,14 @@ def test_an_operation_of_somebody_elses_is_refused_by_name() -> None:
 
 def test_operations_that_ask_for_the_data_get_data() -> None:
     def work(x: Tensor) -> Tensor:
-        kept = x[0][x[0, :, 0].abs() >= 0]  # all of them, which only the data can say
+        kept = x[0][x[0, :, 0].abs() >= 0]  # keeps every token, but the shape depends on the data
         return kept @ kept.mT
 
     assert counted_flops(Does(work), (1, N, D)) == 2 * N * N * D
 
 
 def test_no_product_is_taken_for_free() -> None:
-    """Whatever torch tags: none of the operations with a formula is free."""
+    """Check that no operation with a formula is listed as free, whatever its torch tags."""
     registered = torch.utils.flop_counter.flop_registry.keys() | flop_count._FORMULAS.keys()
     x = torch.ones(1)
     for packet in registered:

@@ -1,4 +1,4 @@
-"""Peaks against what must be held, by hand and by every formula; and what is not even tried."""
+"""Test the peak memory of mixers against hand counts and formulas, and skipped lengths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIM = 64
 
 
 class Plain(Mixer):
-    """Twice the input plus a number for each channel: what it holds can be counted by hand."""
+    """Twice the input plus a gain per channel, so its memory can be counted by hand."""
 
     def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: object) -> None:
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
@@ -33,7 +33,7 @@ class Plain(Mixer):
 
 
 class Square(Plain):
-    """Writes scores of every pair, and says nothing of it beforehand."""
+    """A mixer that materialises all pairwise scores and declares no memory formula."""
 
     lengths: list[int] = []  # noqa: RUF012 - what was tried, for the test to see
 
@@ -53,17 +53,17 @@ def values(mixer: str, length: int, **knobs: str | int) -> dict[str, float]:
 
 
 def test_what_a_product_holds_by_hand() -> None:
-    """The output; then also the gradient from above, that of the input, that of the gains."""
+    """Forward holds the output; backward adds the gradients of output, input and gains."""
     found = values(f"{__name__}:Plain", 128)
     vectors = 4 * 128 * DIM
     assert found["forward_peak_bytes"] == vectors
-    # output, gradient from above, of the input, and of the gains before they are summed up
+    # output, its gradient, the input gradient, and the gain gradients before their reduction
     assert found["forward_backward_peak_bytes"] == pytest.approx(4 * vectors, rel=0.02)
     assert "forward_formula_bytes" not in found
 
 
 WITH_FORMULA = [name for name in MIXERS if mixer_class(name).has_bytes_formula()]
-# The profiler is slow over a recurrence, which makes a dozen small tensors at every token.
+# The profiler is slow on a recurrence, which allocates a dozen small tensors per token.
 LENGTHS = [
     (name, length)
     for name in WITH_FORMULA
@@ -79,7 +79,7 @@ def test_formula_and_allocator_agree(mixer: str, length: int) -> None:
     parameters = 4 * sum(p.numel() for p in model.parameters())
     safe = mixer_memory._BACKWARD * found["forward_formula_bytes"] + parameters
     if any(isinstance(each, nn.Conv2d) for each in model.modules()):
-        safe += 6 * 1024 * DIM  # what its backward takes for itself, whatever the length
+        safe += 6 * 1024 * DIM  # workspace of its backward pass, independent of the length
     assert found["forward_peak_bytes"] < found["forward_backward_peak_bytes"] < safe
 
 
@@ -119,7 +119,7 @@ def test_measuring_again_gives_the_same_bytes() -> None:
 
 
 def test_what_the_formula_forbids_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 65,536 tokens the scores of four heads and their softmax are 128 GiB."""
+    """Use 65,536 tokens, for which the scores of four heads and their softmax take 128 GiB."""
     monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: 10 * 2**30)
     found = measured("attention", 65536, kernel="materialised")
     assert found["forward_formula_bytes"].value == pytest.approx(128 * 2**30, rel=0.01)
@@ -133,7 +133,7 @@ def test_what_the_formula_forbids_is_not_tried(monkeypatch: pytest.MonkeyPatch) 
 def test_without_a_formula_shorter_runs_say_what_would_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """1,024 tokens take 4.5 MiB, so that 2,048 may take 18 MiB, where 12.8 MiB may be taken."""
+    """Extrapolate 4.5 MiB for 1,024 tokens to 18 MiB for 2,048, over the free 12.8 MiB."""
     monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: 2**24)
     Square.lengths.clear()
     found = measured(f"{__name__}:Square", 8192)
@@ -146,7 +146,7 @@ def test_without_a_formula_shorter_runs_say_what_would_not_fit(
 def test_backward_is_tried_where_six_times_the_formula_would_not_fit_but_it_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Materialised attention takes one and a half times as much."""
+    """Use materialised attention, whose backward pass takes 1.5 times its formula."""
     bench_bytes = values("attention", 512, kernel="materialised")
     enough = 1.2 * bench_bytes["forward_backward_peak_bytes"] / mixer_memory._SHARE
     assert mixer_memory._BACKWARD * bench_bytes["forward_formula_bytes"] > enough
@@ -177,7 +177,7 @@ MIB = 2**20
 
 
 def machine(folder: Path, groups: str) -> Path:
-    """A /proc with 100 MiB to spare."""
+    """Create a fake /proc with 100 MiB of available memory."""
     (folder / "self").mkdir(parents=True)
     (folder / "meminfo").write_text("MemTotal: 999999 kB\nMemAvailable: 102400 kB\n")
     (folder / "self" / "cgroup").write_text(groups)
@@ -185,7 +185,7 @@ def machine(folder: Path, groups: str) -> Path:
 
 
 def second_version(limit: int | str, used: int, droppable: int = 0) -> dict[str, str]:
-    """The files of a group, in MiB."""
+    """Return the files of a cgroup v2; the arguments are in MiB."""
     return {
         "memory.max": f"{limit * MIB if isinstance(limit, int) else limit}\n",
         "memory.current": f"{used * MIB}\n",
@@ -205,7 +205,7 @@ FIRST_VERSION = {
         ("0::/a\n", {"a": second_version("max", 5)}, 100),  # no limit
         ("0::/a/b\n", {"a/b": second_version(90, 10), "a": second_version(60, 50, 20)}, 30),
         ("4:cpu,cpuacct:/c\n3:memory:/a\n", {"memory/a": FIRST_VERSION}, 25),
-        ("0::/\n", {".": second_version(40, 50)}, 0),  # passed
+        ("0::/\n", {".": second_version(40, 50)}, 0),  # usage above the limit
     ],
 )
 def test_the_tightest_limit_on_the_way_up_counts(

@@ -1,4 +1,4 @@
-"""Mixer time: what is timed, beside which controls, in which rows."""
+"""Test the timing of mixers: what is timed, which controls accompany it, the rows it writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Table = Callable[..., dict[tuple[str, int], Measurement]]
 def table(brief: None) -> Table:
     def of(*subjects: ModelSpec) -> dict[tuple[str, int], Measurement]:
         found = by_subject(MixerTime().measure(trial_of(*subjects), "cpu"))
-        assert all(m.at == "" for m in found.values())  # it stands in the cell
+        assert all(m.at == "" for m in found.values())  # the coordinate belongs to the cell
         return found
 
     return of
@@ -56,7 +56,7 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls(table: Table
 
 
 class Once:
-    """Runs the forward pass of each subject once, where a timing run would time it."""
+    """A stand-in for a timing run that runs each subject's forward pass once."""
 
     def __init__(self, *, trial: Trial, operations: Callable[..., object], **_: object) -> None:
         self.trial, self.operations = trial, operations
@@ -111,7 +111,7 @@ def test_a_mixer_that_cannot_decode_has_a_row_that_says_why(table: Table) -> Non
     for subject, reason in ((0, "fnet has no causal form"), (1, "it does not declare")):
         assert found[DECODE, subject].status is Status.SKIPPED
         assert reason in found[DECODE, subject].reason
-        assert found[MAIN, subject].status is Status.OK  # proven or not
+        assert found[MAIN, subject].status is Status.OK  # verified or not
 
 
 def test_a_mixer_that_is_not_what_it_says_is_named_and_not_timed(table: Table) -> None:

@@ -1,4 +1,4 @@
-"""Parameters, and FLOPs (2 per multiply-add, elementwise work 0), both counted by hand."""
+"""Test parameter and FLOP counts by hand (2 per multiply-add, 0 for elementwise work)."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def count(trial: Trial) -> float | None:
 
 
 class Complex(Architecture):
-    """A complex number for each class, a frozen one, and a shared matrix."""
+    """A complex number for each class, a frozen parameter, and a shared matrix."""
 
     @dataclass(frozen=True)
     class Config:
-        """No knobs."""
+        """An empty config: the model has no knobs."""
 
     def build(self, seeds: object) -> None:
         size = self.spec.output_size
@@ -128,7 +128,7 @@ def test_a_classifier_of_one_sequence_at_the_length_of_its_data() -> None:
 
 
 def test_a_source_counts_at_its_own_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By formula and by count, where the task's source is much longer than its target."""
+    """Formula and count agree for a source that is much longer than its target."""
     longer = {"context": Input(kind="tokens", size=13, length=3 * LENGTH)}
     monkeypatch.setattr(Reversal, "other_inputs", classmethod(lambda cls, length: longer))
     of_translator = trial("reversal", "flops")
@@ -147,7 +147,7 @@ def test_a_source_counts_at_its_own_length(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_mixer_without_a_formula_is_counted() -> None:
-    """A mean is elementwise work, as of a mixer whose formula says 0."""
+    """Compare the mean, elementwise work, with a mixer whose formula returns 0."""
     shipped = trial("fashion_mnist_patches", "flops")
     spec = shipped.subjects[0]
     without = replace(spec, mixer=SILENT, knobs={})
@@ -187,7 +187,7 @@ def test_the_state_is_what_a_decoding_model_keeps(mixer: str, task: str) -> None
 
 
 def test_a_hybrid_keeps_the_sum_of_its_layers() -> None:
-    """Three layers of a fixed state below one that keeps all keys and values."""
+    """Use three layers with a fixed state below one that keeps all keys and values."""
     hybrid, fixed, growing = (
         measured(trial("shakespeare_characters", "state_bytes", mixer=mixer)).value or 0.0
         for mixer in ("retention*2+attention", "retention", "attention")
@@ -220,7 +220,7 @@ def test_what_keeps_no_state_is_a_skipped_row_that_says_why() -> None:
 
 
 def test_a_state_without_a_formula_is_a_skipped_row() -> None:
-    """Of an architecture that steps by itself, and of a user's mixer."""
+    """Check an architecture with its own step method, and a user's mixer."""
     ablation = Ablation(
         question="?",
         baseline=Model("bytenet"),

@@ -1,4 +1,4 @@
-"""Two columns of Table 1 measured: against what each mixer declares, and where it is known."""
+"""Test the measured columns of Table 1 against each mixer's declaration and known values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.suite.probes.conftest import measured as numbers
 from tests.suite.timing.subjects import alone, trial_of
 
 LINFORMER = {"linformer": {"projected_length": 8}}
-# A loop over chunks is seen, what happens inside one is not. So sums are measured in a single
-# chunk, corrections of one token by another token by token.
+# Loops over chunks are counted, but not the work inside a chunk. Sums are therefore measured in a
+# single chunk, token-by-token corrections with chunks of one token.
 CHUNKS = {"gla": 64, "delta_net": 1, "gated_delta": 1, "kimi_delta": 1, "rwkv7": 1}
 NEEDED = LINFORMER | {name: {"chunk": size} for name, size in CHUNKS.items()}
 KNOBS: list[tuple[str, dict[str, Any]]] = [
@@ -85,7 +85,7 @@ def test_chains_grow_as_theory_says(name: str, knobs: dict[str, Any]) -> None:
     ],
 )
 def test_paths_are_those_of_table_1(name: str, path: int) -> None:
-    """A kernel of three reaches one token to either side; 1 + 2 + ... + 32 reach past 47."""
+    """Check that a kernel of size 3 reaches one token per side; 1 + 2 + ... + 32 exceeds 47."""
     found = measured(spec(name, LINFORMER.get(name, {}), 48))
     assert found["maximum_path_length"].value == path
     theory = mixer_class(name).cost.sequential_operations
@@ -94,7 +94,7 @@ def test_paths_are_those_of_table_1(name: str, path: int) -> None:
 
 
 class HalfAsOften(Mixer):
-    """Halves the sequence until one token is left: walks log2(n) steps."""
+    """A mixer that halves the sequence until one token is left, in log2(n) steps."""
 
     cost = Cost(sequential_operations="log2(n", maximum_path_length="")
 
@@ -106,7 +106,7 @@ class HalfAsOften(Mixer):
 
 
 class ToTheLeft(HalfAsOften):
-    """Each token takes from the next; only those of even layers do."""
+    """A mixer that shifts each token by one position, in even layers only."""
 
     layer = 0
 
@@ -118,7 +118,7 @@ class ToTheLeft(HalfAsOften):
 
 
 class StandsStill(ToTheLeft):
-    """Only the bottom layer mixes, and one token a layer is not enough."""
+    """A mixer where only the first layer mixes, which is not enough."""
 
     def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
         return x if self.layer else super().forward(x)
@@ -139,7 +139,7 @@ def own_spec(kind: type[Mixer], length: int) -> ModelSpec:
 
 @pytest.fixture
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever this file was collected from, its classes are found by name."""
+    """Make the mixers of this file importable by name, however it was collected."""
     kinds = {f"{__name__}:{kind.__name__}": kind for kind in (HalfAsOften, ToTheLeft, StandsStill)}
     for module in ("models.stack", "models.registry"):
         monkeypatch.setattr(
@@ -149,7 +149,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_importable")
 def test_layers_that_differ_are_told_apart() -> None:
-    """Four tokens to the left are four layers that mix, and three between them that do not."""
+    """Count four mixing layers for four tokens back, and three idle layers between them."""
     assert path_length.layers_until_all_is_seen(own_spec(ToTheLeft, 5), 5) == 7
 
 

@@ -1,4 +1,4 @@
-"""The memory of a training step: parameters, gradients and states by theory, then activations."""
+"""Test the memory of a training step: parameters, gradients and states by theory; activations."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def peak(batch: int) -> float:
 
 
 def test_a_step_over_few_tokens_takes_what_the_theory_says() -> None:
-    """Of every parameter itself, its gradient, two states of AdamW; of one at a time its update.
+    """Count each parameter, its gradient, two AdamW states, and one update at a time.
 
-    AdamW writes a root, its quotient and their sum before it changes a parameter.
+    For the update, AdamW holds a root, a quotient and their sum.
     """
     sizes = [p.numel() for p in build_model(SMALL).parameters()]
     assert peak(batch=1) == pytest.approx(4 * (4 * sum(sizes) + 3 * max(sizes)), rel=0.01)
 
 
 def test_activations_grow_with_the_batch() -> None:
-    """A block keeps at least its inputs, both norms, four projections and the hidden layer."""
+    """Count at least a block's inputs, both norms, four projections and the hidden layer."""
     tokens = 64 * SMALL.length
     held = 4 * tokens * SMALL.depth * SMALL.dim * (1 + 2 + 4 + 2 * 4)
     assert held < peak(batch=128) - peak(batch=64) < 2.5 * held

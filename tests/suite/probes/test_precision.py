@@ -1,4 +1,4 @@
-"""Timings and measurements of memory compute at the precision of the recipe."""
+"""Check that timing and memory probes compute at the precision of the recipe."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def trials(name: str, **scale: Any) -> tuple[Trial, ...]:
 
 @pytest.fixture
 def products() -> Iterator[list[torch.dtype]]:
-    """Of all outputs of linear maps, but for those of the check against the reference."""
+    """Yield the dtypes of all linear outputs, except those of the check against the reference."""
     seen: list[torch.dtype] = []
 
     def note(module: nn.Module, inputs: object, output: object) -> None:
@@ -168,7 +168,7 @@ def test_whoever_steps_does_so_at_bf16(mixer: str) -> None:
 
 
 def test_no_formula_of_float32_refuses_a_length_at_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The formula may say twice what bf16 takes."""
+    """Use a float32 formula that may give twice the memory that bf16 takes."""
     monkeypatch.setattr(Attention, "forward_bytes", lambda *_: 10**15)
     found = {}
     for precision in ("float32", "bf16"):

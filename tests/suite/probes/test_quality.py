@@ -1,4 +1,4 @@
-"""Quality: the test split is read once, after the training; the FLOPs are those of training."""
+"""Test quality: the test split is read once, after training; FLOPs are those of training."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_the_number_is_the_test_splits_and_not_the_validations(trial: Trial) -> 
     assert isinstance(last, Measurement)
     assert isinstance(points[-1], Point)
     assert last.value is not None
-    assert last.value * 2000 == int(last.value * 2000)  # of 2,000 test images
-    assert points[-1].value * 1000 == int(points[-1].value * 1000)  # of 1,000 others
+    assert last.value * 2000 == int(last.value * 2000)  # 2,000 test images
+    assert points[-1].value * 1000 == int(points[-1].value * 1000)  # 1,000 validation images
 
 
 def test_points_carry_three_forward_passes_a_step(trial: Trial) -> None:
@@ -85,7 +85,7 @@ def test_a_test_score_that_is_no_number_is_a_divergence(
 def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read by the rounds that it was trained with it has its own score, by others another one."""
+    """Check that the score depends on the number of rounds at evaluation."""
     few = {"validation": 100, "test": 200}
     monkeypatch.setattr(SelectiveCopying, "num_held_out", few)
     fields = {

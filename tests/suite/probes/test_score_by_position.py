@@ -1,4 +1,4 @@
-"""Scores by position: the bands cut the window up, and their sums are the whole."""
+"""Test scores by position: the bands cover the window, and their sums equal the whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_bands_are_powers_of_two_within_the_window() -> None:
 def test_the_mean_over_the_bands_is_the_score_of_the_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each position of a band of 2^k counts 2^k times; the last band holds one position."""
+    """Weight each band by its number of positions: 2^k from 2^k on, and one for the last."""
     few: dict[str, int] = {"validation": 64, "test": 256}
     monkeypatch.setattr(ShakespeareCharacters, "num_scored", few)
     said = said_after_training(trial(), tmp_path)

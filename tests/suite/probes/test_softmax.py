@@ -1,4 +1,4 @@
-"""Saturation by hand where there are two keys, and by autograd in whole models."""
+"""Test softmax saturation by hand for two keys, and by autograd in whole models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LENGTH = 16
 
 
 class ByExponentials(Mixer):
-    """Attention of a user's own that calls no softmax of torch's."""
+    """A user's attention mixer that does not call torch's softmax."""
 
     mask_mode = "exact"
     supports_causal = True
@@ -67,7 +67,7 @@ def looked_at(**asked: Any) -> list[Attended]:
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, -2.0, 8.0])
 def test_two_keys_by_hand(difference: float) -> None:
-    """Of p and 1 - p: the gradient is 4 p (1 - p) of what equal scores let through."""
+    """Compare the gradient for p and 1 - p with 4 p (1 - p) of that at equal scores."""
     p = 1 / (1 + math.exp(-difference))
     scores = torch.tensor([[difference, 0.0]], dtype=torch.float64, requires_grad=True)
     weights = scores.softmax(dim=-1)
@@ -93,7 +93,7 @@ def test_one_key_that_takes_all_lets_nothing_through() -> None:
 
 
 def test_hidden_keys_and_queries_without_a_choice_are_left_out() -> None:
-    """A query that sees one key, one that the loss knows nothing of, and one that counts."""
+    """Use a query with a single key, one without effect on the loss, and one that counts."""
     seen = Attended(
         weights=torch.tensor([[1.0, 0.0, 0.0], [0.4, 0.6, 0.0], [0.5, 0.5, 0.0]]),
         gradient=torch.tensor([[5.0, 6.0, 7.0], [0.0, 0.0, 9.0], [1.0, 2.0, 9.0]]),
@@ -121,7 +121,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_written_is_what_the_model_does(form: str) -> None:
-    """Outputs stay, weights are the mixer's own, and gradients of scores are autograd's."""
+    """Compare outputs, weights and score gradients with the mixer's and autograd's."""
     model, (task, batch) = model_of(**FORMS[form]), text()
     with softmaxes_written(mixers_of(model)) as written:
         outputs = batch.through(model)
@@ -138,7 +138,7 @@ def test_what_is_written_is_what_the_model_does(form: str) -> None:
 
 
 def test_blocks_of_a_window_count_no_query_that_is_not_there() -> None:
-    """A window over everything is attention, though its blocks are filled up."""
+    """Compare a window over the whole sequence, with padded blocks, with attention."""
     whole, local = model_of(heads=2), model_of("local_attention", heads=2, window=LENGTH)
     local.load_state_dict(whole.state_dict())
     pairs = zip(attended(whole, *text()), attended(local, *text()), strict=True)
@@ -148,7 +148,7 @@ def test_blocks_of_a_window_count_no_query_that_is_not_there() -> None:
 
 
 def test_padding_takes_no_part() -> None:
-    """A padded sequence gives what the shorter one gives."""
+    """Compare a padded sequence with the shorter one."""
     torch.manual_seed(0)
     spec = replace(spec_of(heads=2), architecture="classifier", input_size=4, output_size=4)
     model, task = build_model(spec).double().eval(), FirstToken(LENGTH)
@@ -170,7 +170,7 @@ def test_equal_scores_are_one_and_one() -> None:
 
 
 def test_unscaled_products_of_wide_keys_start_saturated_and_scaled_ones_do_not() -> None:
-    """Vaswani et al. 2017, section 3.2.1: it is the width that does it, and the scale mends it."""
+    """Compare widths with and without the scale of Vaswani et al. 2017, section 3.2.1."""
     for key_dim, scale, low, high in (
         (8, "1/sqrt(d)", 0.8, 1.0),
         (512, "1/sqrt(d)", 0.8, 1.0),
@@ -199,7 +199,7 @@ def test_softmaxes_outside_mixers_are_not_noted() -> None:
 def test_a_mixer_without_weights_is_an_impossible_cell() -> None:
     assert Softmax().why_not(spec_of("lstm"), None) == "lstm gives no attention weights"
     assert Softmax().why_not(spec_of(), None) == ""
-    assert Softmax().why_not(spec_of(), TWO_WORKERS) == ""  # it looks at what they have trained
+    assert Softmax().why_not(spec_of(), TWO_WORKERS) == ""  # the model that the workers trained
 
 
 def test_a_mixer_that_calls_no_softmax_is_refused_by_name() -> None:
@@ -244,7 +244,7 @@ def test_it_looks_before_and_after_training_and_never_at_the_test_split(
 def test_it_looks_at_the_weights_that_quality_has_left(
     trial: Trial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Those of the last step, bit for bit."""
+    """Compare the weights with those of the last step bit for bit."""
     models: list[Architecture] = []
 
     def kept(spec: ModelSpec) -> Architecture:
@@ -253,7 +253,7 @@ def test_it_looks_at_the_weights_that_quality_has_left(
 
     monkeypatch.setattr("suite.probes.probe.build_model", kept)
     said_after_training(trial, tmp_path)
-    assert len(models) == 3  # trained, untrained, looked at
+    assert len(models) == 3  # trained, untrained, measured
     ends = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
     assert torch.equal(ends[0], ends[2])
     assert not torch.equal(ends[0], ends[1])

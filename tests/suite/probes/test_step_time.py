@@ -1,4 +1,4 @@
-"""Step time: every variant in turn, each with numbers of its own."""
+"""Test step time: variants are timed in turn, each with its own numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def table(trial: Trial) -> dict[tuple[str, int], Measurement]:
 
 
 class OperationsClock(CpuClock):
-    """Says how many operations of torch a pass makes, which no busy machine changes."""
+    """A clock that counts torch operations, which does not depend on the machine's load."""
 
     def seconds(self, one_pass: Callable[[], object], num_passes: int) -> float:
         with Operations() as counted:
@@ -134,16 +134,17 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls(trial: Trial
     ratios = {"baseline_again_ratio", "baseline_slowed_ratio"}
     assert {subject for metric, subject in found if metric in ratios} == {0}
     for metric in ratios:
-        assert (found[metric, 0].value or 0.0) > 0.0  # six samples on a busy machine: no more
+        # no stronger claim: six samples on a busy machine
+        assert (found[metric, 0].value or 0.0) > 0.0
         assert (found[metric, 0].unit, found[metric, 0].at) == ("1", "length=16")
 
 
 def test_parameters_move_in_what_is_timed_however_many_steps_there_are(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that only runs forward would be a third as long, and nobody would see it.
+    """Check the parameters, since a forward-only step would go unnoticed at a third of the time.
 
-    A rate that has fallen to nothing would leave another step to time.
+    A learning rate that has decayed to zero would time a different step.
     """
     engines = []
     original = step_time.LocalEngine
@@ -156,7 +157,7 @@ def test_parameters_move_in_what_is_timed_however_many_steps_there_are(
 
     monkeypatch.setattr(step_time, "LocalEngine", noted)
     table(trial)
-    assert len(engines) == 4  # three subjects, and the first one again
+    assert len(engines) == 4  # three subjects, and the first one a second time
     for engine, before in engines:
         after = list(engine.model.parameters())
         assert not any(torch.equal(a, b) for a, b in zip(after, before, strict=True))
@@ -174,7 +175,7 @@ def test_variants_meet_the_same_batches_in_the_same_order(
         return original(engine, batch, task)  # type: ignore[arg-type]
 
     monkeypatch.setattr(step_time.LocalEngine, "step", noted)
-    monkeypatch.setattr(step_time, "_NUM_BATCHES", 3)  # a slow machine takes few steps in its time
+    monkeypatch.setattr(step_time, "_NUM_BATCHES", 3)  # a slow machine completes few steps
     table(trial)
     shortest = min(map(len, seen.values()))
     assert len(seen) == 4

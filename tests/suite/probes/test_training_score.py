@@ -1,4 +1,4 @@
-"""The score on training data is that of the trained model on the first batches of its training."""
+"""Check that the training score is the trained model's score on its first training batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_is_the_metric_over_batches_that_were_trained_on(
     task, by_hand = build_task(trial.task, 16), build_model(model)
     restore(by_hand, tmp_path, trained.trial_id)
     sums = []
-    with in_evaluation_mode(by_hand), torch.inference_mode():  # without dropout
+    with in_evaluation_mode(by_hand), torch.inference_mode():  # disables dropout
         for step in range(2):
             batch = task.training_batch(step, 8, seed=3)
             sums.append(task.metric.sums(batch.through(by_hand), batch))

@@ -1,4 +1,4 @@
-"""Validation: quality's training, judged on what one may choose by; the test split stays shut."""
+"""Test validation: quality's training, scored on validation data, never on the test split."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.workplace import Workplace
 
 @pytest.fixture
 def trials(tmp_path: Path) -> dict[str, Trial]:
-    """Of one variant and seed, by probe."""
+    """Return the trials of one variant and seed by probe."""
     planned = plan(Workplace(tmp_path).ablation(probes=["quality", "validation"], steps=4))
     return {trial.probe: trial for trial in reversed(planned.trials)}
 

@@ -1,4 +1,4 @@
-"""Generated texts are scored as by sacrebleu and by hand, from one training."""
+"""Compare the scores of generated texts with sacrebleu and with hand counts, after one training."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METRIC = Bleu(decoder=Decoder(), end=END)
 
 
 class Spelt(Reversal):
-    """Reversal of digits as text, in parts by the first digit asked for; few are scored."""
+    """Reversal of digits as text, in parts by the first target digit; few sentences are scored."""
 
     name = "spelt"
     metric = METRIC
@@ -80,7 +80,7 @@ def found_by(trial: Trial, folder: Path) -> dict[tuple[str, str], Measurement]:
 
 
 def test_greedy_scores_are_those_of_quality_and_parts_add_up(tmp_path: Path) -> None:
-    """And it measures what it announces, in that order, but for parts without sentences."""
+    """Compare metrics with those announced, in order, except parts without sentences."""
     greedy, wide = (t for t in planned().trials if t.probe == "written_scores")
     found = found_by(greedy, tmp_path)
     assert greedy.trained is not None
@@ -92,7 +92,7 @@ def test_greedy_scores_are_those_of_quality_and_parts_add_up(tmp_path: Path) -> 
             found["written_bleu", at].spread_low <= own[at] <= found["written_bleu", at].spread_high
         )
     sizes = {at: m.value for (name, at), m in found.items() if name == "num_sentences"}
-    assert sizes[""] == sizes["words=4"] + sizes["words=8"] == 23  # one has no targets
+    assert sizes[""] == sizes["words=4"] + sizes["words=8"] == 23  # one sentence has no targets
     announced = probe("written_scores").metrics(Spelt, greedy.length)
     assert [(s.name, s.at) for s in announced if s.at != "words=99"] == list(found)
     assert [(s.unit, s.better) for s in announced if s.at != "words=99"] == [
@@ -129,7 +129,7 @@ def _restored(trial: Trial, folder: Path) -> nn.Module:
 
 
 def test_counts_of_a_model_whose_writing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts on by two, and ends beyond 9: right, wrong and too long, and nothing to be said."""
+    """Count up by two and stop beyond 9: one sentence right, one too long, one empty."""
     asked = counted([1, 3, 5, 7, 9], [0, 2, 3, 4], [9])
     found = measured_on(monkeypatch, Successor(2), asked)
     by_hand = [[3, 5, 7, 9], [2, 4, 6, 8], []]
@@ -138,7 +138,7 @@ def test_counts_of_a_model_whose_writing_is_known(monkeypatch: pytest.MonkeyPatc
     assert found["written_exact_match"] == found["unfinished"] == pytest.approx(2 / 3)
     assert found["length_ratio"] == pytest.approx(8 / 7)
     assert found["written_bleu"] == METRIC.over([METRIC.sums_of_written(written, asked)])
-    # Having read 2 and 3 it says 4 and 5, where 3 and 4 are asked for, and then 6 in place of END.
+    # After reading 2 and 3 it writes 4 and 5 (the targets are 3 and 4), then 6 instead of END.
     forced = [[3, 5, 7, 9], [2, 4, 5, 6], []]
     given = [[ZERO + digit for digit in row] for row in forced]
     assert found["teacher_forced_bleu"] == METRIC.over([METRIC.sums_of_written(given, asked)])
@@ -180,7 +180,7 @@ def test_a_perfect_model_has_no_gap() -> None:
 
 
 class Captioned(Spelt):
-    """It is also scored as captions are."""
+    """A variant that also has caption metrics."""
 
     name = "captioned"
     also_scored = (CiderD(end=END, references=lambda: DOCUMENTS), RougeL(end=END))
@@ -190,7 +190,7 @@ DOCUMENTS = (("3 4",), ("5 6 7",), ("3 8",))
 
 
 def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Path) -> None:
-    """Under its own unit; and a claim on it has the gate of the task's score."""
+    """Check that they have their own unit and that a claim has the gate of the task's score."""
     trial = next(t for t in planned(tasks=["captioned"]).trials if t.probe == "written_scores")
     found = found_by(trial, tmp_path)
     of, length = probe("written_scores"), trial.length
@@ -207,7 +207,7 @@ def test_what_a_task_is_also_scored_by_comes_last_with_an_interval(tmp_path: Pat
 
 
 def test_a_further_metric_is_that_of_the_written_sentences() -> None:
-    """Two of three right, whatever the answers to right symbols: the mean and its percentiles."""
+    """Check mean and percentiles of two right sentences in three, whatever the forced answers."""
     right = Sentence([3, 4], [3, 4], [9, 9], True, frozenset())
     wrong = Sentence([5, 6], [7], [5, 6], True, frozenset())
     found = with_interval(RougeL(end=END), [right, right, wrong])
@@ -218,7 +218,7 @@ def test_a_further_metric_is_that_of_the_written_sentences() -> None:
 
 
 def test_what_is_any_of_several_references_is_right() -> None:
-    """Though another one is asked for, by whose words the bits are counted."""
+    """Check that bits per token are still computed on the one target."""
     several = ([4, 5, 6, 7, 8], [3, 4])
     said = Sentence([3, 4], [4, 5, 6, 7, 8], [3, 9], True, frozenset(), several)
     found = {m.metric: m.value for m in scores(METRIC, [said], bits=8.0, parts=())}
@@ -229,7 +229,7 @@ def test_what_is_any_of_several_references_is_right() -> None:
 
 
 def test_a_further_metric_may_be_of_a_corpus() -> None:
-    """As chrF, whose value is no mean."""
+    """Use chrF, whose value is not a mean."""
     pair = Sentence([3, 4, 5], [3, 4], [], True, frozenset())
     found = with_interval(ChrF(end=END), [pair, pair._replace(written=[6])])
     sums = sum(np.array(ChrF().counts(w, [3, 4, 5])) for w in ([3, 4], [6]))
@@ -244,7 +244,7 @@ def test_what_shipped_tasks_are_also_scored_by_has_a_gate() -> None:
 
 
 def random_statistics(count: int, seed: int = 0) -> np.ndarray:
-    """Of sentences of random digits, beside references that are a little like them."""
+    """Return the BLEU statistics of random digit sentences against partly matching references."""
     drawn = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
@@ -256,7 +256,7 @@ def random_statistics(count: int, seed: int = 0) -> np.ndarray:
 
 
 def test_bleu_of_many_corpora_is_that_of_sacrebleu() -> None:
-    """Also where orders are missed or absent, where nothing is right, and where nothing is."""
+    """Include missing or absent n-gram orders, corpora without a match, and empty ones."""
     every = random_statistics(400)
     corpora = [*every[:200], *(every[i : i + 3].sum(axis=0) for i in range(200))]
     corpora += [every.sum(axis=0), np.array([0, 5, 0, 0, 0, 0, 0, 0, 0, 0])]
@@ -282,7 +282,7 @@ def test_the_interval_is_that_of_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -
 def test_the_interval_covers_the_truth_about_as_often_as_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a share of 0.3, which is known: in 200 test sets of 200 sentences 95 % are 190."""
+    """Use a true share of 0.3; of 200 test sets with 200 sentences each, 95 % are 190."""
     monkeypatch.setattr(written_scores, "NUM_RESAMPLES", 200)
 
     def share(sums: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A batch of any inputs is moved, cut and masked as one."""
+"""Test that batches with any inputs are moved, cut and masked consistently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def batch_of(rows: int = 4) -> Batch:
 
 
 def test_a_gpu_fetches_each_tensor_once_from_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From any other memory the process would wait for all that the GPU has still to do."""
+    """Check that it is pinned; otherwise the copy would wait for all pending GPU work."""
     pinned: list[Tensor] = []
     moved: list[tuple[Tensor, str, bool]] = []
 
@@ -65,7 +65,7 @@ def test_a_model_is_called_with_the_inputs_by_name() -> None:
 
 
 def test_inputs_of_other_names_are_passed_too() -> None:
-    """As the two towers of a model of images and texts read them."""
+    """Use the inputs of the two towers of an image-text model."""
     batch = Batch(inputs={"texts": torch.ones(2), "images": torch.zeros(2)}, targets=torch.ones(2))
     found = batch.through(lambda *, images, texts: Outputs(texts - images, {"penalty": images}))
     assert found.logits.tolist() == [1, 1]

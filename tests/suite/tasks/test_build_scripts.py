@@ -1,4 +1,4 @@
-"""The scripts that make the shipped files, without a network: what they record, and their parts."""
+"""Test the scripts that build the shipped files, without a network: records and helpers."""
 
 import dataclasses
 import gzip

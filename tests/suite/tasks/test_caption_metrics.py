@@ -1,4 +1,4 @@
-"""CIDEr-D and ROUGE-L by hand, on a few captions; parity tests hold them against public code."""
+"""Test CIDEr-D and ROUGE-L by hand on a few captions; parity tests compare with public code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFERENCES = ("a red cat", "a dog", "a red dog on a mat", "two cats")
 
 
 def references() -> Sequence[Document]:
-    """Each of another picture."""
+    """Return one reference for each picture."""
     return [(each,) for each in REFERENCES]
 
 
@@ -43,7 +43,7 @@ def test_words_in_common_keep_their_order(one: str, other: str, length: int) -> 
 
 
 def test_recall_weighs_more_than_precision() -> None:
-    """Of two words one is missing, or one is too many."""
+    """Leave out one of two words, or add one."""
     square = 1.2**2
     missing, spare = score_of(RougeL(), "a", "a b"), score_of(RougeL(), "a b", "a")
     assert missing == pytest.approx((1 + square) * 0.5 / (0.5 + square))
@@ -54,7 +54,7 @@ def test_recall_weighs_more_than_precision() -> None:
 
 
 def test_a_right_caption_has_ten_and_a_short_one_less() -> None:
-    """Of two words there are no n-grams of three, nor of four."""
+    """Include captions of two words, which have no 3-grams or 4-grams."""
     metric = CiderD(references=references)
     assert score_of(metric, *["a red dog on a mat"] * 2) == pytest.approx(10)
     assert score_of(metric, "two cats", "two cats") == pytest.approx(5)
@@ -62,21 +62,21 @@ def test_a_right_caption_has_ten_and_a_short_one_less() -> None:
 
 
 def test_rare_words_count_more_by_hand() -> None:
-    """Of four documents three have "a", two "red" and "dog", one "cat"; no word pair is shared."""
+    """Use four documents: three have "a", two "red" and "dog", one "cat"; no shared bigram."""
     a, two, one = (math.log(4 / count) for count in (3, 2, 1))
     metric = CiderD(references=references)
-    # "a dog" against "a red cat": of single words "a" alone is shared, and one word is missing.
+    # "a dog" against "a red cat": they share only the unigram "a", and one word is missing.
     cosine = a * a / (math.hypot(a, two) * math.hypot(a, two, one))
     found = score_of(metric, "a dog", "a red cat")
     assert found == pytest.approx(10 * math.exp(-1 / 72) * cosine / 4)
-    # A word that no document has weighs as one that one has.
+    # A word that is in no document has the weight of one that is in one document.
     cosine = two * two / (math.hypot(two, one) * math.hypot(two, a))
     found = score_of(metric, "green dog", "a dog")
     assert found == pytest.approx(10 * cosine / 4)
 
 
 def test_a_word_said_again_counts_once() -> None:
-    """Of the single words, once and twice against once each, the second "cats" adds nothing."""
+    """Check that the second "cats" adds nothing to the unigram matches."""
     one = math.log(4)
     metric = CiderD(references=references)
     found = score_of(metric, "two cats cats", "two cats")
@@ -111,7 +111,7 @@ def as_numbers(symbols: Sequence[int]) -> str:
     "metric", [RougeL(end=9), CiderD(end=9, references=lambda: [("3 4",), ("5",), ("6",)])]
 )
 def test_sums_are_means_over_sentences_however_they_are_cut(metric: CaptionMetric) -> None:
-    """Symbols without a text are words; the last row is not asked for."""
+    """Use symbols without a text as words; the last row has no target."""
     targets = torch.tensor([[3, 4, 9], [5, 9, UNSCORED], [UNSCORED] * 3])
     whole, written = Batch(inputs={}, targets=targets), [[3, 4], [5, 6], [7]]
     each = [score_of(metric, "3 4", "3 4"), score_of(metric, "5 6", "5")]
@@ -136,7 +136,7 @@ def test_captions_are_those_that_a_split_asks_for() -> None:
 
 
 def test_of_several_references_the_best_precision_and_the_best_recall_count() -> None:
-    """Two of three words are in the long reference, one in the short one, which it recalls."""
+    """Use a long reference with two of the three words, and a short one that is recalled."""
     square, metric = 1.2**2, RougeL()
     found = score_of(metric, "a red dog", "a big red cat with a hat", "dog")
     precision, recall = 2 / 3, 1.0
@@ -156,7 +156,7 @@ def test_cider_is_the_mean_over_references_and_a_picture_is_one_document() -> No
 
 
 def test_a_batch_may_have_references_beside_its_targets() -> None:
-    """By which alone it is judged, wherever something is asked for."""
+    """Check that only the references are scored, and only where there are targets."""
     kept = [[[3, 4, UNSCORED], [5, 6, 7]], [[8, 9, UNSCORED], [8, UNSCORED, UNSCORED]]]
     batch = Batch(
         inputs={}, targets=torch.tensor([[3, 1], [1, 1]]), references=torch.tensor(kept)

@@ -1,4 +1,4 @@
-"""The contract of a task, over every task of the table."""
+"""Test the contract of a task on every registered task."""
 
 import hashlib
 import json
@@ -23,12 +23,12 @@ from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
-LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
+LENGTH = 96  # for tasks of any length; divides neither split, so incomplete batches are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")
-OF_PICTURES = ("image", "drawing")  # what is asked for where targets are pictures
+OF_PICTURES = ("image", "drawing")  # values of `asks_for` where targets are pictures
 ROOT = Path(__file__).parents[3]
 
-# Of every task in a process of its own: name -> digest of some training batches.
+# A program for a separate process: task name -> digest of some training batches.
 BATCH_DIGESTS = """
 import json, sys
 from tests.suite.tasks.test_contract import batch_digest
@@ -38,7 +38,7 @@ print(json.dumps({name: batch_digest(build_task(name, length)) for name, length 
 """
 
 
-# Tasks on data that must be fetched have tests of their own, on data that they make.
+# Tasks whose data must be fetched have separate tests on generated data.
 AT_HAND = [name for name in TASKS if not task_class(name).source.is_fetched]
 
 
@@ -72,7 +72,7 @@ def batch_digest(task: Task) -> str:
 
 @pytest.fixture(scope="module")
 def digests_elsewhere() -> dict[str, str]:
-    """What another process makes of every task; one for all, since starting it takes seconds."""
+    """Return the digests from another process, shared because it takes seconds to start."""
     lengths = {name: _task(name).length for name in AT_HAND}
     other = subprocess.run(
         [sys.executable, "-c", BATCH_DIGESTS, json.dumps(lengths)],
@@ -135,7 +135,7 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
 
 
 def test_an_epoch_is_as_long_as_the_task_says(task: Task) -> None:
-    """Each example once in it: a batch across its end begins the next one."""
+    """Check that an epoch has each example once and a batch across its end begins the next."""
     count = task.num_training_examples()
     if count is None:
         return
@@ -239,7 +239,7 @@ def test_another_process_sees_the_same_batches(
     ],
 )
 def test_what_is_drawn_stays_what_it_was(name: str, length: int, digest: str) -> None:
-    """However it is computed: results of earlier versions were trained on these batches."""
+    """Compare with recorded digests; earlier results were trained on these batches."""
     assert batch_digest(build_task(name, length)).startswith(digest)
 
 
@@ -269,10 +269,10 @@ def test_a_split_is_whole_and_in_the_same_order_at_every_batch_size(
         assert torch.equal(a, b)
 
 
-# The share of held-out examples that may stand elsewhere too. Two objects at few places come twice,
-# if both pairs of objects were in training; articles have lines in common that
-# fill a window; definitions differ in a word that training does not know, as "american <unknown>";
-# the Bible says some verses twice.
+# The share of held-out examples that may also be in other splits. Scenes of two objects in few
+# positions repeat if both pairs of objects are in training; articles share lines that fill a
+# window; definitions differ in a word that training does not have, as in "american <unknown>"; the
+# Bible repeats some verses.
 SHARED = {
     "wikipedia_bytes": 0.005,
     "wordnet_glosses": 0.025,
@@ -294,10 +294,10 @@ def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task
 
 
 def _rows(batches: Iterable[Batch]) -> set[bytes]:
-    """A digest of each example's first input; of pictures with words, of the picture.
+    """Return a digest of each example's first input, or of the picture of a picture with words.
 
-    Of episodes to be played their luck, since there are few starts; each stands there once for
-    each return that is asked for.
+    For episodes to be played it is the digest of their random numbers, since there are few start
+    states; each has one example for each return that is asked for.
     """
     return {
         hashlib.sha256(row.numpy().tobytes()).digest()
@@ -325,7 +325,7 @@ def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
                 for batch in _batches(task, split, batch_size)
             )
         return sum(
-            # A predictor that sees each row alone: logits from a hash of the row's own inputs.
+            # The predictor handles each row alone: its logits are a hash of the row's inputs.
             task.metric.sums(Outputs(table[_hash_rows(batch, task) % len(table)]), batch)
             for batch in _batches(task, split, batch_size)
         )
@@ -334,15 +334,15 @@ def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
 
 
 def _batches(task: Task, split: Split, batch: int) -> Iterator[Batch]:
-    """Of the whole split; of the first 120 rows where logits for all of them would take minutes."""
+    """Return the split, or its first 120 rows where logits for all of them would take minutes."""
     batches = task.held_out(split, batch)
     return batches if task.output_size < 200 else islice(batches, 120 // batch)
 
 
 def _hash_rows(batch: Batch, task: Task) -> Tensor:
-    """One integer per target, from nothing but the inputs that stand in its row."""
+    """Return one integer per target, computed only from the inputs in its row."""
     inputs = batch.inputs["inputs"]
-    if task.asks_for in OF_PICTURES and task.grid is None:  # captions may come twice
+    if task.asks_for in OF_PICTURES and task.grid is None:  # captions may repeat
         inputs = batch.inputs["context"]
     if batch.targets.dim() == 2:
         hashed = (inputs * 31 + inputs.roll(1, dims=1)) % 1009
@@ -359,7 +359,8 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     sums = task.metric.sums(Outputs(torch.ones(8, 1)) if is_played else outputs, batch)
     assert sums.dtype == torch.float64
     assert sums.device.type == "cpu"
-    is_sum = not isinstance(task.metric, SacrebleuMetric | HiddenWordBits)  # with their own tests
+    # other metrics have separate tests
+    is_sum = not isinstance(task.metric, SacrebleuMetric | HiddenWordBits)
     if is_sum:
         counts_rows = isinstance(task.metric, SequenceMetric | PicturesRight | PlayedMetric)
         assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
@@ -376,7 +377,7 @@ def _perfect_outputs(task: Task, batch: Batch) -> Outputs:
     if task.asks_for == "number":
         return Outputs(batch.targets[..., None])
     known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
-    rows = torch.eye(len(batch.targets))  # each image is near to its own text alone
+    rows = torch.eye(len(batch.targets))  # each image is similar only to its own text
     vectors = {IMAGE_VECTOR: rows, TEXT_VECTOR: rows[:, None], SCALE: 1000.0 * rows.amax(dim=1)}
     return Outputs(1000.0 * known.float(), vectors if task.compares_examples else {})
 
@@ -384,7 +385,7 @@ def _perfect_outputs(task: Task, batch: Batch) -> Outputs:
 def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task) -> None:
     if (
         task.compares_examples or task.name == "definitions_pairs"
-    ):  # written out in tests of their own
+    ):  # these have separate tests with explicit targets
         return
     batch = task.training_batch(0, 3, seed=0)
     outputs = _drawn_outputs(task, batch).requires_grad_()
@@ -401,7 +402,7 @@ def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task)
 
 
 def _drawn_outputs(task: Task, batch: Batch) -> Tensor:
-    """Of no meaning, in the shape of what is scored; of pictures, those of the next examples."""
+    """Return random outputs in the scored shape; for pictures, those of the next examples."""
     if task.asks_for in OF_PICTURES:
         return batch.targets.roll(1, dims=0)
     drawn = torch.Generator().manual_seed(0)
@@ -409,13 +410,13 @@ def _drawn_outputs(task: Task, batch: Batch) -> Tensor:
 
 
 def _judged_outputs(task: Task, batch: Batch) -> Tensor:
-    """The same; of episodes, returns that may have been got."""
+    """Return random outputs; for episodes, possible returns."""
     outputs = _drawn_outputs(task, batch)
     return outputs[:, 0, :1] if isinstance(task.metric, PlayedMetric) else outputs
 
 
 def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
-    """Of each target."""
+    """Return the loss of each target."""
     if task.asks_for == "number":
         return (outputs[..., 0] - batch.targets).square()
     if task.asks_for == "image":
@@ -433,7 +434,7 @@ def test_the_parts_of_a_score_are_those_that_the_task_announces(task: Task) -> N
         for at, is_in_part in parts.items():
             name, _, value = at.partition("=")
             assert name.isidentifier()
-            if name != task.aimed_at:  # whose parts are named by any number
+            if name != task.aimed_at:  # the parts of `aimed_at` may have any number as a name
                 assert int(value) > 0
             assert is_in_part.shape == batch.targets.shape
             assert is_in_part.dtype == torch.bool
@@ -453,7 +454,7 @@ def test_each_part_of_a_score_has_targets_in_every_split_and_none_has_two(task: 
 def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     batch = task.training_batch(0, 6, seed=0)
     outputs = _judged_outputs(task, batch)
-    if task.asks_for in OF_PICTURES:  # of which the last is right
+    if task.asks_for in OF_PICTURES:  # the last picture is right
         outputs = torch.cat([outputs[:-1], batch.targets[-1:]])
     whole = task.metric.sums(Outputs(outputs), batch)
     is_first = torch.arange(6) < 4

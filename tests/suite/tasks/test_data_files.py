@@ -1,4 +1,4 @@
-"""A data file that is not the one that shipped is never read."""
+"""Check that only the data files that shipped are ever read."""
 
 import hashlib
 import lzma
@@ -58,7 +58,7 @@ def _forget() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the shipped files that a test may damage; nothing read before is remembered."""
+    """Yield a copy of the shipped files that a test may damage, with empty caches."""
     for file in {registry.task_class(name).source.file for name in ON_SHIPPED_FILES}:
         shutil.copy(data_files.DATA_FOLDER / file, tmp_path)
     monkeypatch.setattr(data_files, "DATA_FOLDER", tmp_path)
@@ -100,7 +100,7 @@ def test_a_file_is_read_once_per_process(folder: Path) -> None:
 
 
 def _ship(source: DataSource, packed: bytes) -> DataSource:
-    """Put other bytes in place of a file, under their own digest, as a wrong build would."""
+    """Replace a file and return its source with the new digest, as a wrong build would."""
     (data_files.DATA_FOLDER / source.file).write_bytes(packed)
     return replace(source, sha256=hashlib.sha256(packed).hexdigest())
 

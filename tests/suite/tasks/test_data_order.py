@@ -1,4 +1,4 @@
-"""Which examples a step sees: the same for good, each once an epoch."""
+"""Test the order of examples: it is stable, and each example occurs once per epoch."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from suite.tasks.data_order import HELD_OUT_SEED, RandomStream, chances_of, shuf
 
 
 def test_the_order_is_the_recorded_one() -> None:
-    """Another order is another experiment: it must raise the version of every task."""
+    """Another order is another experiment and must raise the version of every task."""
     starts = RandomStream(0, 0).integers(4, low=0, high=1000)
     assert starts.tolist() == [259, 458, 49, 556]
     order = shuffled_indices(seed=1, step=0, batch=6, num_examples=6)
@@ -36,7 +36,7 @@ def test_the_batch_size_only_cuts_the_order() -> None:
 
 
 def test_the_numbers_are_the_recorded_ones() -> None:
-    """Other numbers are another experiment: they must raise the version of every task."""
+    """Other numbers are another experiment and must raise the version of every task."""
     stream = RandomStream(3, 5)
     assert stream.integers(2, 3, low=10, high=20).tolist() == [[11, 19, 10], [17, 16, 10]]
     assert stream.uniform(2).tolist() == [0.09952019196994921, 0.488679495860607]
@@ -87,7 +87,7 @@ def test_all_numbers_may_be_drawn() -> None:
 
 
 def test_weighted_numbers_are_drawn_one_after_the_other_by_weight() -> None:
-    """The chance of (i, j) is w_i / W * w_j / (W - w_i)."""
+    """Compare the probability of (i, j) with w_i / W * w_j / (W - w_i)."""
     weights = np.array([6.0, 3.0, 1.0])
     drawn = RandomStream(0, 0).weighted_distinct(40_000, 2, weights)
     for i in range(3):

@@ -1,4 +1,4 @@
-"""Tasks on data that do not ship, on small archives of the same make."""
+"""Test tasks on data that do not ship, on small archives in the published formats."""
 
 import dataclasses
 import hashlib
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _put(module: ModuleType, packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of the published archive, under its own digest."""
+    """Put an archive, with its digest, in place of the published one."""
     path = data_files.path_of(module.SOURCE)
     path.parent.mkdir()
     path.write_bytes(packed)
@@ -74,7 +74,7 @@ def test_enwik8_has_the_usual_split() -> None:
         (_zip("other", BYTES), "no zip archive of enwik8"),
         (_zip("enwik8", BYTES[:-1]), "19999 bytes where 20000"),
     ],
-    ids=["no archive", "another file", "a byte short"],  # a zip holds the time that it was made
+    ids=["no archive", "another file", "a byte short"],  # a zip contains its creation time
 )
 def test_a_malformed_enwik8_is_refused(
     small_enwik8: None, monkeypatch: pytest.MonkeyPatch, packed: bytes, message: str

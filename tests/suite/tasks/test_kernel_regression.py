@@ -1,4 +1,4 @@
-"""The functions, the points and the targets are those of the task's definition."""
+"""Compare functions, points and targets with the definition of the task."""
 
 import math
 
@@ -31,7 +31,7 @@ def test_the_last_token_asks_and_the_others_are_points() -> None:
 
 
 def test_a_target_is_the_function_without_its_noise() -> None:
-    """A thousand points within a hair of x: their mean is the function there, but for noise."""
+    """Compare the mean of a thousand points next to x with the function at x."""
     batch = KernelRegression(8_000).training_batch(0, 20, seed=0)
     x, y, at = points_of(batch)
     is_near = (x - at[:, None]).abs() < 0.01
@@ -43,7 +43,7 @@ def test_a_target_is_the_function_without_its_noise() -> None:
 
 
 def test_functions_are_close_to_a_gaussian_process_with_a_gaussian_kernel() -> None:
-    """Variance 1, and the covariance of two values exp(-distance^2 / (2 width^2))."""
+    """Check a variance of 1, and the covariance exp(-distance^2 / (2 width^2)) of two values."""
     stream = RandomStream(0, 0)
     frequencies = stream.normal(40_000, NUM_WAVES) / SMOOTHNESS
     phases = 2 * math.pi * stream.uniform(40_000, NUM_WAVES)

@@ -1,4 +1,4 @@
-"""The distribution of the Long Range Arena, held against its definition written as recursion."""
+"""Compare the Long Range Arena's distribution with its definition as a recursion."""
 
 import random
 from collections import Counter
@@ -31,7 +31,7 @@ Tree = int | tuple  # a digit, or (operator, argument, ...)
 
 
 def _read(tokens: list[int]) -> Tree:
-    """The tree that tokens stand for."""
+    """Return the tree that the tokens encode."""
     rest = iter(token for token in tokens if token != PADDING)
     tree = _node(next(rest), rest)
     assert next(rest, None) is None, "nothing stands behind the last bracket"
@@ -52,7 +52,7 @@ def _value(tree: Tree) -> int:
 
 
 def _operators(tree: Tree, depth: int = 1) -> Iterator[tuple[str, int, int]]:
-    """(operator, its number of arguments, its depth) of all in the tree."""
+    """Yield (operator, number of arguments, depth) for each node of the tree."""
     if not isinstance(tree, int):
         yield tree[0], len(tree) - 1, depth
         for part in tree[1:]:
@@ -72,9 +72,9 @@ class TooLong(Exception):
 
 
 def _arena_tree(chance: random.Random, room: list[int], depth: int = 1) -> Tree:
-    """A tree as the Arena's definition says, of at most `room[0]` tokens.
+    """Return a tree by the Arena's definition, of at most `room[0]` tokens.
 
-    A root that is a digit is not even tried: it would be too short.
+    The root is always an operator, since a digit would be too short.
     """
     if depth == 10 or (depth > 1 and chance.random() > 0.25):
         room[0] -= 1
@@ -102,7 +102,7 @@ def _trees(batch: Batch) -> list[Tree]:
 
 @pytest.fixture(scope="module")
 def arena_batch() -> Batch:
-    """At the Arena's length."""
+    """Draw a batch at the Arena's length."""
     return ListOps(2000).draw(RandomStream(1, 1), 250, 0)
 
 
@@ -112,7 +112,7 @@ def arena_trees(arena_batch: Batch) -> list[Tree]:
 
 
 def test_a_tree_is_written_as_the_paper_writes_it() -> None:
-    """[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ] is 5: the example of the Arena's paper."""
+    """Check that [MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ] is 5, as in the Arena's paper."""
     inner = ("MED", 1, 5, 8, 9, 2)
     assert _value(("MAX", 4, 3, ("MIN", 2, 3), 1, 0, inner)) == 5
 
@@ -158,7 +158,7 @@ def test_all_ten_classes_come_and_none_is_rare_or_common(arena_batch: Batch) -> 
 
 @pytest.mark.parametrize("length", [40, 80])
 def test_the_law_is_that_of_the_recursive_definition(length: int) -> None:
-    """Level by level or branch by branch: lengths, depths, classes and operators agree."""
+    """Compare trees drawn by level and by branch: lengths, depths, classes and operators."""
     ours = _trees(ListOps(length).draw(RandomStream(0, 0), 1000, 0))
     theirs = _arena_trees(length, 1000)
     facts = {

@@ -1,4 +1,4 @@
-"""Scores count what is asked for, and nothing else."""
+"""Check that scores count exactly the targets that are asked for."""
 
 import math
 from dataclasses import FrozenInstanceError

@@ -1,4 +1,4 @@
-"""Zoology's definition of multi-query associative recall."""
+"""Compare multi-query associative recall with Zoology's definition."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_each_key_is_asked_for_once_and_its_value_is_the_answer() -> None:
 
 
 def test_gaps_follow_the_power_law() -> None:
-    """The first pair's gap g has a chance in proportion to (g + 1)**(alpha - 1)."""
+    """Check that the first pair's gap g has a probability proportional to (g + 1)**(alpha - 1)."""
     gaps = draw_gaps(RandomStream(0, 0), 40_000, 4, 64)
     num_places = (64 - 2 * 4) // 2
     assert (gaps.min(), gaps.max()) == (0, num_places - 1)
@@ -69,7 +69,7 @@ def test_gaps_follow_the_power_law() -> None:
 
 
 def test_later_pairs_wait_longer() -> None:
-    """Drawn without replacement one after the other, so the near places are taken first."""
+    """Draw gaps one by one without replacement, so that small ones are taken first."""
     gaps = draw_gaps(RandomStream(0, 0), 10_000, 8, 64)
     assert (np.diff(np.sort(gaps, axis=1), axis=1) > 0).all()
     means = gaps.mean(axis=0)

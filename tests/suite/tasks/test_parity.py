@@ -1,4 +1,4 @@
-"""Answers follow from the bits, and length is place."""
+"""Test that answers follow from the bits and that parts are named by length."""
 
 import pytest
 import torch

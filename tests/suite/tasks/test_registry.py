@@ -1,4 +1,4 @@
-"""The table of tasks: names, and the state of the data behind them."""
+"""Test the table of tasks: names, and the state of the data behind them."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ NOT_TASKS = {
     "registry",
     "data_files",
     "data_order",
-    # what several tasks share
+    # modules that several tasks share
     "generated",
     "contours",
     "corruptions",
@@ -125,6 +125,6 @@ def test_generated_data_are_named_by_their_definition() -> None:
 
 
 def test_what_ships_is_small() -> None:
-    """A package with 13.5 MB of data is what people still install without thinking."""
+    """Check the size limit, which keeps the package easy to install."""
     files = [path for path in data_files.DATA_FOLDER.iterdir() if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 13.5e6

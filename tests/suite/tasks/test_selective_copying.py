@@ -1,4 +1,4 @@
-"""The task of section 4.1.1 of the Mamba paper."""
+"""Test the task of section 4.1.1 of the Mamba paper."""
 
 import torch
 

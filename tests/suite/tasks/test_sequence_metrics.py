@@ -1,4 +1,4 @@
-"""Metrics of sequences: sacrebleu's numbers, from sums that add up however a split is cut."""
+"""Compare sequence metrics with sacrebleu; their sums add up over any partition of a split."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def random_corpus(seed: int) -> list[tuple[str, str]]:
 
 
 def in_pieces(metric: Callable[..., Metric], corpus: list[tuple[str, str]], size: int) -> float:
-    """The metric of the corpus, cut into batches; symbols are places in the list of its texts."""
+    """Return the metric over batches of a corpus; each symbol is an index into its texts."""
     texts = [text for pair in corpus for text in pair]
     made = metric(text=lambda symbols: "".join(texts[symbol] for symbol in symbols))
     places = range(0, len(texts), 2)
@@ -90,7 +90,7 @@ def test_the_numbers_are_sacrebleus_however_the_split_is_cut(corpus: str | int) 
 
 
 def test_the_numbers_are_those_that_they_were() -> None:
-    """As sacrebleu 2.6.0 gives them: a version that counts otherwise moves scores."""
+    """Compare with numbers from sacrebleu 2.6.0; another version may change scores."""
     assert in_pieces(Bleu, CORPORA["prose"], 1) == pytest.approx(41.41347725082837)
     assert in_pieces(ChrF, CORPORA["prose"], 1) == pytest.approx(52.40096782370327)
 
@@ -111,13 +111,14 @@ TARGETS = torch.tensor([[3, 4, END, UNSCORED], [5, END, UNSCORED, UNSCORED], [UN
 @pytest.mark.parametrize(
     ("rows", "num_right"),
     [
-        ([[3, 4, END, 1], [5, END, 1, 1], [0, 0, 0, 0]], 2),  # what follows the end is not asked
-        ([[3, 4, 1, END], [5, END, 1, 1], [0, 0, 0, 0]], 1),  # no end where there should be one
+        # symbols after the end are not targets
+        ([[3, 4, END, 1], [5, END, 1, 1], [0, 0, 0, 0]], 2),
+        ([[3, 4, 1, END], [5, END, 1, 1], [0, 0, 0, 0]], 1),  # the end symbol is missing
         ([[3, END, END, 1], [5, 5, 1, 1], [0, 0, 0, 0]], 0),  # too short, too long
     ],
 )
 def test_a_sequence_is_right_if_all_of_it_is(rows: list[list[int]], num_right: int) -> None:
-    """The third row is not asked for."""
+    """Use a third row without targets."""
     batch = Batch(inputs={}, targets=TARGETS)
     assert ExactMatch(end=END).sums(logits_of(rows), batch).tolist() == [num_right, 2]
 
@@ -143,7 +144,7 @@ def test_a_logit_that_is_not_a_number_gives_nan_where_it_is_asked_for(
 
 @pytest.mark.parametrize("kind", [Bleu, ChrF])
 def test_several_references_are_those_of_sacrebleu(kind: type[SacrebleuMetric]) -> None:
-    """And the signature says how many, whatever was scored before."""
+    """Check also that the signature has the number of references, whatever was scored before."""
     written = [[1, 2, 3, 4, 5, 6], [7, 8, 9, 4, 2]]
     asked = [[[1, 2, 3, 9, 5], [1, 2, 3, 4, 4, 6, 7]], [[7, 8], [9, 4, 2, 5, 8, 9, 4]]]
     metric = kind(num_references=2)

@@ -1,4 +1,4 @@
-"""The text is the one announced, and nothing of the held-out plays is seen in training."""
+"""Test that the text is the announced one and that training never contains held-out plays."""
 
 import math
 
@@ -75,16 +75,16 @@ def test_a_shared_text_would_be_found() -> None:
 
 
 def _is_shared(text: np.ndarray, training: np.ndarray, width: int) -> np.ndarray:
-    """For each run of `width` tokens of the text, whether it stands in training."""
+    """Return a mask of the runs of `width` tokens that also occur in the training text."""
     runs, known = _window_hashes(text, width), _window_hashes(training, width)
-    # The hash's first 24 bits leave few of four million to be compared in full.
+    # The first 24 bits of the hash leave few of the four million runs to compare in full.
     is_candidate = np.zeros(2**24, dtype=bool)
     is_candidate[runs >> np.uint64(40)] = True
     return np.isin(runs, known[is_candidate[known >> np.uint64(40)]])
 
 
 def _window_hashes(tokens: np.ndarray, width: int) -> np.ndarray:
-    """A hash of each run of `width` tokens: a polynomial modulo 2**64."""
+    """Return a hash of each run of `width` tokens: a polynomial modulo 2**64."""
     count = len(tokens) - width + 1
     hashes = np.zeros(count, dtype=np.uint64)
     for place in range(width):
@@ -104,7 +104,7 @@ def test_targets_are_the_characters_that_follow() -> None:
 def test_training_windows_reach_both_ends_of_the_text() -> None:
     length = len(corpus().training) - 2
     task = ShakespeareCharacters.__new__(ShakespeareCharacters)
-    task.length = length  # leaves two places to start from
+    task.length = length  # leaves two start positions
     firsts = {
         tuple(task.training_batch(step, 1, seed=0).inputs["inputs"][0, :5].tolist())
         for step in range(12)
@@ -142,7 +142,7 @@ def test_a_uniform_predictor_needs_log2_81_bits(split: Split) -> None:
 
 
 def test_the_score_of_character_frequencies_is_their_cross_entropy() -> None:
-    """Also the mark that any model that learns passes first: 4.80 bits, without any context."""
+    """Check the unigram level of 4.80 bits, which any model that learns soon beats."""
     frequencies = np.bincount(corpus().training, minlength=81) / len(corpus().training)
     scored = np.concatenate([play[1:65_537] for play in corpus().held_out["test"]])
     logits = torch.from_numpy(frequencies).log().float()

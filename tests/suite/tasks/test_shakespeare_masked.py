@@ -1,4 +1,4 @@
-"""Hidden words are hidden, targets are the original words, and held-out masks stay."""
+"""Test that hidden words are masked, targets are the originals, and held-out masks are fixed."""
 
 import pytest
 import torch

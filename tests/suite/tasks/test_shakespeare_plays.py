@@ -1,4 +1,4 @@
-"""Windows are of the act that the split says, and carry the label of their play."""
+"""Test that windows lie in the acts of their split and have the label of their play."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Questions about objects, answered by a reader of the symbols; and what one can guess."""
+"""Compare answers with a plain reader of the symbols, and test the level of guessing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = BATCH.inputs["inputs"].tolist()
 
 
 def objects_of(row: list[int]) -> dict[int, tuple[int, int, str]]:
-    """Row, column and shape of each colour."""
+    """Return {colour: (row, column, shape)}."""
     return {
         (symbol - 1) // 2: (at // 8, at % 8, ["square", "circle"][(symbol - 1) % 2])
         for at, symbol in enumerate(row[2:])

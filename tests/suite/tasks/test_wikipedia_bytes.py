@@ -1,4 +1,4 @@
-"""The excerpt is the one announced, and whole articles are held out."""
+"""Test that the excerpt is the announced one and that whole articles are held out."""
 
 from suite.tasks.task import Split
 from suite.tasks.wikipedia_bytes import WikipediaBytes, read_articles
@@ -35,7 +35,7 @@ def test_no_redirect_and_only_whole_pages() -> None:
 
 
 def test_the_held_out_articles_are_the_recorded_ones() -> None:
-    """Another choice is another task: it must raise the version."""
+    """Another selection is another task and must raise the version."""
     titles = {xml: title.decode() for title, xml in read_articles().items()}
     found = {s: [titles[article.tobytes()] for article in corpus().held_out[s]] for s in SPLITS}
     assert {split: ", ".join(names) for split, names in found.items()} == HELD_OUT

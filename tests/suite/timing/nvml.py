@@ -1,4 +1,4 @@
-"""NVIDIA's management library as a fake: what it is asked, and what it answers."""
+"""A fake of NVIDIA's management library that records calls and answers them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UUID = "b3c1e0a2-0000-0000-0000-000000000001"
 
 
 class Library:
-    """Answers as NVML does: a code, and numbers through pointers."""
+    """A stand-in for NVML that returns codes, and numbers through pointers."""
 
     def __init__(self, reasons: int = 0, code: int = 0) -> None:
         self.reasons, self.code, self.millijoules = reasons, code, 0
@@ -52,7 +52,7 @@ class Library:
 
 
 def with_library(monkeypatch: pytest.MonkeyPatch, library: Library) -> Library:
-    """A card that this library answers for; what is known of others is forgotten."""
+    """Install the library for the only card and clear the cache of known cards."""
     module._card_of.cache_clear()
     properties = SimpleNamespace(uuid=UUID)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)

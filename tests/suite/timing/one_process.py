@@ -1,6 +1,6 @@
-"""One fresh process of the tests of truth: pairs of equal mixers, at many lengths.
+"""One fresh process of the tests in test_truth.py: pairs of equal mixers, at many lengths.
 
-Run as ``python -m tests.suite.timing.one_process SEED FILE``; the file is JSON.
+Run it as ``python -m tests.suite.timing.one_process SEED FILE``; the file is JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from suite.timing.stopping import DEFAULT
 from tests.suite.timing.subjects import alone, trial_of
 
 DIM = 64
-# What the instrument can tell where the machine is restless takes longer than quick trials have.
+# On a busy machine this resolution takes longer than the budget of quick trials.
 PATIENT = replace(DEFAULT, half_width=0.01, seconds=8.0, most_seconds=10.0)
 LINFORMER = {"projected_length": 64}
 PAIRS: tuple[tuple[str, int], ...] = (

@@ -1,4 +1,4 @@
-"""A clock, candidates and other processes under control."""
+"""A clock, candidates and other processes under a test's control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from suite.timing.passes import Call, Key, Pass
 
 
 class ScriptedClock(Clock):
-    """Time passes only in passes, and as those say."""
+    """A clock that only passes advance, by the durations that they give."""
 
     suffers_from_load = True
 
@@ -52,7 +52,7 @@ def key(name: str) -> Key:
 
 
 class Players:
-    """Candidates by name; each takes what its script says to its so-manieth pass."""
+    """Candidates by name; a script gives the duration of each one's n-th pass."""
 
     def __init__(self, clock: ScriptedClock, scripts: Mapping[str, Callable[[int], float]]) -> None:
         self.order: list[str] = []
@@ -78,12 +78,12 @@ def steady(seconds: float) -> Callable[[int], float]:
 
 
 def idle_machine(clock: ScriptedClock) -> Callable[[], CpuTimes]:
-    """Nobody but this process computes."""
+    """Return a reader of CPU times on a machine where only this process runs."""
     return lambda: CpuTimes(machine=clock.time, own=clock.time)
 
 
 class OtherProcess:
-    """Takes so many cores between two moments."""
+    """A process that uses a number of cores from `begin` to `end`."""
 
     def __init__(self, clock: ScriptedClock, cores: float, begin: float, end: float) -> None:
         self.clock, self.cores, self.begin, self.end = clock, cores, begin, end

@@ -1,4 +1,4 @@
-"""Specs of mixers alone, and mixers of a user's own that break what an instrument relies on."""
+"""Specs of single mixers, and user mixers that violate the assumptions of an instrument."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def trial_of(*subjects: ModelSpec, probe: str = "mixer_time", seed: int = 0) -> 
 
 
 class Unproven(Mixer):
-    """A user's, without a reference."""
+    """A user's mixer without a reference."""
 
     def __init__(self, *, dim: int, **rest: object) -> None:
         super().__init__(dim=dim, **rest)  # type: ignore[arg-type]
@@ -59,21 +59,21 @@ class Unproven(Mixer):
 
 
 class Wrong(Unproven):
-    """Its reference says something else."""
+    """A mixer whose reference gives a different output."""
 
     def reference(self, x: Tensor, *rest: Tensor | None, **named: Tensor | None) -> Tensor:  # type: ignore[override]
         return self(x) * 1.001
 
 
 class NotANumber(Wrong):
-    """So it differs from everything."""
+    """A mixer that returns NaN, which differs from any reference."""
 
     def forward(self, x: Tensor, *rest: Tensor | None, **named: Tensor | None) -> Tensor:  # type: ignore[override]
         return super().forward(x) * torch.nan
 
 
 class Drawing(Unproven):
-    """Draws numbers, and so does its reference."""
+    """A mixer that draws random numbers, as its reference does."""
 
     is_stochastic = True
 
@@ -85,7 +85,7 @@ class Drawing(Unproven):
 
 
 class InPlace(Unproven):
-    """Steps by writing into its state."""
+    """A mixer whose step writes into its state."""
 
     supports_causal = True
     supports_step = True
@@ -99,13 +99,13 @@ class InPlace(Unproven):
 
 
 class Stepless(Unproven):
-    """Causal, and no more."""
+    """A causal mixer without single steps."""
 
     supports_causal = True
 
 
 class Hungry(Unproven):
-    """For whom there is never enough memory."""
+    """A mixer that always runs out of memory."""
 
     def forward(self, x: Tensor, *rest: Tensor | None, **named: Tensor | None) -> Tensor:  # type: ignore[override]
         return super().forward(x) + torch.empty(2**60).sum()

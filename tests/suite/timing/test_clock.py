@@ -1,4 +1,4 @@
-"""Clocks: a CPU's for real; a GPU's by the order of its calls."""
+"""Test clocks: a real CPU clock, and a GPU clock by the order of its calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wait(seconds: float) -> None:
 
 
 def test_a_sample_is_the_mean_of_its_passes() -> None:
-    """The least of several: whatever disturbs makes it longer."""
+    """Take the minimum of several, since disturbances only add time."""
     calls: list[int] = []
 
     def one_pass() -> None:
@@ -36,12 +36,12 @@ def test_a_sample_is_the_mean_of_its_passes() -> None:
 
 
 def test_a_slowed_pass_takes_exactly_so_much_longer() -> None:
-    """The least of several: whatever disturbs makes it longer."""
+    """Take the minimum of several, since disturbances only add time."""
     passes: list[float] = []
 
     def one_pass() -> None:
         begun = time.perf_counter()
-        wait(0.02)  # long beside what calls cost
+        wait(0.02)  # long compared with the overhead of a call
         passes.append(time.perf_counter() - begun)
 
     slow = CpuClock().slowed(one_pass, 1.05)
@@ -57,7 +57,7 @@ def test_each_device_has_its_clock() -> None:
 
 
 class Readings:
-    """A speed_probe with given answers; the last one repeats."""
+    """A speed probe with given answers; the last one repeats."""
 
     def __init__(self, *said: bool) -> None:
         self.said, self.noted = list(said), [False]
@@ -71,7 +71,7 @@ def test_a_cpu_is_waited_for_until_it_is_at_speed(monkeypatch: pytest.MonkeyPatc
     cpu, speed_probe = CpuClock(), Readings(False, False, False, True, False)
     monkeypatch.setattr(cpu, "_speed_probe", speed_probe)
     cpu.wait_for_speed()
-    assert speed_probe.noted[1:] == [True, False, False, False]  # a long wait counts once
+    assert speed_probe.noted[1:] == [True, False, False, False]  # a long wait is recorded once
     assert not cpu.is_at_speed()
 
 
@@ -89,7 +89,7 @@ def test_the_known_work_takes_a_while() -> None:
 
 
 class Gpu:
-    """Notes what it is asked to do; its events are milliseconds of a time that passes move."""
+    """A fake GPU that records calls; its events are milliseconds of a simulated time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
@@ -133,7 +133,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
 @pytest.fixture
 def gpu_clock(gpu: Gpu) -> CudaClock:
-    return CudaClock("meta")  # a device without numbers
+    return CudaClock("meta")  # a device without data
 
 
 def test_before_each_pass_on_a_gpu_its_cache_is_flushed(
@@ -148,21 +148,21 @@ def test_before_each_pass_on_a_gpu_its_cache_is_flushed(
     assert gpu_clock._as_large_as_the_cache.element_size() == 1
     seconds = gpu_clock.seconds(gpu.work, 3)
     assert gpu.calls == ["wait", *["flush", "event", "pass", "event"] * 3, "wait"]
-    assert seconds == pytest.approx(0.010)  # the flushes lie outside
+    assert seconds == pytest.approx(0.010)  # the cache flushes are not included
 
 
 def test_a_slowed_pass_on_a_gpu_sleeps_for_a_share_of_the_last_ones(
     gpu: Gpu, gpu_clock: CudaClock
 ) -> None:
     slow = gpu_clock.slowed(gpu.work, 1.05)
-    slow()  # it knows of no pass yet
+    slow()  # the clock has not timed a pass yet
     assert [gpu_clock.seconds(slow, 2) for _ in range(3)] == pytest.approx([0.0105] * 3)
 
 
 def test_a_slowed_pass_goes_by_the_clock_that_the_gpu_has_now(
     gpu: Gpu, gpu_clock: CudaClock
 ) -> None:
-    """One that has just woken runs far below the clock that it computes at."""
+    """Use a GPU that has just left idle and runs far below its clock rate under load."""
     gpu.kilohertz, gpu.milliseconds_of_a_launch = 0.35e6, 0.003
     slow = gpu_clock.slowed(gpu.work, 1.05)
     gpu.kilohertz = 2e6
@@ -196,7 +196,7 @@ def test_a_gpu_says_what_holds_it_back(
     def said() -> dict[str, str]:
         return {each.name: each.text for each in gpu_clock.conditions()}
 
-    gpu_clock.why_slow()  # no NVML
+    gpu_clock.why_slow()  # without NVML
     assert said() == {
         "L2 flush": "4,096 bytes",
         "GPU clock": "unknown",
@@ -231,7 +231,7 @@ def test_a_real_gpu_tells_time_and_can_be_slowed() -> None:
 
 
 class Machine:
-    """Takes what it is set to."""
+    """A machine whose pass takes a given time."""
 
     def __init__(self) -> None:
         self.seconds = 1.0
@@ -248,7 +248,7 @@ def test_it_judges_by_readings_and_first_needs_some() -> None:
     assert machine.said(9.0) == [False]
     machine = Machine()
     assert all(machine.said(1.0, 20))
-    assert machine.said(1.3) == [False]  # a third slower is slow, and a little slower is not
+    assert machine.said(1.3) == [False]  # 30 % more counts as slow, and a little more does not
     assert machine.said(1.07) == machine.said(0.9) == [True]
 
 

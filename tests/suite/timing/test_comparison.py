@@ -1,4 +1,4 @@
-"""A trial's subjects together: controls beside the first, checks before, CPUs fixed meanwhile."""
+"""Test the comparison of a trial's subjects: controls, checks before timing, CPU affinity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ A, B = alone("fnet"), alone("conv")
 
 
 class Bench:
-    """Subjects that take a time by their mixer's name; notes what held while they ran."""
+    """Subjects whose time depends on their mixer; records the conditions while they run."""
 
     def __init__(self) -> None:
         self.clock = ScriptedClock()
@@ -74,7 +74,7 @@ def test_controls_stand_beside_the_first_subject_only(bench: Bench) -> None:
         "severe_outliers",
         "first_call_seconds",
     }
-    assert bench.built == ["fnet", "conv", "fnet"]  # the baseline a second time
+    assert bench.built == ["fnet", "conv", "fnet"]  # the baseline runs twice
 
 
 def test_cpus_are_fixed_and_garbage_stays_and_both_come_back(bench: Bench) -> None:
@@ -188,7 +188,7 @@ def test_mixers_inside_a_model_are_checked_too() -> None:
 def test_a_gpus_kernels_of_attention_are_known_after_the_timing(
     bench: Bench, device: str, said: list[str]
 ) -> None:
-    """Of what runs eagerly, and does not fail."""
+    """Check that only subjects that run eagerly and do not fail have known kernels."""
 
     def main(spec: ModelSpec) -> Pass:
         if spec.mixer == "conv":

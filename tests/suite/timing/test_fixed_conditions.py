@@ -1,4 +1,4 @@
-"""Settings that are fixed while measuring are restored afterwards, whatever happens."""
+"""Check that settings that are fixed while measuring are always restored afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML, by what is asked of it; without it, nothing is said."""
+"""Test NVML by its recorded calls, and the empty answers without it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize(
     ("reasons", "words"),
-    [(0x1 | 0x4 | 0x40, "power cap, heat, by hardware"), (0x1, "")],  # idle counts for none
+    [(0x1 | 0x4 | 0x40, "power cap, heat, by hardware"), (0x1, "")],  # idle is not a reason
 )
 def test_clock_and_reasons_are_read(
     monkeypatch: pytest.MonkeyPatch, reasons: int, words: str
@@ -35,7 +35,7 @@ def test_clock_and_reasons_are_read(
     library = with_library(monkeypatch, Library(reasons=reasons))
     for _ in range(2):
         assert gpu_state(CUDA) == GpuState(1755, 1980, words, watts=412.5)
-    assert library.asked == ["init", b"GPU-" + UUID.encode()]  # once
+    assert library.asked == ["init", b"GPU-" + UUID.encode()]  # only once
 
 
 def test_without_nvml_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_torch_that_gives_no_uuid_is_no_answer(monkeypatch: pytest.MonkeyPatch
 def test_what_a_card_cannot_answer_takes_nothing_from_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Power by a code of NVML, reasons by a library that lacks the function."""
+    """Power fails by an NVML code, reasons because the library lacks the function."""
     library = with_library(monkeypatch, Library())
     monkeypatch.setattr(library, "nvmlDeviceGetPowerUsage", lambda *_: NOT_SUPPORTED, raising=False)
     monkeypatch.delattr(Library, "nvmlDeviceGetCurrentClocksThrottleReasons")
@@ -72,8 +72,8 @@ def test_what_a_card_cannot_answer_takes_nothing_from_the_rest(
         (7_000_000_000, 7_000_120_000, 1.0, 120.0),
         (7_000_000_000, 7_000_120_000, 0.25, 30.0),
         (-1, 120_000, 1.0, None),
-        (120_000, -1, 1.0, None),  # it goes missing half way
-        (120_000, 20_000, 1.0, None),  # the driver was loaded again
+        (120_000, -1, 1.0, None),  # the value is missing at the end
+        (120_000, 20_000, 1.0, None),  # the driver was reloaded
     ],
 )
 def test_the_share_of_what_the_counter_went_on_by(

@@ -1,4 +1,4 @@
-"""The kernels do as much work as their names say."""
+"""Check that the kernels do as much work as their names say."""
 
 from __future__ import annotations
 

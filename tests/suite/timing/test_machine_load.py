@@ -1,4 +1,4 @@
-"""CPU time of others."""
+"""Test the CPU time of other processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ linux = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="Linux says i
 @pytest.mark.parametrize(
     ("allowed", "ticks"),
     [
-        (set(), 100 + 20 + 30 + 6 + 7 + 8),  # where nothing is fixed, all CPUs
+        (set(), 100 + 20 + 30 + 6 + 7 + 8),  # all CPUs where no affinity is set
         ({0}, 50 + 10 + 15 + 3 + 3 + 4),
         ({0, 1}, 75 + 13 + 19 + 4 + 5 + 5),
     ],
@@ -51,7 +51,8 @@ def test_a_system_that_says_nothing_is_believed(tmp_path: Path, text: str) -> No
 def test_others_took_what_this_process_did_not() -> None:
     before, after = CpuTimes(machine=100.0, own=10.0), CpuTimes(machine=103.0, own=12.0)
     assert seconds_of_others(before, after) == pytest.approx(1.0)
-    assert seconds_of_others(after, CpuTimes(103.0, 12.01)) == 0.0  # rounding, never below
+    # rounding never gives a negative number
+    assert seconds_of_others(after, CpuTimes(103.0, 12.01)) == 0.0
     assert seconds_of_others(None, after) is seconds_of_others(before, None) is None
 
 

@@ -1,4 +1,4 @@
-"""Samples become rows: medians with intervals, ratios, counts, and why not to trust them."""
+"""Test the rows made from samples: medians with intervals, ratios, counts, reasons for doubt."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_subject_says_what_its_samples_were_like() -> None:
 def test_a_noisy_cell_keeps_its_value_and_says_why() -> None:
     noise = {**FOUND.noise, Key(MAIN, 0): "fewer than 10 rounds, after 4 rounds and 8 s"}
     table = rows(replace(FOUND, noise=noise))
-    for metric in (MAIN, AGAIN, SLOWED):  # a ratio is no better than what it is over
+    for metric in (MAIN, AGAIN, SLOWED):  # a ratio is only as reliable as its denominator
         found = table[metric, 0]
         assert found.status is Status.NOISY
         assert found.value is not None
@@ -134,7 +134,7 @@ NINE = [float(i) for i in range(1, 10)]
         ([0.0, 1.0, 2.0, 3.0, 6.001], 1, 0),
         ([1.0], 0, 0),
         ([], 0, 0),
-        ([1.0] * 9 + [1.1], 0, 1),  # where all are equal any other is severe
+        ([1.0] * 9 + [1.1], 0, 1),  # if all others are equal, any deviation is severe
     ],
 )
 def test_mild_and_severe_outliers(samples: list[float], mild: int, severe: int) -> None:

@@ -1,4 +1,4 @@
-"""The operations of a pass."""
+"""Test the operations of a pass."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_backward_reaches_input_and_parameters_and_starts_from_none() -> None:
     timed.run()
     once = [parameter.grad for parameter in model.parameters()]
     assert all(gradient is not None and gradient.abs().sum() > 0 for gradient in once)
-    timed.run()  # not summed up
+    timed.run()  # does not add to the first count
     assert isinstance(model, MixerAlone)
     for before, parameter in zip(once, model.parameters(), strict=True):
         assert before is not None

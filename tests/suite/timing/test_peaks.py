@@ -1,4 +1,4 @@
-"""The best that a device does: the best pass counts, long enough on a GPU, at each precision."""
+"""Test device peaks: the best pass counts, long enough on a GPU, at each precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.suite.timing.scripted import ScriptedClock
 
 
 class Scripted(ScriptedClock):
-    """Each sample runs its pass, and takes what the script says."""
+    """A clock that runs the pass of each sample and returns a scripted time."""
 
     def __init__(self, *seconds: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def test_the_cache_is_as_large_as_the_system_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(peaks, "_CACHES", tmp_path)
-    assert peaks._cache_bytes("cpu") == 32 * 2**20  # nothing said
+    assert peaks._cache_bytes("cpu") == 32 * 2**20  # no size given
     for index, size in enumerate(["32K\n", "1024K\n", "24M\n"]):
         (tmp_path / f"index{index}").mkdir()
         (tmp_path / f"index{index}" / "size").write_text(size)

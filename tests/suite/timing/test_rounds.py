@@ -1,4 +1,4 @@
-"""Turns: seeded, interleaved, in blocks that are set aside where others were busy."""
+"""Test the rounds: seeded, interleaved, and in blocks that are discarded under other load."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_candidate_runs_once_a_round_in_an_order_of_chance(clock: Scripted
     _, players = run_of(clock, a=steady(0.01), b=steady(0.02), c=steady(0.03))
     rounds = rounds_of(players.order, 3)
     assert all(sorted(held) == ["a", "b", "c"] for held in rounds)
-    assert rounds[0] == ("a", "b", "c")  # first calls
+    assert rounds[0] == ("a", "b", "c")  # the first calls
     assert len(set(rounds)) == 6
     assert players.prepared == players.cleared
 
@@ -78,13 +78,14 @@ def test_the_order_hangs_on_the_seed_alone() -> None:
 def test_a_short_pass_is_repeated_until_the_sample_is_long_enough(clock: ScriptedClock) -> None:
     timings, players = run_of(clock, short=steady(0.3e-3), long=steady(0.01))
     last = "".join(name[0] for name in players.order[-40:])
-    assert set(last.strip("s").split("l")) <= {"", "ssss", "ssssssss"}  # neighbours of two rounds
+    # at the border of two rounds the samples may be adjacent
+    assert set(last.strip("s").split("l")) <= {"", "ssss", "ssssssss"}
     samples = timings.samples[key("short")]
     assert samples == pytest.approx([0.3e-3] * len(samples))
 
 
 def test_a_short_pass_finds_its_own_caches(clock: ScriptedClock) -> None:
-    """What the candidate before it left there is not a part of its time."""
+    """Check that the previous candidate's cache contents do not affect its time."""
     players = Players(clock, {"short": steady(0.001), "long": steady(0.03)})
 
     def seconds(so_manieth: int) -> float:
@@ -100,15 +101,15 @@ def test_a_short_pass_finds_its_own_caches(clock: ScriptedClock) -> None:
 
 
 def test_a_short_sample_is_taken_again_where_the_device_was_slow(clock: ScriptedClock) -> None:
-    """Whether it was is said by the clock, never by the sample."""
+    """Check that the speed of the device comes from the clock, never from the sample."""
     passes = {}
     for slow_until in (0.0, math.inf):
         clock.slow_until = slow_until
         limits = replace(LIMITS, cold_pass=0.02)
         _, players = run_of(clock, limits=limits, short=steady(0.01), long=steady(0.05))
         passes[slow_until] = players.order.count("short") / players.order.count("long")
-    assert 1.5 < passes[0.0] <= 2.0  # one unseen, one seen
-    assert 3.0 < passes[math.inf] <= 4.0  # twice over
+    assert 1.5 < passes[0.0] <= 2.0  # one unmeasured pass, one measured
+    assert 3.0 < passes[math.inf] <= 4.0  # the sample is taken twice
     assert clock.num_waits > 0
 
 
@@ -129,7 +130,7 @@ def test_it_ends_when_all_have_enough(clock: ScriptedClock) -> None:
 def test_it_ends_at_the_limit_and_says_why_it_does_not_trust_itself(clock: ScriptedClock) -> None:
     timings, _ = run_of(clock, wild=lambda n: (0.05, 0.1)[n % 2], calm=steady(0.05))
     num = len(timings.samples[key("wild")])
-    assert 45 <= num <= 54  # until somebody who would be noisy is given up
+    assert 45 <= num <= 54  # until a candidate that would stay noisy is given up
     assert re.fullmatch(
         rf"interval of the median ±\d\d\.\d %, over 10 %, after {num} rounds and 6\.?\d* s",
         timings.noise[key("wild")],
@@ -160,7 +161,7 @@ def test_who_takes_all_the_time_sits_out(clock: ScriptedClock) -> None:
 
 
 def test_a_disturbed_block_is_set_aside_and_repeated(clock: ScriptedClock) -> None:
-    def script(so_manieth: int) -> float:  # slower while the other is there, as it would be
+    def script(so_manieth: int) -> float:  # slower while the other process runs
         return 0.02 if not 1.0 <= clock.time < 1.8 else 0.03
 
     load = OtherProcess(clock, 1.0, 1.0, 1.8)
@@ -175,7 +176,7 @@ def test_a_disturbed_block_is_set_aside_and_repeated(clock: ScriptedClock) -> No
 
 
 def test_it_is_others_load_that_decides_not_the_time_measured(clock: ScriptedClock) -> None:
-    """Slow rounds on an idle machine count; quick ones on a busy machine do not."""
+    """Slow rounds on an idle machine count; fast ones on a busy machine do not."""
     limits = replace(LIMITS, least_rounds=60)
     script = lambda n: 0.03 if 1.0 <= clock.time < 1.8 else 0.02  # noqa: E731
     timings, _ = run_of(clock, limits=limits, a=script)
@@ -192,7 +193,7 @@ def test_on_a_busy_machine_all_rounds_are_used_and_noisy(clock: ScriptedClock) -
     timings, _ = run_of(clock, load=load, a=steady(0.02))
     assert timings.noise[key("a")] == "other processes took 48 % of a core"
     assert timings.num_disturbed == len(timings.samples[key("a")])
-    assert clock.time < 6  # and nobody waits for it to get quiet
+    assert clock.time < 6  # no waiting for an idle machine
 
 
 @pytest.mark.parametrize("cores", [0.14, None])
@@ -228,18 +229,18 @@ def test_who_runs_out_of_memory_is_out_and_the_others_go_on(clock: ScriptedClock
     assert timings.missing[key("large")].status is Status.OUT_OF_MEMORY
     assert "can't allocate memory" in timings.missing[key("large")].reason
     assert set(timings.samples) == {key("a")}
-    assert cleared == ["large"]  # what it had taken before there was no more
+    assert cleared == ["large"]  # its earlier allocation was already freed
 
 
 class Large:
-    """What a candidate holds."""
+    """An object that a candidate holds."""
 
 
 @pytest.mark.parametrize("so_manieth", [0, 1, 15])  # first call, warm-up, rounds
 def test_who_runs_out_of_memory_gives_it_back_whenever_that_is(
     so_manieth: int, clock: ScriptedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others take memory for good in their first steps, as an optimiser's state."""
+    """Check also failures in the first steps, which allocate persistent memory."""
     held, num_calls = Large(), itertools.count()
     seen, freed = weakref.ref(held), []
 
@@ -298,7 +299,7 @@ def test_a_trend_is_seen_in_the_last_ten(samples: list[float], is_seen: bool) ->
 
 
 def test_chance_looks_like_a_trend_in_fewer_than_1_of_100_cases() -> None:
-    """By the exact distribution of the number of inversions of ten values."""
+    """Use the exact distribution of the number of inversions of ten values."""
     counts = {0: 1}
     for size in range(2, 11):
         longer: dict[int, int] = {}
@@ -320,10 +321,10 @@ def test_chance_looks_like_a_trend_in_fewer_than_1_of_100_cases() -> None:
         ([LEVEL], 11, 0.2, False),  # too short
         ([LEVEL], 11, 0.3, True),
         ([LEVEL, FALLING], 11, 0.3, False),
-        ([LEVEL, FALLING], 11, 1.5, True),  # the cap
-        ([LEVEL[:2]], 3, 1.0, False),  # too few to see a trend in
+        ([LEVEL, FALLING], 11, 1.5, True),  # the limit
+        ([LEVEL[:2]], 3, 1.0, False),  # too few to detect a trend
         ([LEVEL[:2]], 3, 1.5, True),
-        ([LEVEL[:1]], 2, 60.0, False),  # never fewer than three rounds
+        ([LEVEL[:1]], 2, 60.0, False),  # at least three rounds are needed
     ],
 )
 def test_when_all_are_warm(

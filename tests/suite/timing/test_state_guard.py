@@ -1,4 +1,4 @@
-"""A variant that changes torch or the process is named, and no other is timed under the change."""
+"""Test that a variant that changes torch or the process is named and affects no other timing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHANGES: Mapping[str, tuple[Callable[[], object], str]] = {
 
 
 def seen() -> tuple[object, ...]:
-    """What a pass of another variant runs under."""
+    """Return the global state under which a pass runs."""
     return (
         torch.get_num_threads(),
         sys.float_info.min / 2 > 0,
@@ -141,7 +141,7 @@ def test_a_mixer_that_sets_threads_is_named_by_its_probe(monkeypatch: pytest.Mon
 
 
 def _first_calls(comparison: TimingComparison) -> list[object]:
-    """Run each pass once, without the clock."""
+    """Run each pass once without timing it."""
     for each in comparison._passes().values():
         if isinstance(each, Pass):
             each.prepare()

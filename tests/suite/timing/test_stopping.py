@@ -1,4 +1,4 @@
-"""The rule for enough rounds, and the text if there were too few."""
+"""Test the rule for enough rounds and the message if there were too few."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_criterion_that_is_missed_has_words(
     ("samples", "enough"),
     [
         ([0.1, 0.101] * 15, True),
-        ([0.1, 0.107] * 15, False),  # put up with, and not aimed at
+        ([0.1, 0.107] * 15, False),  # acceptable, although not the goal
         ([0.1] * 9, False),
         ([1e-3] * 20, False),
     ],
@@ -60,13 +60,13 @@ def test_what_is_aimed_at_is_more_than_what_is_put_up_with(
 @pytest.mark.parametrize(
     ("elapsed", "num_quiet", "num_disturbed", "is_up"),
     [
-        (3.9, 100, 0, False),  # there is time
+        (3.9, 100, 0, False),  # time is left
         (4.0, 100, 0, True),
-        (4.0, 9, 0, False),  # rounds are long
+        (4.0, 9, 0, False),  # rounds take long
         (120.0, 9, 0, True),  # too long
-        (4.0, 9, 5, False),  # a few more quiet ones will do
-        (4.0, 9, 10, True),  # it will not get quiet
-        (4.0, 0, 9, False),  # too few altogether
+        (4.0, 9, 5, False),  # a few more quiet rounds suffice
+        (4.0, 9, 10, True),  # quiet rounds are too rare
+        (4.0, 0, 9, False),  # too few in total
         (4.0, 0, 10, True),
     ],
 )
@@ -87,7 +87,7 @@ def test_noise_is_given_a_little_longer_on_a_quiet_machine(
 
 
 def test_many_candidates_have_longer() -> None:
-    """As many rounds as few have, whose rounds are shorter."""
+    """Check that longer rounds of many candidates do not reduce their number."""
     limits = Limits(most_seconds=6.0, seconds_each=0.5)
     assert not limits.is_worth_more(6.0, 10, 0, 12)
     assert limits.is_worth_more(14.9, 10, 0, 30)
@@ -111,7 +111,7 @@ def test_samples_are_longer_where_there_are_fewer() -> None:
     [(6, (1, 6)), (9, (2, 8)), (10, (2, 9)), (30, (10, 21)), (100, (40, 61))],
 )
 def test_the_ranks_are_those_of_the_tables(num_samples: int, ranks: tuple[int, int]) -> None:
-    """The largest k with P(binomial(n, 1/2) < k) of at most 0.025, counted out for five n."""
+    """Compute the largest k with P(binomial(n, 1/2) < k) <= 0.025 for five n."""
     found = median_of([float(rank) for rank in range(num_samples, 0, -1)])
     assert (found.low, found.high) == ranks
     assert found.value == (num_samples + 1) / 2
@@ -131,7 +131,7 @@ def test_fewer_than_six_samples_bound_nothing() -> None:
     [
         (lambda chance: chance.gauss(5.0, 1.0), 5.0),
         (lambda chance: chance.expovariate(1.0), math.log(2)),
-        (lambda chance: 1.0 + chance.paretovariate(1.1), 1.0 + 2 ** (1 / 1.1)),  # wild tails
+        (lambda chance: 1.0 + chance.paretovariate(1.1), 1.0 + 2 ** (1 / 1.1)),  # heavy tails
     ],
     ids=["normal", "exponential", "pareto"],
 )

@@ -1,4 +1,4 @@
-"""Which rounds count: one candidate may have enough quiet ones where another has not."""
+"""Test which rounds count: candidates may differ in their number of quiet rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUSY = "other processes took 50 % of a core"
 
 
 def record(*blocks: tuple[int, str, float | None]) -> Record:
-    """Each so many rounds; the busy ones are slower."""
+    """Return a record of blocks with the given numbers of rounds; busy ones are slower."""
     held = [
         TimeBlock([{A: 2.0 if busy else 1.0}] * number, busy, cores, float(number))
         for number, busy, cores in blocks
@@ -55,7 +55,7 @@ def test_few_rounds_that_are_all_quiet_are_few_and_not_disturbed() -> None:
 
 
 def test_who_has_taken_enough_time_is_known_whatever_disturbed_it() -> None:
-    seen = record((2, "", 0.0), (1, BUSY, 0.5))  # three passes a sample: 12 s
+    seen = record((2, "", 0.0), (1, BUSY, 0.5))  # three passes per sample take 12 s
     assert seen.is_spent(A, Limits(cell_seconds=12.0))
     assert not seen.is_spent(A, Limits(cell_seconds=12.1))
 
@@ -78,7 +78,7 @@ Rounds = list[dict[Key, float]]
 
 
 def rounds(factors: np.ndarray, rest: float = 0.0) -> Rounds:
-    """Each round slower by its factor, each sample by a little of its own."""
+    """Return rounds scaled by a common factor each, with extra noise per sample."""
     drawn = np.random.default_rng(0)
     return [
         {each: SPEEDS[each] * factor * math.exp(drawn.normal(0, rest)) for each in KEYS}

@@ -1,8 +1,9 @@
-"""The real instrument times real mixers for which the truth is known.
+"""Time real mixers with the real instrument where the truth is known.
 
-Three fresh processes, as a quick report has. Each times twenty mixers beside themselves: forward,
-and forward and backward, are 40 pairs without a difference; a slowed pass a mixer, 20 pairs with
-one of 5 %; and at seven lengths the kernels whose growth is known. The verdicts are the reports'.
+There are three fresh processes, as for a quick report. Each times twenty mixers against themselves.
+The forward and the forward and backward passes are 40 pairs without a difference; a slowed pass per
+mixer gives 20 pairs with one of 5 %; and kernels of known growth run at seven lengths. The verdicts
+are those of the reports.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ DIFFERENT = (TimeOutcome.FASTER, TimeOutcome.SLOWER)
 
 @dataclass(frozen=True)
 class Found:
-    """What all processes said."""
+    """Results of all processes."""
 
     rows: Sequence[tuple[int, str, int, str, int, float | None, str, str]]
 
     def readings(self, mixer: str, length: int, metric: str, subject: int = 0) -> list[Reading]:
-        """One a process."""
+        """Return one reading per process."""
         return [
             Reading(
                 seed=seed,
@@ -64,7 +65,7 @@ class Found:
         ]
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """Lengths, and the median of what was measured there."""
+        """Return the lengths and the median time measured at each."""
         lengths = sorted({length for _, length in PAIRS})
         seconds = [
             np.median([row[5] for row in self.rows if row[2] == length and row[3] == metric])
@@ -90,7 +91,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 def same_pairs(found: Found) -> Iterator[tuple[str, TimeComparison]]:
-    """Each mixer beside itself."""
+    """Yield the comparison of each mixer with itself."""
     for mixer, length in PAIRS:
         for metric in (FORWARD, MAIN):
             first, second = (found.readings(mixer, length, metric, i) for i in (0, 1))
@@ -104,7 +105,7 @@ def ratios(found: Found, metric: str) -> Iterator[tuple[str, TimeComparison]]:
 
 
 def shown(table: Sequence[tuple[str, TimeComparison]]) -> None:
-    """Print the table, and how many verdicts there are of each kind."""
+    """Print the table and the number of verdicts of each kind."""
     for name, judged in table:
         ratio = judged.ratio
         print(

@@ -1,4 +1,4 @@
-"""A disk that fails at the N-th operation, and one whose power is cut after any operation."""
+"""Simulate a disk that fails at the N-th operation, and a power cut after any operation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATIONS = (
 
 
 class Watched:
-    """In the place of `os`: passes `watch` each operation, which may raise."""
+    """A stand-in for `os` that passes each operation to `watch`, which may raise."""
 
     def __init__(self, watch: Callable[..., None]) -> None:
         self._watch = watch
@@ -42,7 +42,7 @@ class Watched:
             return real
 
         def operation(*arguments: Any) -> Any:
-            if name == "close":  # what fails to close is closed all the same
+            if name == "close":  # a file whose close fails is closed nevertheless
                 real(*arguments)
                 return self._watch(name, arguments, None)
             if name != "open":
@@ -66,7 +66,7 @@ def watch(patch: pytest.MonkeyPatch, observer: Callable[..., None]) -> None:
 
 @dataclass
 class Failing:
-    """Fails at operation number `at`, from 0; then never again, or always."""
+    """A watcher that fails at operation number `at`, from 0, once or from then on."""
 
     at: int
     error: int
@@ -81,7 +81,7 @@ class Failing:
 
 @dataclass
 class Node:
-    """A file or a folder: as programs see it, and as a disk without power has it."""
+    """A file or a folder: its current state, and the state that survives a power cut."""
 
     content: bytes = b""
     lasting: bytes = b""
@@ -91,7 +91,7 @@ class Node:
 
 @dataclass
 class Tape:
-    """All operations below a folder, to be played again up to any of them."""
+    """A recording of all operations below a folder, which can be replayed up to any of them."""
 
     root: Path
     steps: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
@@ -110,14 +110,14 @@ class Tape:
             self.steps.append((name, tuple(map(self._below, arguments))))
 
     def note(self, generation: int) -> None:
-        """From here on this generation must survive."""
+        """Record that `generation` must survive from now on."""
         self.steps.append(("published", (generation,)))
 
     def _below(self, path: Any) -> str:
         return str(Path(path).relative_to(self.root))
 
     def crashes(self) -> Iterator[tuple[Node, int]]:
-        """After each operation: what was there, and the generation that must still be there."""
+        """Yield the state after each operation and the generation that must survive."""
         root, published = Node(names={}), 0
         yield root, published
         for name, arguments in self.steps:
@@ -159,10 +159,10 @@ def _play(root: Node, name: str, arguments: tuple[Any, ...]) -> None:
 
 
 def restore(node: Node, path: Path, loses: str) -> None:
-    """What is found after the power was cut.
+    """Write the files that remain after a power cut.
 
-    `loses` is what never reached the disk: ``data`` of files, with names kept; half of it
-    (``half``); or ``names`` too.
+    `loses` names the data that never reached the disk: ``data`` of files, with names kept; half of
+    it (``half``); or ``names`` too.
     """
     if node.names is None:
         kept = len(node.content) // 2 if loses == "half" else 0

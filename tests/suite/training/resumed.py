@@ -1,4 +1,4 @@
-"""A training small enough to be stopped and resumed a hundred times."""
+"""Run a training that is small enough to be stopped and resumed a hundred times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from suite.training.loop import Exercise, train_resuming
 from tests.suite.toy import FirstToken, training
 
 TRIAL = "7a" * 16
-STEPS, STOP = 12, 7  # it is stopped after a step that is no point of the curve
-NUM_LOSSES = 4  # in a curve
+STEPS, STOP = 12, 7  # stopped after a step that adds no point to the curve
+NUM_LOSSES = 4  # per curve
 NOT_WRITTEN = "a checkpoint could not be written, and training continues without it"
 
 
@@ -45,7 +45,7 @@ ATTENTION = spec("attention", heads=2)
 
 @dataclass(frozen=True)
 class Said:
-    """What a training has come to."""
+    """The results of a training."""
 
     points: list[Point]
     score: float
@@ -59,7 +59,7 @@ class Said:
 
 
 class Observed(FirstToken):
-    """Calls back before every step."""
+    """A task that calls back before every step."""
 
     def __init__(self, on_step: Callable[[int], None]) -> None:
         super().__init__()
@@ -72,11 +72,11 @@ class Observed(FirstToken):
 
 
 class Stopped(BaseException):
-    """In the place of a kill."""
+    """Raised in place of a kill."""
 
 
 class Clock:
-    """Seconds as a test has them."""
+    """A clock that a test sets, in seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -93,7 +93,7 @@ def run(
     kind: type[Observed] = Observed,
     recipe: Mapping[str, Any] | None = None,
 ) -> Said:
-    """A process's life: everything is made anew; what it has drawn before does not matter."""
+    """Run a training as a new process would, independent of earlier random numbers."""
     torch.manual_seed(0)
     task = kind(on_step)
     asked = training(steps, num_evaluations=3, **(recipe or {}))
@@ -111,7 +111,7 @@ def run(
 
 
 def checkpointer_in(folder: Path, clock: Clock | None = None) -> Checkpointer:
-    """With no clock of the test's, a checkpoint is due after every step."""
+    """Return a checkpointer; without a clock, a checkpoint is due after every step."""
     if clock is None:
         return Checkpointer(folder / TRIAL, 0.0)
     return Checkpointer(folder / TRIAL, 1.0, clock=clock)
@@ -123,7 +123,7 @@ def stopped(
     after: int = STOP,
     recipe: Mapping[str, Any] | None = None,
 ) -> None:
-    """Leave the checkpoints of a training that was killed: of its last two steps."""
+    """Leave the checkpoints of the last two steps of a training that was killed."""
     clock = Clock()
 
     def on_step(num_done: int) -> None:

@@ -1,4 +1,4 @@
-"""Adversarial steps: the gradient by hand, how far images move, when, and where it is refused."""
+"""Test adversarial steps: hand-computed gradient, size of the perturbation, schedule, errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIXEL = 1 / torch.tensor(Images.pixel_standard_deviation) / 255  # in units of t
 
 
 class Linear(nn.Module):
-    """Of all pixels; notes what it reads."""
+    """A linear map of all pixels that stores its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def _engine(model: nn.Module, steps: int = 9, **recipe: object) -> LocalEngine:
 
 
 def _by_hand(images: Tensor, classes: Tensor, smoothing: float) -> Tensor:
-    """The gradient of the weights over three passes, each written out."""
+    """Return the gradient of the weights over three passes, computed explicitly."""
     weights, bias = (p.detach().clone() for p in Linear().map.parameters())
     total, moved = torch.zeros_like(weights), torch.zeros_like(images)
     clean = functional.linear(images.flatten(1), weights, bias).softmax(-1)

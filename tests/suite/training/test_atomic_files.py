@@ -1,4 +1,4 @@
-"""A file is complete or absent, whatever fails."""
+"""Check that a file is complete or absent, whatever fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLD, NEW = b"old" * 1000, b"new" * 5000
 
 
 def write(draft: Path, to: Path) -> None:
-    """A folder with one file, in the order that makes it complete or absent."""
+    """Write a folder with one file, in the order that makes it complete or absent."""
     atomic_files.make_folder(draft)
     atomic_files.create(draft / "file", NEW)
     atomic_files.fsync_folder(draft)

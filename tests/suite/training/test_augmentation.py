@@ -1,4 +1,4 @@
-"""Augmentations of images: what they draw, from what, in which order, where they are refused."""
+"""Test image augmentations: random numbers, sources, order, errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _images(**changes: Any) -> Tensor:
 
 
 def _erased(count: int, chance: float, rows: int = 32, columns: int = 32) -> Tensor:
-    """`[count, rows, columns, 3]`: zero where nothing was erased."""
+    """Return `[count, rows, columns, 3]`, zero where nothing is erased."""
     return erased(torch.zeros(count, rows, columns, 3), chance, RandomStream(0, 0))
 
 
@@ -102,7 +102,7 @@ def test_what_is_erased_is_normal_noise_of_each_pixel_and_channel() -> None:
 
 
 def test_it_is_erased_after_normalising() -> None:
-    """In units of the model's input the noise has deviation 1, whatever the data have."""
+    """Check that the noise has deviation 1 in units of the model's input, for any data."""
     before = _images(batch=600, randaugment=9.0)
     after = _images(batch=600, randaugment=9.0, erasing=1.0)
     is_noise = ((after - before).abs() > 1e-4).all(dim=3)
@@ -165,7 +165,7 @@ def test_all_is_a_pure_function_of_seed_and_step(recipe: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("name", AUGMENTATIONS[1:])
 def test_another_step_and_another_seed_draw_anew(name: str) -> None:
-    """Of the same images, so that nothing but the draw can differ."""
+    """Use equal images, so that only the random numbers can differ."""
 
     class Same(Images):
         def training_batch(self, step: int, batch: int, seed: int) -> Batch:
@@ -181,7 +181,7 @@ def test_another_step_and_another_seed_draw_anew(name: str) -> None:
 
 
 def test_each_has_random_numbers_of_its_own() -> None:
-    """Variants that differ in one augmentation draw the same for the others."""
+    """Check that variants that differ in one augmentation draw equal numbers for the others."""
     clean, noisy = _images(batch=60), _images(batch=60, erasing=0.5)
     flipped, both = _images(batch=60, flip=True), _images(batch=60, flip=True, erasing=0.5)
     assert torch.equal(clean != noisy, flipped != both)
@@ -275,7 +275,7 @@ def test_the_loop_trains_on_augmented_batches() -> None:
 def test_a_task_of_images_says_how_they_were_normalised(name: str) -> None:
     kind = task_class(name)
     if kind.source.is_fetched:
-        return  # its data are not at hand
+        return  # its data are not available
     task = kind(kind.fixed_length or 0)
     images = task.training_batch(0, 64, 0).inputs[INPUTS]
     assert images.shape[-1] == len(kind.pixel_mean) == len(kind.pixel_standard_deviation)

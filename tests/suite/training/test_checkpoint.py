@@ -1,4 +1,4 @@
-"""Whatever happens to a checkpoint or to the disk, the newest whole one is used, and it is said."""
+"""Check that the newest complete checkpoint is used, with a message, whatever is damaged."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def undisturbed() -> Said:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two generations of a training that was stopped."""
+    """Return a folder with two generations of a training that was stopped."""
     folder = tmp_path_factory.mktemp("kept")
     torch.set_num_threads(1)
     stopped(folder)
@@ -92,7 +92,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def damaged(kept: Path, tmp_path: Path) -> Path:
-    """A copy of them, to be damaged."""
+    """Return a copy of the checkpoints for a test to damage."""
     shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
@@ -132,7 +132,7 @@ def flipped(file: Path, bit: int) -> None:
 
 @pytest.mark.parametrize("number", range(100))
 def test_a_flipped_bit_is_seen(number: int, damaged: Path) -> None:
-    """A bit of any file, each file as likely."""
+    """Flip a bit in any file, each with equal probability."""
     chance = random.Random(number)
     file = chance.choice(files(damaged))
     flipped(file, chance.randrange(8 * file.stat().st_size))
@@ -175,7 +175,7 @@ def test_any_file_that_is_not_what_was_written_is_seen(
 )
 @given(data=st.data())
 def test_no_damage_that_hypothesis_finds_goes_unseen(data: st.DataObject, damaged: Path) -> None:
-    """Any piece of any file in the place of any other piece."""
+    """Replace any piece of a file with any other piece."""
     file = data.draw(st.sampled_from(files(damaged)))
     whole = file.read_bytes()
     start, stop = sorted(data.draw(st.integers(0, len(whole))) for _ in range(2))
@@ -192,7 +192,7 @@ def test_no_damage_that_hypothesis_finds_goes_unseen(data: st.DataObject, damage
 
 
 def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """As programs before this one wrote the manifest, to the byte."""
+    """Earlier versions wrote exactly these bytes as the manifest."""
     (tmp_path / "a").write_bytes(b"state")
     (tmp_path / MANIFEST).write_bytes(EARLIER)
     assert why_invalid(tmp_path, TRIAL) == ""
@@ -202,7 +202,7 @@ def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path: Path) -> None:
 
 
 def sealed_again(folder: Path, trial_id: str = TRIAL) -> None:
-    """As somebody who knows the format would."""
+    """Write a matching manifest, like an attacker with knowledge of the format."""
     (folder / MANIFEST).unlink()
     write_manifest(folder, trial_id, STOP)
 
@@ -216,7 +216,7 @@ class Bomb:
 
 
 def bomb(folder: Path) -> None:
-    """In the place of each payload, and a manifest to match."""
+    """Replace each payload with a pickle bomb, and write a matching manifest."""
     for file in files(folder):
         file.write_bytes(pickle.dumps(Bomb(folder / "canary")))
     sealed_again(newest(folder))
@@ -299,7 +299,7 @@ def test_where_all_are_damaged_it_begins_anew_and_says_so(damaged: Path, undistu
 
 
 def test_a_damaged_one_is_never_kept_in_the_place_of_a_whole_one(damaged: Path) -> None:
-    """Generation 2 is damaged: with 3, the whole ones are 1 and 3."""
+    """Generation 2 is damaged, so after generation 3 the whole ones are 1 and 3."""
     bit(damaged)
     checkpointer = checkpointer_in(damaged, Clock())
     assert checkpointer.latest().generation == 1
@@ -315,7 +315,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def add(checkpointer: Checkpointer, body: bytes = b"state") -> None:
-    """A small checkpoint, as a worker makes it."""
+    """Write a small checkpoint as a worker does."""
     draft = checkpointer.draft(random.getrandbits(48))
     why = resume._failure(lambda: fill(draft, body))
     why = why or resume._failure(lambda: checkpointer.publish(draft, 1))
@@ -344,7 +344,7 @@ def test_what_a_killed_process_has_left_is_cleared_by_the_first_worker(damaged: 
 def test_whatever_fails_an_old_one_can_be_loaded(
     error: str, is_for_good: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At every operation of the third checkpoint, with the second one's removal of the first."""
+    """Fail at any operation of the third checkpoint, which removes the first."""
     for at in itertools.count():
         folder = tmp_path / str(at)
         for body in (b"one", b"two"):
@@ -370,7 +370,7 @@ def test_whatever_fails_an_old_one_can_be_loaded(
 def test_whatever_fails_the_training_ends_with_the_same_numbers(
     is_for_good: bool, kept: Path, tmp_path: Path, undisturbed: Said, monkeypatch
 ) -> None:
-    """At every fifth operation of a training that keeps two more, with one error after another."""
+    """Fail at every fifth operation of a training that saves two more."""
     errors = itertools.cycle(ERRORS.values())
     num_remarks = 0
     for at in range(is_for_good, 10_000, 5):
@@ -423,7 +423,7 @@ def test_after_a_failure_the_next_one_is_tried_when_the_time_has_come(tmp_path: 
 
 @pytest.mark.parametrize("loses", ["data", "half", "names"])
 def test_after_a_power_cut_there_is_a_whole_one_or_none(loses: str, tmp_path: Path) -> None:
-    """After each operation of four checkpoints; what was published is still there."""
+    """Cut the power after each operation of four checkpoints; the published one survives."""
     live = tmp_path / "live"
     live.mkdir()
     tape, checkpointer = Tape(live), checkpointer_in(live)
@@ -448,7 +448,7 @@ def test_after_a_power_cut_there_is_a_whole_one_or_none(loses: str, tmp_path: Pa
 
 
 def test_a_real_state_survives_a_power_cut(tmp_path: Path) -> None:
-    """The engine's own files too are on the disk before they are relied upon."""
+    """Check that the engine's files, too, are on disk before they are needed."""
     live = tmp_path / "live"
     live.mkdir()
     tape = Tape(live)
@@ -498,7 +498,7 @@ def test_a_trial_that_holds_unsaved_state_writes_and_reads_no_checkpoint(
     resumable = Checkpoints(folder=tmp_path, seconds_between=0.0)
     stored = checkpointer_for(trial(), resumable)
     assert stored is not None
-    add(stored)  # by an earlier program
+    add(stored)  # a checkpoint of an earlier version
     found = checkpointer_for(trial(), replace(resumable, unused=frozenset([trial().trial_id])))
     assert found is not None
     assert found.latest() == FoundCheckpoint()

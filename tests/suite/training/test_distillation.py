@@ -1,4 +1,4 @@
-"""Learning from a teacher: the loss against loops, what is left alone, and how it is resumed."""
+"""Test distillation: the loss against plain loops, unscored targets, resumption."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _softmax(row: list[float], temperature: float = 1.0) -> list[float]:
 
 
 def _slow(own: Tensor, taught: Tensor, targets: Tensor, how: str, temperature: float) -> float:
-    """The mean over scored targets, place by place."""
+    """Return the mean loss over scored targets, position by position."""
     found = []
     for place in [tuple(index) for index in (targets != UNSCORED).nonzero().tolist()]:
         z, t = own[place].tolist(), taught[place].tolist()
@@ -58,7 +58,7 @@ def test_the_loss_is_a_slow_loops_over_scored_targets(
     logits, token, taught = torch.randn(3, *shape, CLASSES, dtype=torch.float64)
     targets = torch.randint(CLASSES, shape)
     targets[-1] = UNSCORED
-    taught[-1] = math.nan  # what a teacher says of padding is never read
+    taught[-1] = math.nan  # the teacher's output at padding is never used
     batch = Batch(inputs={}, targets=targets)
     outputs = Outputs(logits, {"distillation": token} if has_token else {})
     asked = training(9, distillation=how, distillation_weight=0.3, distillation_temperature=2.5)
@@ -94,7 +94,7 @@ def test_a_teacher_of_another_shape_is_one_sentence() -> None:
 
 
 class Dropping(Reader):
-    """Notes how it is called."""
+    """A model that records its mode and gradient mode at each call."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
@@ -123,7 +123,7 @@ def test_the_teacher_answers_in_evaluation_mode_without_gradient_and_stays_as_it
 
 
 def test_a_student_comes_close_to_what_its_teacher_answers() -> None:
-    """Whatever the targets are: the teacher has a share of 1."""
+    """Give the teacher a share of 1, so that the targets do not matter."""
     teacher, student = Reader(seed=3), Reader()
     asked = training(80, distillation="soft", distillation_weight=1.0)
     engine = LocalEngine(student, asked, "cpu", teacher=teacher)
@@ -136,7 +136,7 @@ def test_a_student_comes_close_to_what_its_teacher_answers() -> None:
 
 
 class Normed(nn.Module):
-    """A teacher that answers otherwise while it trains, and remembers what it has seen."""
+    """A teacher whose training mode differs and updates its batch norm statistics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def _two_heads(name: str) -> Architecture:
 def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
     name: str, how: str, weight: float, temperature: float
 ) -> None:
-    """Equations 2 and 3 of DeiT, at its tau and lambda, by the engine that trains a sweep."""
+    """Check equations 2 and 3 of DeiT, with its tau and lambda, on the engine of a sweep."""
     teacher, model = Normed().train(), _two_heads(name)
     images = torch.randn(6, 8, 8, 1, generator=torch.Generator().manual_seed(1))
     targets = torch.tensor([0, 1, 2, 3, 3, 0])
@@ -205,7 +205,7 @@ def test_of_two_heads_one_learns_from_the_targets_and_one_from_the_teacher(
 
 
 class Smoothed(FirstToken):
-    """Of which the loss is a task's own."""
+    """A task with its own loss."""
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         return functional.cross_entropy(

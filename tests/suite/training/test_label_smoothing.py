@@ -1,4 +1,4 @@
-"""Label smoothing: in the loss that is trained, in no score, in the ids of trials that have it."""
+"""Test label smoothing: it changes the training loss and the trial ids, but not the scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMOOTHING = 0.3
 
 
 class Smoothed(FirstToken):
-    """The toy with every task's loss."""
+    """The toy task with the loss of `Task`."""
 
     loss = Task.loss
 
@@ -34,7 +34,7 @@ TASK = Smoothed()
 
 
 def _by_hand(outputs: Tensor, targets: Tensor, share: float) -> Tensor:
-    """Cross-entropy against a mixture of the target and all classes alike; nats per target."""
+    """Return the cross-entropy against a mix of target and uniform classes, in nats per target."""
     log_p = functional.log_softmax(outputs.flatten(0, -2), dim=-1)
     rows = [(log_p[i], t) for i, t in enumerate(targets.flatten().tolist()) if t != UNSCORED]
     losses = [-(1 - share) * row[target] - share * row.mean() for row, target in rows]
@@ -60,7 +60,7 @@ def test_the_loss_is_the_mixtures_and_torchs(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_that_names_classes_takes_it(name: str) -> None:
-    """A task with a loss of its own must not swallow it in silence."""
+    """Check that a task with its own loss does not ignore the smoothing."""
     kind = task_class(name)
     if kind.compares_examples:
         task = build_task(name, kind.fixed_length or 32)
@@ -68,7 +68,8 @@ def test_every_task_that_names_classes_takes_it(name: str) -> None:
         vectors = {IMAGE_VECTOR: rows, TEXT_VECTOR: rows[:, None], SCALE: 100 * torch.ones(4)}
         outputs = Outputs(torch.zeros(4, 1), vectors)
         assert task.loss(outputs, batch).item() == 0
-        # Of four candidates three have logits that are 100 lower, and a quarter of the share each.
+        # Three of the four candidates have logits that are 100 lower, with a quarter of the share
+        # each.
         assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(75 * SMOOTHING)
     elif kind.asks_for == "drawing":
         task = build_task(name, kind.fixed_length or 32)
@@ -82,7 +83,7 @@ def test_every_task_that_names_classes_takes_it(name: str) -> None:
         known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
         outputs = Outputs(100.0 * known)
         assert task.loss(outputs, batch).item() == 0
-        wanted = 100 * (1 - 1 / task.output_size) + 50  # of all words, and of two answers
+        wanted = 100 * (1 - 1 / task.output_size) + 50  # all words, and the two answers
         assert task.loss(outputs, batch, SMOOTHING).item() == pytest.approx(wanted * SMOOTHING)
     elif kind.loss is not Task.loss:
         assert kind.asks_for in ("number", "image"), "only numbers have no labels to smooth"
@@ -110,7 +111,7 @@ def test_a_score_in_bits_knows_nothing_of_it() -> None:
 
 
 def sharded_losses(folder: Path) -> list[float]:
-    """On a worker: the loss of a first step, with smoothing and without."""
+    """Return the losses of a first step on a worker, with smoothing and without."""
     parallel = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
     losses = []
     for share in (SMOOTHING, 0.0):

@@ -1,4 +1,4 @@
-"""The loop: points where they belong, the test split left alone, and it does learn."""
+"""Test the training loop: points of the curve, no use of the test split, and learning."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_learns_what_can_be_learnt() -> None:
 
 
 def test_the_order_of_the_labels_matters_to_what_is_learnt() -> None:
-    """Were inputs and targets of different examples paired, nothing could be learnt."""
+    """If inputs were paired with targets of other examples, nothing could be learnt."""
 
     class Shuffled(FirstToken):
         def training_batch(self, step: int, batch: int, seed: int) -> Batch:
@@ -109,7 +109,7 @@ def test_training_reads_the_validation_split_and_never_the_test_split() -> None:
 
 
 class _Breaks(Reader):
-    """Its output stops being a number at a given forward pass."""
+    """A model whose output becomes NaN at a given forward pass."""
 
     def __init__(self, at: int) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def test_a_score_that_is_no_number_ends_the_trial_too() -> None:
 
 
 class _Mode(nn.Module):
-    """Right only in evaluation mode, and only without gradients."""
+    """A model that is right only in evaluation mode and without gradients."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ def test_evaluation_is_in_its_own_mode_and_leaves_the_model_as_it_was(is_trainin
 
 
 def test_a_score_is_the_mean_over_examples_not_over_batches() -> None:
-    """64 examples in batches of 48 and 16: a mean of means would weigh the second one thrice."""
+    """Use batches of 48 and 16; a mean of means would give the second triple weight."""
     model = Reader()
     whole = evaluate(model, FirstToken(), "test", 64, "cpu")
     assert evaluate(model, FirstToken(), "test", 48, "cpu") == whole

@@ -1,4 +1,4 @@
-"""Mixup and CutMix: the shares, the rectangles, and that targets are mixed as the images are."""
+"""Test Mixup and CutMix: shares, rectangles, and targets mixed as the images are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.training.mixing import Mixing, mixed, rectangle_of, symmetric_beta, w
 from tests.suite.training.toy_images import Images
 
 COUNT, ROWS, COLUMNS = 6, 14, 9
-# Image i has the pixels i and the class i.
+# All pixels of image i are i, and so is its class.
 IMAGES = torch.arange(COUNT).float().view(-1, 1, 1, 1).repeat(1, ROWS, COLUMNS, 2)
 CLASSES = torch.arange(COUNT)
 
@@ -27,7 +27,7 @@ def _mixed(step: int, **alphas: float) -> tuple[Tensor, Tensor]:
 
 
 def _is_cut(images: Tensor) -> bool:
-    """Whether each pixel is that of one image."""
+    """Return True if each pixel comes from a single image."""
     return bool((images == images.round()).all())
 
 
@@ -104,7 +104,7 @@ def test_the_share_is_that_of_the_area_that_stayed() -> None:
 
 
 def test_the_loss_smooths_what_was_mixed_once() -> None:
-    """By hand: both targets smoothed first, then mixed, as DeiT's code does."""
+    """Compare with both targets smoothed first and then mixed, as in DeiT's code."""
     smoothing, step = 0.1, 4
     images, targets = _mixed(step, mixup=0.8)
     logits = torch.randn(COUNT, COUNT, generator=torch.Generator().manual_seed(0))

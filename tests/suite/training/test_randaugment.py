@@ -1,4 +1,4 @@
-"""RandAugment: each operation against Pillow's, and how operations and magnitudes are drawn."""
+"""Compare RandAugment's operations with Pillow's, and test how they are drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _pixels(channels: int, count: int = 4) -> Tensor:
 
 
 def _by_pillow(name: str, image: Image.Image, amount: float, fill: Any) -> Image.Image:
-    """With the arguments that timm gives; `amount` is the level with its sign."""
+    """Apply the operation with timm's arguments; `amount` is the signed level."""
     level, factor, (width, height) = abs(amount), max(0.1, 1 + 0.9 * amount), image.size
 
     def moved(*matrix: float) -> Image.Image:
@@ -54,7 +54,8 @@ def _by_pillow(name: str, image: Image.Image, amount: float, fill: Any) -> Image
     return operations[name]()
 
 
-# Pillow cuts decimals off where ours are rounded; then its grey, which `colour` moves by 0.9 more.
+# Pillow truncates decimals where ours rounds: a difference of 1. For `colour` the truncated grey
+# adds up to 0.9 more.
 OFF_BY_ONE = {
     "shear_x",
     "shear_y",

@@ -1,4 +1,4 @@
-"""Optimisers, schedules, averages and precision, each held against a slow form; all resume."""
+"""Compare optimisers, schedules, averages and precision with slow forms; all of them resume."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_cool_down_takes_the_last_fifth() -> None:
     assert set(factors[4:81]) == {1.0}
     assert factors[80:] == pytest.approx([1 - done / 20 for done in range(21)])
     short = _factors(10, warmup_steps=10, schedule="constant_with_cooldown")
-    assert max(short) == pytest.approx(0.9)  # the warm-up meets the cool-down
+    assert max(short) == pytest.approx(0.9)  # the warm-up ends where the cool-down begins
     assert short[10] == 0.0
 
 
@@ -102,7 +102,7 @@ def test_linear_falls_in_a_line_to_zero() -> None:
 
 
 def test_the_inverse_square_root_is_that_of_the_transformer() -> None:
-    """Vaswani et al. 2017, equation 3, whose steps count from 1, over its own peak."""
+    """Compare with Vaswani et al. 2017, equation 3 (steps from 1), divided by its peak."""
     warmup = 40
     wanted = [min(t**-0.5, t * warmup**-1.5) * warmup**0.5 for t in range(1, 201)]
     found = _factors(200, warmup_steps=warmup, schedule="inverse_square_root")
@@ -123,7 +123,7 @@ def test_sgd_is_momentum_by_hand() -> None:
 
 
 def test_adafactor_is_the_papers() -> None:
-    """Shazeer and Stern 2018, algorithms 4 and 5, in loops over the elements of a matrix."""
+    """Compare with Shazeer and Stern 2018, algorithms 4 and 5, in loops over a matrix."""
     model = nn.Linear(3, 2, bias=False).double()
     optimizer = optimizer_of(model, training(9, optimizer="adafactor", weight_decay=0.0))
     rows, columns = [0.0] * 2, [0.0] * 3
@@ -152,7 +152,7 @@ def test_adafactor_is_the_papers() -> None:
 
 
 class Declaring(nn.Module):
-    """Its own matrix and its child's are spared."""
+    """A model that excludes its own matrix and its child's from weight decay."""
 
     no_weight_decay = ("table", "inner.weight")
 
@@ -239,7 +239,7 @@ def test_the_average_is_a_slow_loops_and_is_what_is_scored() -> None:
 
 
 def test_what_a_batch_norm_remembers_is_averaged_as_the_weights_are() -> None:
-    """The scores are those of a model whose statistics were averaged in a slow loop."""
+    """Compare with the scores of a model whose statistics were averaged in a slow loop."""
     model, task = FlatReader(), Images(lambda step: None)
     engine = LocalEngine(model, training(20, ema=0.4), "cpu")
     names = ("running_mean", "running_var")
@@ -261,7 +261,7 @@ def test_what_a_batch_norm_remembers_is_averaged_as_the_weights_are() -> None:
 
 
 class Projecting(nn.Module):
-    """Its buffer is no statistic."""
+    """A model with a buffer that is not a statistic."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ class Projecting(nn.Module):
 
 
 def test_a_model_without_batch_norm_averages_its_parameters_alone() -> None:
-    """So that the checkpoints and hashes of earlier trainings stay what they were."""
+    """Check the keys, so that checkpoints and hashes of earlier trainings stay valid."""
     assert WeightAverage(Projecting(), 0.9).averages.keys() == {"map.weight", "map.bias"}
 
 

@@ -1,4 +1,4 @@
-"""A training that was stopped ends with the bits of one that was not: every mixer, every state."""
+"""Check that a resumed training ends with the bits of an uninterrupted one, for all mixers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from tests.workplace import Workplace
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One thread, losses between points of the curve, and no waiting for the disk."""
+    """Use one thread, losses between points of the curve, and no fsync."""
     torch.set_num_threads(1)
     monkeypatch.setattr(training_module, "_TRAINING_LOSSES_PER_CURVE", NUM_LOSSES)
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
-# Performer draws its features anew in the midst of it.
+# Performer redraws its features in the middle of the training.
 KNOBS = {"performer": {"redraw_interval": 4}, "linformer": {"projected_length": 2}}
 
 
@@ -70,7 +70,7 @@ def test_stopped_at_a_point_of_the_curve_or_beside_one_it_ends_with_the_same_bit
     tmp_path: Path,
 ) -> None:
     undisturbed = run(ATTENTION, None)
-    for after in (1, 4, 6, 11):  # points of the curve: losses after 6, scores after 4
+    for after in (1, 4, 6, 11):  # relative to points of the curve: losses after 6, scores after 4
         stopped(tmp_path / str(after), after=after)
         resumed = run(ATTENTION, checkpointer_in(tmp_path / str(after), Clock()))
         assert resumed.numbers == undisturbed.numbers
@@ -116,7 +116,7 @@ def test_checkpoints_come_when_the_clock_says_so(tmp_path: Path) -> None:
 
 
 class Drawing(Observed):
-    """Draws from every source that a task or a mixer of somebody's own may use."""
+    """A task that draws from every random source that a user's task or mixer may use."""
 
     def loss(self, outputs, batch, label_smoothing=0.0):
         factor = 1 + random.random() + np.random.rand() + float(torch.rand(())) + random.gauss()
@@ -140,7 +140,7 @@ def test_every_source_of_random_numbers_continues_where_it_was(tmp_path: Path) -
 
 
 class Shared(nn.Module):
-    """Two names for one tensor, a buffer that training moves, a frozen vector."""
+    """A model with a tensor under two names, a buffer updated in training, and a frozen vector."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ def test_what_differs_in_one_bit_has_another_hash() -> None:
 
 
 class Odd(Reader):
-    """Adds to its state what no safe format can hold."""
+    """A model with an extra state that no safe format can hold."""
 
     def get_extra_state(self) -> object:
         return {"a": 1}
@@ -224,7 +224,7 @@ def test_without_safetensors_a_trial_keeps_none_and_says_so_once(tmp_path: Path)
 
 
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
-    """Whole, of this trial, and yet not to be used: code has changed without its version."""
+    """Use a complete checkpoint of this trial where the code changed without its version."""
     stopped(tmp_path, spec("attention", heads=4))
     same = run(ATTENTION, checkpointer_in(tmp_path, Clock()))
     assert same.num_steps == STEPS - STOP, "heads move no shape"
@@ -277,9 +277,9 @@ run(ATTENTION, checkpointer_in(Path(sys.argv[1])), on_step, steps=200)
 """
 
 
-@pytest.mark.slow  # it starts a process, which imports torch
+@pytest.mark.slow  # starts a process that imports torch
 def test_killed_at_any_moment_it_continues(tmp_path: Path) -> None:
-    """SIGKILL between, and in the midst of, checkpoints that follow each other at every step."""
+    """SIGKILL arrives between or during checkpoints, which are written at every step."""
     killed = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Scheduled sampling: which tokens are replaced, by what, how many, and where it is refused."""
+"""Test scheduled sampling: which tokens are replaced, by what, how many, and its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH = TASK.training_batch(0, 512, 0)
 
 
 def _sevens(batch: Batch) -> Tensor:
-    """A model that always answers 7 at even places and 8 at odd ones."""
+    """Return the output of a model that predicts 7 at even positions and 8 at odd ones."""
     return (7 + torch.arange(batch.targets.shape[1]) % 2).expand(batch.targets.shape)
 
 
@@ -92,7 +92,7 @@ def test_a_task_that_reads_its_answers_says_so(name: str) -> None:
         assert not kind.reads_answers
         return
     if kind.source.is_fetched:
-        return  # its data are not at hand
+        return  # its data are not available
     batch = kind(kind.fixed_length or max(32, kind.lengths[0])).training_batch(0, 16, 0)
     is_real = batch.inputs.get("mask", torch.ones_like(batch.targets, dtype=torch.bool))
     reads = batch.inputs["inputs"][:, 1:] == batch.targets[:, :-1]

@@ -1,4 +1,4 @@
-"""Costs of examples, and trainings of models that choose: learnt, resumed, never recorded."""
+"""Test costs per example and models that sample: they learn, resume and are never recorded."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_without_choices_the_loss_is_itself() -> None:
 def test_it_continues_with_the_same_bits(
     estimator: str, recipe: dict[str, float], tmp_path: Path
 ) -> None:
-    """The average cost is part of a checkpoint, and so are the random numbers."""
+    """Check that a checkpoint includes the average cost and the random state."""
     undisturbed = run(model(estimator), None, recipe=recipe)
     stopped(tmp_path, model(estimator), recipe=recipe)
     resumed = run(model(estimator), checkpointer_in(tmp_path, Clock()), recipe=recipe)

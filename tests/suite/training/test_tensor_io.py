@@ -1,4 +1,4 @@
-"""Tensors in files: what is written is read, what is none of ours is refused, and hashes tell."""
+"""Test tensors in files: round trip, rejection of foreign files, hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Final weights that others start from: what is taken, what stays, what is refused."""
+"""Test initialisation from final weights: what is loaded, what is kept, what is rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRIAL = "ab" * 16
 
 
 class Net(nn.Module):
-    """A shared part, a head of some size, one tensor under two names."""
+    """A model with a shared part, a head of given size, and one tensor under two names."""
 
     def __init__(self, num_classes: int = 3) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Net(nn.Module):
 
 
 class Seeing(nn.Module):
-    """What a model on an image of that grid has: positions, behind one of a class token."""
+    """The positions of a model on an image grid, after that of a class token."""
 
     def __init__(self, grid: tuple[int, int] | None, length: int, dim: int = 3) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def test_what_shares_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_the_model_does_not_train_must_all_be_taken(tmp_path: Path) -> None:
-    """Else a part would stay as drawn, and nothing would ever learn it."""
+    """Otherwise a frozen part would keep its random values for ever."""
     _kept(tmp_path, Net())
     fixed, other = Net(), Net(num_classes=5)
     for model in (fixed, other):
@@ -171,7 +171,7 @@ def test_what_is_taken_over_may_be_kept_as_it_is(tmp_path: Path) -> None:
 
 
 class Headed(Reader):
-    """With a second map."""
+    """A `Reader` with a second map."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
@@ -183,7 +183,7 @@ class Headed(Reader):
 
 
 def test_a_frozen_weight_is_not_moved_by_a_training(tmp_path: Path) -> None:
-    """Nor by its decay."""
+    """Weight decay does not change it either."""
     first, child = Reader(), Headed(seed=1)
     _kept(tmp_path, first)
     take_over(child, tmp_path, TRIAL, is_frozen=True)
@@ -203,7 +203,7 @@ def test_damage_is_found_and_a_host_without_the_folder_says_what_it_needs(tmp_pa
     file.write_bytes(body)
     with pytest.raises(CheckpointError, match="SHA-256"):
         take_over(Net(), tmp_path, TRIAL)
-    _kept(tmp_path, Net())  # replaces what was damaged
+    _kept(tmp_path, Net())  # replaces the damaged weights
     assert not why_no_weights(tmp_path, TRIAL)
     with pytest.raises(CheckpointError, match="give an --out that all nodes share"):
         take_over(Net(), None, TRIAL)

@@ -1,4 +1,4 @@
-"""Small coloured images of known pixels, to be augmented."""
+"""Small coloured images with known pixels, for tests of augmentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS, COLUMNS, CHANNELS, CLASSES = 10, 12, 3, 4
 
 
 class Images(Observed):
-    """Noise of 10 x 12 x 3, whose class can be learned from nothing."""
+    """A task of 10 x 12 x 3 noise images whose classes cannot be learnt."""
 
     name = "toy_images"
     input_kind = "image"
@@ -43,7 +43,7 @@ class Images(Observed):
 
 
 class FlatReader(nn.Module):
-    """One linear map of all pixels, batch norm before; notes what it reads, and in which mode."""
+    """Batch norm and one linear map of all pixels; it stores its inputs and its mode."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()

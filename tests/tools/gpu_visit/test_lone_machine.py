@@ -1,4 +1,4 @@
-"""A visit runs where torch's image and the few packed wheels are all that is installed."""
+"""Test that a visit runs where only torch's image and the few packed wheels are installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.gpu_visit.results import Results
 from tools.gpu_visit.runner import ROOT
 from tools.pack import _IN_TORCH_IMAGES, installed_needs, names_for_a_visit, packed_names
 
-# What the images have with pandas, and what starts a virtual environment.
+# Packages that the images have with pandas, or that start a virtual environment.
 BESIDE = {"python-dateutil", "pytz", "six", "tzdata", "pip", "setuptools", "torch", "bakeoff"}
 BLOCKER = """
 import sys
@@ -25,7 +25,7 @@ for name in {names}:
 
 
 def blocked() -> list[str]:
-    """Return the top-level modules of all that is installed here and would not be there."""
+    """Return the top-level modules of packages that are installed here but not there."""
     there = {*names_for_a_visit(installed_needs, "3.11"), *_IN_TORCH_IMAGES, *BESIDE}
     there |= {*packed_names(installed_needs, "3.11", roots=("torch",))}
     found = packages_distributions().items()
@@ -38,7 +38,7 @@ def blocked() -> list[str]:
 
 @pytest.fixture
 def without(tmp_path: Path) -> dict[str, str]:
-    """An environment in which these modules cannot be imported."""
+    """Return an environment in which these modules cannot be imported."""
     (tmp_path / "without").mkdir()
     names = [name for name in blocked() if name.isidentifier()]
     assert {"ray", "mlflow", "sklearn", "xdist", "hypothesis"} <= {*names}

@@ -1,4 +1,4 @@
-"""The parts of a visit measure everything that is registered, and compare it."""
+"""Test that the parts of a visit measure and compare everything that is registered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_architecture_and_mixer_is_an_item(visit: Visit) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_there_is_a_small_training_of_every_architecture(name: str) -> None:
-    if name == "image_tokens":  # which starts from a trained model: a recipe covers it
+    if name == "image_tokens":  # it starts from a trained model: a recipe covers it
         with pytest.raises(UsageError, match="give start="):
             of_architecture(name)
         return
@@ -99,7 +99,7 @@ def test_a_baseline_is_a_training_without_search_and_evaluation() -> None:
 def test_a_state_is_compared_with_a_peer_of_other_order(
     monkeypatch: pytest.MonkeyPatch, visit: Visit, name: str, decay: str, has_delta: bool
 ) -> None:
-    """The peer is our recurrence, given as fla's functions are: heads after time."""
+    """Use our recurrence as the peer, in the layout of fla: heads after time."""
 
     def peer(*given: Tensor | None) -> Tensor:
         turned = [None if each is None else each.transpose(1, 2) for each in given]
@@ -148,7 +148,7 @@ def test_a_test_file_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return 1
 
     monkeypatch.setattr(pytest, "main", ran)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # and put back what was
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # monkeypatch restores it afterwards
     found = gpu_tests._run(tmp_path / "test_x.py")
     assert (found.status, found.text) == ("failed", "1 failed, 1 passed; test_x: assert 1 == 2")
     json.dumps(dataclasses.asdict(found))

@@ -1,4 +1,4 @@
-"""A visit ends in time with its table, whatever a part does: raise, hang, be killed."""
+"""Test that a visit ends in time with its table if a part raises, hangs or is killed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BAD = """
 
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for results; the machine is not examined."""
+    """Return a folder for results; the machine is not examined."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(program, "_identify", lambda out, device: None)
     return tmp_path / "visit"

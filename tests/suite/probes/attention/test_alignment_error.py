@@ -1,4 +1,4 @@
-"""Alignments: the error rate by hand, rows that belong to the token predicted, refusals."""
+"""Test the alignment error rate against hand counts, and which row belongs to which token."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from suite.tasks.task import UNSCORED, Batch, Split
 from tests.suite.floors.tiny import TinyCaptions
 from tests.suite.probes.conftest import said_after_training
 
-LENGTH = 7  # six digits, all different, and the end
+LENGTH = 7  # six distinct digits and the end symbol
 ATTENDING: dict[str, tuple[str, dict[str, Any]]] = {
     "bahdanau": ("attentive_seq2seq", {}),
     "luong": ("attentive_seq2seq", {"form": "luong", "score": "general"}),
@@ -46,7 +46,7 @@ ATTENDING: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Swaps(Reversal):
-    """Six different digits, each half of them backwards; each digit is a word of its own."""
+    """Six distinct digits with each half reversed; each digit is a separate word."""
 
     name = "swaps"
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 8, "test": 40}
@@ -95,7 +95,7 @@ def spec(architecture: str, settings: dict[str, Any], depth: int = 1) -> ModelSp
 
 
 def trained(name: str, num_steps: int, rate: float = 5e-3) -> Architecture:
-    """A model that has learnt the swaps, or nearly so."""
+    """Return a model that is trained to swap the halves almost without errors."""
     model, task = build_model(spec(*ATTENDING[name])), Swaps(LENGTH)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for step in range(num_steps):
@@ -108,7 +108,7 @@ def trained(name: str, num_steps: int, rate: float = 5e-3) -> Architecture:
 
 
 def test_the_error_rate_is_that_of_a_sum_by_hand() -> None:
-    """Of two sentences: 1 - (2 + 4) / (5 + 3)."""
+    """Compare two sentences with 1 - (2 + 4) / (5 + 3)."""
     sure = np.array([[1, 0], [0, 0], [0, 1]], dtype=bool)
     possible = np.array([[1, 0], [1, 0], [0, 1]], dtype=bool)
     links = np.array([[1, 0], [1, 0], [1, 0]], dtype=bool)
@@ -165,7 +165,7 @@ def test_padding_and_the_end_are_no_words_wherever_they_stand() -> None:
     ("name", "num_steps"), [("luong", 120), ("convolutions", 120), ("translator", 250)]
 )
 def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -> None:
-    """Off by one place, five links of six would be wrong."""
+    """Check the rows; if off by one position, five of six links would be wrong."""
     model = trained(name, num_steps)
     error, of_diagonal, bits = alignment_error.compared(model, Swaps(LENGTH), 16, "cpu")
     assert error < 0.3
@@ -174,7 +174,7 @@ def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -
 
 
 def test_rows_of_a_recurrent_one_look_at_the_right_half() -> None:
-    """It may keep tokens in mind; but the third one predicts the first half, the fourth not."""
+    """Check that steps 1 to 3 attend to the first half, and steps 4 to 6 to the second."""
     batch = next(Swaps(LENGTH).held_out("test", 40))
     weights = trained("bahdanau", 100, 1e-2).attention_weights(**batch.inputs).mean(dim=0)
     assert weights[:3, :3].sum(dim=1).min() > 0.7

@@ -1,4 +1,4 @@
-"""Localised attention: shares by counting pixels, chance, the largest place, a real model."""
+"""Test localised attention: shares by counting pixels, chance level, the peak, a real model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from suite.tasks.emoji.emoji_scenes import LENGTH
 from suite.tasks.registry import build_task, task_class
 from tests.suite.probes.conftest import said_after_training
 
-PICTURE, GRID = (12, 20), (3, 4)  # places of 4 x 5 pixels
+PICTURE, GRID = (12, 20), (3, 4)  # positions of 4 x 5 pixels
 BOXES = torch.tensor([[0, 0, 4, 5], [2, 3, 9, 11], [11, 19, 12, 20]])
 
 
 class Looker:
-    """Attention that is given, `[batch, time, places]`."""
+    """A stub that returns given attention weights, `[batch, time, places]`."""
 
     def __init__(self, weights: Tensor) -> None:
         self.weights = weights
@@ -43,7 +43,7 @@ class Looker:
 
 
 def looked(weights: Tensor) -> Tensor:
-    """Of one sentence of three words, each of which names a box, and an article before them."""
+    """Measure one sentence: an article, then three words that each name a box."""
     boxes = torch.cat([torch.full((1, 4), -1), BOXES]).unsqueeze(0)
     tokens = torch.zeros(1, 4, dtype=torch.long)
     picture = torch.zeros(1, *PICTURE, 3)
@@ -54,7 +54,7 @@ def looked(weights: Tensor) -> Tensor:
 
 
 def by_pixels() -> Tensor:
-    """`[boxes, rows, columns]`, pixel by pixel."""
+    """Return the share of each box in each grid cell, `[boxes, rows, columns]`, pixel by pixel."""
     down, across = PICTURE[0] // GRID[0], PICTURE[1] // GRID[1]
     found = torch.zeros(len(BOXES), *GRID).double()
     for number, (top, left, bottom, right) in enumerate(BOXES.tolist()):
@@ -72,7 +72,8 @@ def test_a_place_counts_by_what_the_box_covers_of_it() -> None:
 def test_the_middle_of_a_place_is_in_the_box_or_not() -> None:
     found = middles_inside(BOXES.double(), GRID, PICTURE).reshape(len(BOXES), *GRID)
     assert found[0].nonzero().tolist() == [[0, 0]]
-    assert found[1].nonzero().tolist() == [[0, 1], [1, 1]]  # middles at 2 and 6 down, 7.5 across
+    # cell centres at 2 and 6 down, 7.5 across
+    assert found[1].nonzero().tolist() == [[0, 1], [1, 1]]
     assert not found[2].any()
 
 

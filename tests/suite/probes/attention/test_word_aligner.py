@@ -1,4 +1,4 @@
-"""Compares model 1 with loops over pairs and a textbook's table, and checks its links."""
+"""Compare IBM model 1 with loops over pairs and with a textbook's table, and test its links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cut(corpus: list[tuple[str, str]]) -> list[tuple[list[str], list[str]]]:
 def slow(
     pairs: list[tuple[list[str], list[str]]], *, has_null: bool = True
 ) -> dict[tuple[str, str], float]:
-    """Return t(f | e) by Brown et al., section 4.1, link by link; the null word is empty."""
+    """Return t(f | e) by Brown et al., section 4.1, link by link; the null word is ""."""
     null = [""] if has_null else []
     chances: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
     for _ in range(NUM_ROUNDS):
@@ -45,7 +45,7 @@ def slow(
 
 
 def learnt(aligner: WordAligner, *, is_forward: bool) -> dict[tuple[str, str], float]:
-    """Return the fitted probabilities by words."""
+    """Return the fitted probabilities by word pair."""
     known, asked = aligner._vocabularies[:: 1 if is_forward else -1]
     lexicon = aligner.forward if is_forward else aligner.backward
     numbers = {"": 0, **known}
@@ -69,7 +69,7 @@ def test_it_is_the_sum_over_all_links_in_both_directions(corpus: list[tuple[str,
 
 
 def test_the_loops_are_those_of_the_textbook() -> None:
-    """The textbook has no null word; this is its table after three rounds."""
+    """Compare with the textbook's table after three rounds; it has no null word."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "NUM_ROUNDS", 3)
         chances = slow(cut(TEXTBOOK), has_null=False)
@@ -79,7 +79,7 @@ def test_the_loops_are_those_of_the_textbook() -> None:
 
 
 def test_many_words_have_wide_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are counted in 32 bits if these are enough."""
+    """Check that pairs are counted in 32 bits while these are enough."""
     pairs = cut(LONGER)
     narrow = WordAligner(pairs).forward
     numbers = [np.array(each) for each in ([1, 2], [3, 100_000])]
@@ -117,7 +117,7 @@ def test_what_was_never_seen_has_no_links() -> None:
 
 
 def test_null_takes_what_nothing_explains() -> None:
-    """A word that is in every target translates no word in particular."""
+    """Check that a word that occurs in every target is aligned with the null word."""
     words = [f"w{number}" for number in range(8)]
     pairs = [([f"e{w}"], [f"f{w}", "ja"]) for w in words]
     aligner = WordAligner(pairs)

@@ -1,4 +1,4 @@
-"""What captioners leave: the same pictures for every model, its words, and where they look."""
+"""Test the samples of captioners: the same pictures for every model, its words, its attention."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def built(task: Task, **settings: Any) -> Architecture:
 def test_pictures_are_evenly_spaced_in_the_validation_split(task: Task) -> None:
     chosen = chosen_examples(task)
     parts = [int(each.part) for each in chosen if each.part is not None]
-    assert parts == [0, 0, 1, 1]  # of known pairs, then with a new one
+    assert parts == [0, 0, 1, 1]  # two of known pairs, two with a new pair
     whole = next(iter(task.held_out("validation", 2_000)))
     by = len(whole.targets) // NUM_PICTURES
     for number, example in enumerate(chosen):

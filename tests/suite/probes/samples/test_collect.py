@@ -1,4 +1,4 @@
-"""Samples: every shipped mixer gives what it should, and no number moves because of them."""
+"""Test that every mixer yields its samples and that sampling changes no measurement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WITH_WEIGHTS = {
 
 
 def language_model(mixer: str = "attention", **changes: Any) -> tuple[Architecture, Task]:
-    """A small one, as it is before training, and its task."""
+    """Return a small untrained language model and its task."""
     task = build_task("shakespeare_characters", changes.pop("length", 16))
     return _built("language_model", mixer, task, changes), task
 
@@ -70,7 +70,7 @@ def _built(architecture: str, mixer: str, task: Task, changes: dict[str, Any]) -
 
 
 def looked(model: Architecture, task: Task) -> list[Sample]:
-    """What all looks find; unlike `samples_of` it lets through what they raise."""
+    """Return the samples of all looks; unlike `samples_of`, let their exceptions through."""
     model.eval()
     with torch.no_grad():
         return [sample for look in looks_for(task) for sample in look(model, task)]
@@ -133,7 +133,7 @@ def test_a_map_holds_the_weights_that_the_model_uses() -> None:
     with torch.no_grad():
         whole = block.mixer.attention_weights(block.mixer_norm(read))[0]
     for head, sample in enumerate((first, second)):
-        assert (sample.num_rows, sample.num_columns) == (32, 32)  # of 40 tokens
+        assert (sample.num_rows, sample.num_columns) == (32, 32)  # the first 32 of 40 tokens
         np.testing.assert_allclose(values(sample), whole[head, :32, :32], atol=0.003)
         np.testing.assert_allclose(values(sample).sum(axis=1), 1.0, atol=0.05)
     assert first.text == "Much Ado About Nothing\n\nACT I\n\nSC"[:32]
@@ -144,7 +144,7 @@ def test_a_map_of_both_directions_is_cut_out_of_the_whole() -> None:
     first, *_ = of_kind(looked(model, task), "attention")
     assert first.num_columns == 32
     assert first.text == ""
-    assert (values(first).sum(axis=1) < 0.95).all()  # 17 of 49 patches are not shown
+    assert (values(first).sum(axis=1) < 0.95).all()  # 17 of 49 patches are not displayed
 
 
 def test_a_class_token_does_no_harm() -> None:
@@ -175,7 +175,7 @@ def test_a_model_writes_two_hundred_tokens_whatever_this_process_drew_before() -
 def test_what_is_written_follows_the_models_probabilities(
     has_steps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is the parallel form's to say, within the length that it was trained at."""
+    """Compare with the parallel form, which is valid up to the training length."""
     model, _ = language_model(length=8)
     monkeypatch.setattr(mixer_class("attention"), "supports_step", has_steps)
     monkeypatch.setattr("suite.probes.samples.collect.TEMPERATURE", 1e-6)
@@ -241,7 +241,7 @@ def test_no_number_and_no_random_state_is_moved_by_them(
 
 
 def test_results_of_older_versions_are_read_and_keep_their_hashes(quality: Trial) -> None:
-    """They hold samples under another name, which hashes were first made of."""
+    """Older results name the samples `specimens`, and their hashes cover that name."""
     result = result_of(quality)
     body = TypeAdapter(Result).dump_json(result)
     older = body.replace(b'"samples":', b'"specimens":')

@@ -1,4 +1,4 @@
-"""What a model that draws leaves: the same captions for every model, and what it made of them."""
+"""Test the samples of models that draw: the same captions for every model, and its drawings."""
 
 from __future__ import annotations
 

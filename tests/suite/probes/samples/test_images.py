@@ -1,4 +1,4 @@
-"""Pictures of vision models: each number is the model's, and what a model has not is left out."""
+"""Test the pictures of vision models: values come from the model; absent parts give no picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIDE = 28
 
 
 def vit(mixer: str = "attention", **changes: Any) -> Architecture:
-    """A small one, of 7 x 7 patches, as it is before training."""
+    """Return a small untrained ViT with 7 x 7 patches."""
     torch.manual_seed(0)
     fields: dict[str, Any] = {
         "architecture": "vit",
@@ -52,14 +52,14 @@ def vit(mixer: str = "attention", **changes: Any) -> Architecture:
 
 
 def values(sample: Sample) -> np.ndarray:
-    """`[pictures, rows, columns, channels]`."""
+    """Return the decoded values of a sample, `[pictures, rows, columns, channels]`."""
     levels = np.frombuffer(base64.b64decode(sample.levels), dtype=np.uint8) / 255
     shares = levels.reshape(sample.num_rows, *sample.picture)
     return sample.low + (sample.high - sample.low) * shares
 
 
 def tokens_in(model: Any, example: Batch) -> Tensor:
-    """What the first block reads, written out once more."""
+    """Return the input of the first block, recomputed independently."""
     image = example.inputs["inputs"][0, ..., 0]
     cut = [
         image[4 * row : 4 * row + 4, 4 * column : 4 * column + 4].flatten()
@@ -73,7 +73,7 @@ def tokens_in(model: Any, example: Batch) -> Tensor:
 
 
 def weights_of(model: Any, example: Batch) -> list[np.ndarray]:
-    """Of every layer `[heads, tokens, tokens]`, by running its blocks one by one."""
+    """Return `[heads, tokens, tokens]` for every layer by running the blocks one by one."""
     x, found = tokens_in(model, example)[None], []
     for block in model.trunk.blocks:
         found.append(block.mixer.attention_weights(block.mixer_norm(x))[0].double().numpy())
@@ -82,7 +82,7 @@ def weights_of(model: Any, example: Batch) -> list[np.ndarray]:
 
 
 def slow_rollout(layers: list[np.ndarray]) -> np.ndarray:
-    """Abnar and Zuidema 2020, section 3, number by number."""
+    """Return the attention rollout of Abnar and Zuidema 2020, section 3, in plain loops."""
     size = len(layers[0])
     joined = [[1.0 if i == j else 0.0 for j in range(size)] for i in range(size)]
     for layer in layers:
@@ -97,7 +97,7 @@ def slow_rollout(layers: list[np.ndarray]) -> np.ndarray:
 
 def test_rollout_is_the_product_of_the_layers_with_what_passes_by() -> None:
     layers = [torch.rand(5, 5, dtype=torch.float64).softmax(-1) for _ in range(4)]
-    layers[2] = layers[2] * 0.7  # a sink takes the rest: rows are made whole again
+    layers[2] = layers[2] * 0.7  # a sink takes the rest, so rows are renormalised
     found = rollout(layers)
     np.testing.assert_allclose(found, slow_rollout([each.numpy() for each in layers]), atol=1e-12)
     np.testing.assert_allclose(found.sum(-1), 1.0)
@@ -136,7 +136,7 @@ def test_the_images_are_the_first_of_the_first_three_classes_in_their_places() -
 
 
 class Coloured(Task):
-    """Images `[90, 60, 3]` of two classes; pixels are known to have been shifted and scaled."""
+    """Images `[90, 60, 3]` of two classes; the task declares their mean and deviation."""
 
     name = "coloured"
     architecture = "vit"
@@ -177,7 +177,7 @@ def test_positions_are_compared_on_the_grid_without_the_class_token() -> None:
             one, two = table[1 + place], table[1 + other]
             cosine = one @ two / np.linalg.norm(one) / np.linalg.norm(two)
             assert abs(values(shown)[place, other // 7, other % 7, 0] - cosine) < 1 / 100
-    assert position_matrices(model, TASK) == []  # in place of the flat matrix
+    assert position_matrices(model, TASK) == []  # drawn instead of the flat matrix
 
 
 def test_of_a_fine_grid_some_places_are_compared_with_all() -> None:
@@ -201,7 +201,7 @@ def test_positions_without_vectors_have_no_grid(position: str) -> None:
 
 
 def test_filters_of_patches_are_principal_components() -> None:
-    """Three patterns of falling size, hidden in 32 filters, are found again in their order."""
+    """Recover three patterns of decreasing size from 32 filters, in order."""
     model: Any = vit(dim=32)
     patterns = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0][:3]
     sizes = np.random.default_rng(1).normal(size=(32, 3)) * [9.0, 3.0, 1.0]
@@ -218,14 +218,15 @@ def test_filters_of_patches_are_principal_components() -> None:
 
 
 class WithStem(nn.Module):
-    """What `first_filters` looks at of a model: its parts and its knobs."""
+    """A model with only the parts and knobs that `first_filters` reads."""
 
     config: Any = None
 
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
-        self.inside = nn.Conv2d(8, 8, 3)  # of other channels: it reads no pixels
-        self.depthwise = nn.Conv2d(3, 3, 3, groups=3)  # nor does one of each channel alone
+        self.inside = nn.Conv2d(8, 8, 3)  # 8 input channels: it does not read pixels
+        # a depthwise convolution does not count either
+        self.depthwise = nn.Conv2d(3, 3, 3, groups=3)
         self.stem = conv
 
 
@@ -248,7 +249,7 @@ def test_colours_of_a_kernel_stay_where_they_are() -> None:
     conv = nn.Conv2d(3, 2, 2)
     nn.init.zeros_(conv.weight)
     with torch.no_grad():
-        conv.weight[0, 1, 0, 1] = 4.0  # green, above on the right
+        conv.weight[0, 1, 0, 1] = 4.0  # green, top right
     stem: Any = WithStem(conv)
     (shown,) = first_filters(stem, Coloured(5400))
     green, nothing = values(shown)

@@ -1,4 +1,4 @@
-"""What encoder-decoders leave: the same examples for every model, without padding, as it is."""
+"""Test the samples of encoder-decoders: the same unpadded examples for every model."""
 
 from __future__ import annotations
 

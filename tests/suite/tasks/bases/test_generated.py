@@ -1,4 +1,4 @@
-"""Properties of all generated tasks: streams, kinds, and a digest of the definition."""
+"""Test all generated tasks: random streams, kinds, and a digest of their definition."""
 
 import dataclasses
 import hashlib
@@ -13,8 +13,8 @@ from suite.tasks.parity import Parity
 from suite.tasks.registry import build_task
 from suite.tasks.task import UNSCORED
 
-# Of the first training batch of seed 0, four sequences of 64 tokens. Other batches are another
-# experiment: they must raise the version of the task.
+# Digests of the first training batch at seed 0, four sequences of 64 tokens. A change defines
+# another experiment and must raise the version of the task.
 FIRST_BATCHES = {
     "listops": "a433310d8869cd03",
     "mqar": "d7bec56e21e33996",

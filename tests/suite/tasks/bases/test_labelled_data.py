@@ -1,4 +1,4 @@
-"""A task trains on as few of its labelled examples as it is told to."""
+"""Test training on a limited number of labelled examples."""
 
 import numpy as np
 import pytest

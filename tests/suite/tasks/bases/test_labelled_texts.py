@@ -1,4 +1,4 @@
-"""Texts are cut, split and padded as said, and no text stands in two splits."""
+"""Test that texts are cut, split and padded as documented, and that splits are disjoint."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Subwords are those of byte-pair encoding, and a text comes back whole."""
+"""Test that subwords follow byte-pair encoding and that texts survive a round trip."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from suite.tasks.bases.subwords import END, PADDING, START, UNKNOWN, WORD, Subwords, learnt
 
-# Sennrich et al. 2016, figure 1, with a space where a word begins.
+# Sennrich et al. 2016, figure 1, with a leading space at each word start.
 LEARNT = Subwords(" estlowrnid", [("e", "s"), ("es", "t"), (" ", "l"), (" l", "o"), ("l", "o")])
 
 
@@ -23,7 +23,7 @@ def pieces(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("lowest", ["lo", "w", "est"]),  # the space and "l" before "l" and "o"
+        ("lowest", ["lo", "w", "est"]),  # the space and "l" merge before "l" and "o"
         ("west", ["", "w", "est"]),
         ("tees es", ["", "t", "e", "es", "", "es"]),
     ],
@@ -68,7 +68,7 @@ def test_a_mark_is_a_word() -> None:
 
 
 def slowly_learnt(texts: list[str], num_merges: int) -> list[tuple[str, str]]:
-    """Algorithm 1 of Sennrich et al. as printed: all pairs are counted anew for each merge."""
+    """Return merges by algorithm 1 of Sennrich et al., recounting all pairs each time."""
     words = [list(word) for text in texts for word in re.findall(WORD, f" {text}")]
     merges: list[tuple[str, str]] = []
     while len(merges) < num_merges:

@@ -1,4 +1,4 @@
-"""Emoji and their names: what is in the file, and that no split knows another one's names."""
+"""Test the emoji file and that the names of the splits are disjoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture's caption stands once among its candidates, and wrong ones are wrong."""
+"""Test that the right caption occurs once among the candidates and that others are wrong."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _candidates(batch: Batch) -> Iterator[tuple[list[str], int]]:
 
 
 def _names(caption: str) -> list[str]:
-    """The objects of a caption, sorted."""
+    """Return the object names of a caption, sorted."""
     for word in ("left of", "above", "below"):
         caption = caption.replace(word, "|")
     return sorted(name.strip() for name in caption.split("|"))
 
 
 def test_a_training_picture_has_the_caption_of_its_scene() -> None:
-    """The same draws as those of the task that asks for the caption itself."""
+    """Compare with the captioning task, which draws the same scenes."""
     batch = TASK.training_batch(4, 50, seed=2)
     other = EmojiScenes(LENGTH).training_batch(4, 50, seed=2)
     assert torch.equal(batch.inputs["context"], other.inputs["context"])
@@ -62,14 +62,14 @@ def test_some_wrong_captions_of_every_second_picture_name_its_objects() -> None:
     for (texts, target), kind in zip(_candidates(split), split.part.tolist(), strict=True):
         alike = [_names(text) == _names(texts[target]) for text in texts]
         assert sum(alike) - 1 >= NUM_ALIKE * kind
-        if kind == 0:  # another picture may show the same objects
+        if kind == 0:  # another picture may contain the same objects
             assert sum(alike) <= 3
     of_kinds = [int((split.part == kind).sum()) for kind in (0, 1)]
     assert of_kinds == [1_000, 1_000]
 
 
 def test_the_target_is_what_the_picture_shows() -> None:
-    """Held out are the scenes of the task that asks for the caption itself."""
+    """Compare with the captioning task, which holds out the same scenes."""
     scenes = joined(list(EmojiScenes(LENGTH).held_out("test", 500)))
     split = _test_split()
     same = (scenes.inputs["context"] == split.inputs["context"][:1]).flatten(1).all(dim=1)

@@ -1,4 +1,4 @@
-"""Answers are recomputed from the pixels of the picture, and the question alone tells none."""
+"""Recompute answers from the pixels, and check that the question alone does not give them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _batch(num_questions: int, step: int = 2) -> Batch:
 
 
 def _found(picture: NDArray[np.float32]) -> list[Place]:
-    """The objects of a picture with top and left: where all pixels are those of a glyph."""
+    """Return the objects with top and left, found where all pixels match those of a glyph."""
     held, found = atlas(), []
     glyphs = held.glyphs.reshape(-1, GLYPH, 2, GLYPH, 2, 3).astype(float).mean(axis=(2, 4))
     windows = np.lib.stride_tricks.sliding_window_view(picture, (GLYPH, GLYPH), axis=(0, 1))
@@ -47,7 +47,7 @@ def _found(picture: NDArray[np.float32]) -> list[Place]:
 
 
 def _answer(words: str, objects: list[Place]) -> str:
-    """By a plain reading of the question."""
+    """Return the answer by a plain reading of the question."""
     if words.startswith("how many"):
         return NUMBERS[sum(words == f"how many {plural(name)}" for name, _, _ in objects)]
     if words.startswith("is there"):
@@ -95,7 +95,7 @@ def test_the_picture_answers_the_question() -> None:
     ],
 )
 def test_all_answers_to_a_question_are_alike(part: int, answers: tuple[str, ...]) -> None:
-    """Pearson's statistic, whose mean is the number of answers less one, at five deviations."""
+    """Bound Pearson's statistic, with mean answers - 1, at five standard deviations."""
     batches = [_batch(1_000, step) for step in range(4)]
     targets = torch.cat([each.targets[TASK.in_parts(each)[f"question={part}"]] for each in batches])
     counts = np.bincount(targets, minlength=len(answer_texts()))
@@ -108,7 +108,7 @@ def test_all_answers_to_a_question_are_alike(part: int, answers: tuple[str, ...]
 
 
 def test_one_question_has_all_of_its_answers() -> None:
-    """Of a question that is drawn about six times in a thousand, so each answer comes."""
+    """Use questions that are drawn about six times per thousand, so all answers occur."""
     batches = [_batch(1_000, step) for step in range(4)]
     asked: dict[str, set[int]] = {}
     for batch in batches:
@@ -119,7 +119,7 @@ def test_one_question_has_all_of_its_answers() -> None:
 
 
 def test_who_knows_the_question_alone_guesses() -> None:
-    """One of 40 objects, four places, four numbers, or yes and no."""
+    """Guess one of 40 objects, four places, four numbers, or yes and no."""
     found = FLOORS["question_alone"].score(TASK)
     assert found == pytest.approx((1 / 40 + 1 / 4 + 1 / 4 + 1 / 2) / 4, abs=0.03)
 

@@ -1,4 +1,4 @@
-"""Scenes hold what their captions say, where their boxes say, and pairs stay in their splits."""
+"""Test that scenes match their captions and boxes, and that pairs stay in their splits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _captions(batch: Batch) -> Iterator[str]:
 
 
 def _objects(batch: Batch, row: int) -> list[tuple[str, Box]]:
-    """The names of a scene's objects by their boxes, in the order of the caption."""
+    """Return the names and boxes of a scene's objects, in caption order."""
     assert batch.boxes is not None
     found: dict[Box, list[str]] = {}
     for symbol, box in zip(batch.targets[row].tolist(), batch.boxes[row].tolist(), strict=True):
@@ -48,7 +48,7 @@ def _objects(batch: Batch, row: int) -> list[tuple[str, Box]]:
 
 
 def _expected(objects: list[tuple[str, Box]]) -> str:
-    """The caption by its definition, in a plain loop."""
+    """Return the caption by its definition, in a plain loop."""
     ordered = sorted(objects, key=lambda each: each[1][1])
     words = [with_article(ordered[0][0])]
     for (_, one), (name, other) in pairwise(ordered):
@@ -94,7 +94,7 @@ def test_articles_relations_ends_and_fillers_have_no_box() -> None:
 
 
 def _pairs(batch: Batch, row: int) -> set[int]:
-    """The kinds of pairs in a scene."""
+    """Return the kinds of the pairs in a scene."""
     names = [atlas().objects.index(name) for name, _ in _objects(batch, row)]
     assert len(set(names)) == len(names)
     return {int(kinds_of_pairs()[pair]) for pair in combinations(names, 2)}

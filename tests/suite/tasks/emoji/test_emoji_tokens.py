@@ -1,4 +1,4 @@
-"""Pictures to be drawn: at coarse places, of held-out pairs, and never shown to the model."""
+"""Test the drawing task: coarse positions, held-out pairs, no leak of the picture to the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of pictures and of their tokens, against hand-made cases."""
+"""Compare metrics of pictures and of their tokens with hand-made cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scene is read off its pixels as it was drawn, and judged by nothing else."""
+"""Test that a scene is recovered from its pixels and scored on nothing else."""
 
 from __future__ import annotations
 
@@ -63,12 +63,13 @@ ASKED = one_scene([3, 7, 11], [(0, 0), (8, 16), (0, 32)])
     ("found", "is_right", "share"),
     [
         (ASKED, 1, 1),
-        (one_scene([3, 7, 11], [(8, 0), (32, 16), (16, 32)]), 0, 1),  # the second one: below
-        (one_scene([3, 7, 11], [(8, 0), (16, 16), (8, 32)]), 1, 1),  # all moved down
+        (one_scene([3, 7, 11], [(8, 0), (32, 16), (16, 32)]), 0, 1),  # the second object is below
+        (one_scene([3, 7, 11], [(8, 0), (16, 16), (8, 32)]), 1, 1),  # all shifted down
         (one_scene([7, 3, 11], [(0, 0), (8, 16), (0, 32)]), 0, 1),  # another order
         (one_scene([3, 7], [(0, 0), (8, 16)]), 0, 2 / 3),
         (one_scene([3, 7, 12], [(0, 0), (8, 16), (0, 32)]), 0, 2 / 3),
-        (one_scene([3, 7, 11, 5], [(0, 0), (8, 16), (0, 32), (32, 32)]), 0, 1),  # one too many
+        # one object too many
+        (one_scene([3, 7, 11, 5], [(0, 0), (8, 16), (0, 32), (32, 32)]), 0, 1),
     ],
 )
 def test_a_picture_is_right_where_its_caption_is(

@@ -1,4 +1,4 @@
-"""Each corruption does what it says, to an image and from a stream of its own."""
+"""Test that each corruption has its documented effect, and that each image has its own stream."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_noise_has_the_stated_deviation_and_no_mean() -> None:
     grey = np.full((200, 200, 3), 128, dtype=np.uint8)
     added = noise(grey, _stream()).astype(float) - 128
     assert added.mean() == pytest.approx(0, abs=0.5)
-    middle = np.abs(np.quantile(added, [0.1587, 0.8413]))  # one deviation; none is cut off there
+    middle = np.abs(np.quantile(added, [0.1587, 0.8413]))  # one standard deviation; not clipped
     assert middle == pytest.approx([255 * NOISE] * 2, rel=0.03)
     assert (noise(grey, _stream(1)) != noise(grey, _stream(2))).mean() > 0.9
 
@@ -64,7 +64,7 @@ def test_blur_is_a_gaussian_in_both_directions() -> None:
     found = blur(image, _stream()).astype(float)[..., 0]
     assert (np.abs(found - found.T) <= 1).all()
     assert found.sum() == pytest.approx(image.sum(), rel=0.01)
-    slope = -np.diff(found[16, 16:])  # of an edge: the kernel itself
+    slope = -np.diff(found[16, 16:])  # the derivative of an edge is the kernel
     places = np.arange(len(slope)) - 6
     assert (slope * places).sum() == pytest.approx(0, abs=5)
     assert (slope * places**2).sum() / slope.sum() == pytest.approx(1.5**2, rel=0.1)
@@ -109,7 +109,8 @@ def test_patches_keep_their_pixels_and_change_places() -> None:
     assert (patches == patches[:, :1]).all()
     assert sorted(patches[:, 0].tolist()) == list(range(16))
     assert patches[:, 0].tolist() != list(range(16))
-    row = np.arange(32, dtype=np.uint8)[None, :, None].repeat(32, axis=0)  # within a patch in order
+    # sorted within each patch
+    row = np.arange(32, dtype=np.uint8)[None, :, None].repeat(32, axis=0)
     inside = permuted_patches(row, _stream())[:, :8, 0]
     assert (np.diff(inside.astype(int), axis=1) == 1).all()
 
@@ -161,7 +162,7 @@ def test_the_clean_part_is_the_task_on_clean_images() -> None:
 
 
 def test_splits_draw_apart() -> None:
-    """The same place and corruption in another split has another noise."""
+    """Compare the noise of one position and corruption in two splits."""
     task = FashionMnistCorrupted
     added = {
         split: corrupted(task, split)[0].inputs[place].astype(int) - clean[1].astype(int)  # type: ignore[arg-type]
@@ -174,7 +175,7 @@ def test_splits_draw_apart() -> None:
 
 
 def test_images_draw_apart() -> None:
-    """Where two images are both black, the noise on them differs."""
+    """Compare the noise of two images where both are black."""
     noisy = corrupted(FashionMnistCorrupted, "test")[0].inputs[2_000:2_002]
     clean = FashionMnistImages.data().held_out["test"].inputs[:2]
     is_black = (clean == 0).all(axis=0)

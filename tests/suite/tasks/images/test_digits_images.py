@@ -1,4 +1,4 @@
-"""The digits are scikit-learn's."""
+"""Compare the digits with scikit-learn's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The images are the ones announced, and a sequence of them is the image again."""
+"""Test that the images are the announced ones and that a sequence restores its image."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_labels_are_those_of_the_original_in_its_order() -> None:
 
 
 def test_labels_belong_to_their_images() -> None:
-    """The nearest class mean is right for about two images in three; shifted labels for a tenth."""
+    """Check that the nearest class mean is right for about 2/3; shifted labels give 1/10."""
     images, labels = (_images()["training"][i].astype(np.float32) for i in (0, 1))
     test_images, test_labels = _images()["test"]
     means = np.stack([images[labels == c].mean(axis=0).ravel() for c in range(10)])

@@ -1,4 +1,4 @@
-"""Images that do not ship, from small files of the same make as the published ones."""
+"""Test image sets that do not ship, on small files in the published formats."""
 
 import dataclasses
 import gzip
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _put(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *packed: bytes) -> None:
-    """In place of the published files, under their own digests."""
+    """Put files in place of the published ones, with their digests."""
     found = []
     for source, content in zip(module.SOURCE.files, packed, strict=True):
         path = data_files.path_of(source)
@@ -121,7 +121,7 @@ def test_a_malformed_fashion_mnist_is_refused(
 
 
 def _records(count: int, label: int) -> bytes:
-    """Red is the row, green the column, blue the number of the image."""
+    """Return records where red is the row, green the column, blue the index of the image."""
     rows, columns = np.indices((32, 32), dtype=np.uint8)
     images = [np.stack([rows, columns, np.full_like(rows, number)]) for number in range(count)]
     return b"".join(bytes([label]) + image.tobytes() for image in images)

@@ -1,4 +1,4 @@
-"""Halved images are the whole ones, seen from twice as far."""
+"""Test that halved images are the whole images at half the resolution."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The emoji are the recorded ones, and no drawing has a variant in another split."""
+"""Test that the emoji match the records and no drawing has a variant in another split."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ CLASS_COUNTS = {
     "validation": [22, 37, 16, 14, 23, 9, 27, 22, 27],
     "test": [42, 92, 38, 34, 57, 22, 66, 54, 68],
 }
-NEAR = 14.0  # as in tools/build_openmoji.py
+NEAR = 14.0  # the same value as in tools/build_openmoji.py
 
 
 def _images() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -60,7 +60,7 @@ def test_colours_are_scaled_by_channel() -> None:
 
 
 def test_flags_are_known_by_their_colours() -> None:
-    """The mean of a class knows some of it: labels belong to their images."""
+    """Check that class means classify some images, so that labels belong to them."""
     (pixels, labels), (test, asked) = (_images()[name] for name in ("training", "test"))
     means = np.stack([pixels[labels == c].mean(axis=0).ravel() for c in range(9)])
     said = ((test.reshape(-1, 1, 3072) - means) ** 2).sum(axis=2).argmin(axis=1)

@@ -1,4 +1,4 @@
-"""The task of Table 2 of the Reformer paper."""
+"""Test the task of Table 2 of the Reformer paper."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Facts in a haystack, held against what a reader of the tokens finds."""
+"""Compare facts in a haystack with those that a plain reader of the tokens finds."""
 
 from collections import Counter
 from itertools import pairwise
@@ -25,12 +25,12 @@ TASKS = [Needle, Needles, VariableTracking]
 
 
 def _facts(row: list[int]) -> dict[int, int]:
-    """What each name stands for."""
+    """Return the value or name that each name is mapped to."""
     return {row[at + 1]: row[at + 2] for at, symbol in enumerate(row) if symbol == MARK}
 
 
 def _chain(facts: dict[int, int], name: int) -> list[int]:
-    """All that a name leads to, the value last."""
+    """Return the chain of names that starts at `name`, with the value last."""
     found = [facts[name]]
     while found[-1] < FIRST_VALUE:
         found.append(facts[found[-1]])
@@ -70,13 +70,13 @@ def test_a_chain_comes_in_order_and_the_chains_mix() -> None:
     num_mixed = 0
     for row in batch.inputs["inputs"].tolist():
         facts, known = _facts(row), set[int]()
-        for leads_to in facts.values():  # in the order of the hay
+        for leads_to in facts.values():  # in the order of the haystack
             assert leads_to >= FIRST_VALUE or leads_to in known
             known = {*known, next(name for name, to in facts.items() if to == leads_to)}
         assert sorted(Counter(_chain(facts, name)[-1] for name in facts).values()) == [5, 5, 5]
         ends = [_chain(facts, name)[-1] for name in facts]
         num_mixed += sum(a != b for a, b in pairwise(ends))
-    assert 8 < num_mixed / 30 < 12  # 10 of 14 neighbours are of other chains
+    assert 8 < num_mixed / 30 < 12  # 10 of 14 neighbours belong to other chains
 
 
 def test_parts_of_tracking_count_the_facts_from_a_name_to_its_value() -> None:
@@ -110,5 +110,5 @@ def test_facts_stand_anywhere_and_none_overlaps_another() -> None:
 
 def test_without_recall_there_is_one_chance_in_as_many_as_there_are_answers() -> None:
     assert FLOORS["shown_answers"].score(VariableTracking(100)) == pytest.approx(1 / 3)
-    # As many examples with 4 as with 8 names: of each kind one answer an example is right.
+    # Half of the examples have 4 names, half 8: for each kind one answer per example is right.
     assert FLOORS["shown_answers"].score(Needles(96)) == pytest.approx(2 / 12)

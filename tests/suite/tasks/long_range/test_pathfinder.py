@@ -1,4 +1,4 @@
-"""The class says whether the markers are joined, and no simpler rule predicts it."""
+"""Test that the class tells whether the markers are joined and that no simpler rule predicts it."""
 
 from functools import cache
 
@@ -27,12 +27,12 @@ def _drawing(kind: type[Pathfinder]) -> PathDrawing:
 
 
 def _ends_of(drawing: PathDrawing, label: int) -> Reals:
-    """`[pictures, 2, 2]`: the two marked ends."""
+    """Return the two marked ends, `[pictures, 2, 2]`."""
     return drawing.ends[:, [0, 2 - label]]
 
 
 def _is_joined(paddles: Reals, ends: Reals) -> bool:
-    """Whether one gets from one end to the other over dashes and gaps; knows of no contours."""
+    """Return True if dashes and gaps join the ends; the contours are not used."""
     paddles = paddles[~np.isnan(paddles[:, 0, 0])]
     tips = paddles.reshape(-1, 2)
     away = np.linalg.norm(tips[:, None] - tips, axis=2).reshape(len(paddles), 2, len(paddles), 2)
@@ -75,12 +75,12 @@ def test_the_layout_is_the_recipes(kind: type[Pathfinder]) -> None:
     lengths = np.linalg.norm(np.diff(drawing.paddles, axis=2)[:, :, 0], axis=2)
     assert np.nanmin(lengths) == pytest.approx(2)
     assert np.nanmax(lengths) == pytest.approx(2)
-    assert np.isnan(lengths).mean() < 0.4  # distractors without room
+    assert np.isnan(lengths).mean() < 0.4  # distractors that did not fit
     assert 1 <= np.nanmin(drawing.paddles) < np.nanmax(drawing.paddles) <= layout.extent - 1
 
 
 def test_turns_follow_the_square_of_the_cosine() -> None:
-    """As far as contours keep clear of themselves, which two dashes need not."""
+    """Use two dashes, which need not keep clear of each other as longer contours do."""
     along = np.diff(library(2, 16), axis=2)[:, :, 0]
     angles = np.arctan2(along[..., 0], along[..., 1])
     turns = np.angle(np.exp(1j * (angles[:, 1] - angles[:, 0])))
@@ -89,7 +89,7 @@ def test_turns_follow_the_square_of_the_cosine() -> None:
 
 
 def _facts(kind: type[Pathfinder], step: int) -> tuple[Reals, Reals]:
-    """Light, its spread and the numbers of grey and bright pixels of pictures, and the classes."""
+    """Return the sum, spread and numbers of grey and bright pixels of pictures, and the classes."""
     task = kind(kind.fixed_length)
     batch = task.training_batch(step, 1_000, seed=0)
     pixels = (batch.inputs["inputs"][..., 0] * task.deviation + task.mean).numpy()

@@ -1,4 +1,4 @@
-"""Pairs of passages, held against the verses of the file."""
+"""Compare pairs of passages with the verses of the file."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Archives of photos in a folder of their own."""
+"""Fixtures with archives of photos in a separate folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.suite.tasks.photos.made_photos import (
 
 @pytest.fixture
 def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
-    """See `putting`; nothing that was read is remembered."""
+    """Yield a function that replaces the published archives (see `putting`), with empty caches."""
     monkeypatch.setenv(data_files.FETCHED_FOLDER_VARIABLE, str(tmp_path))
     forget()
     yield putting(monkeypatch)
@@ -34,6 +34,6 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
 
 @pytest.fixture
 def both(put: Put) -> None:
-    """Both sets, whole."""
+    """Put both complete sets in place."""
     put(Flickr8kCaptions, packed(flickr_text()), packed(flickr_photos()))
     put(CocoCaptions, packed(coco_text(coco_told())), packed(coco_photos()))

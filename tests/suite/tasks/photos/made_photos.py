@@ -1,4 +1,4 @@
-"""Makes small archives of photos and captions of the same make as the published ones."""
+"""Make small archives of photos and captions in the formats of the published ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def packed(members: Mapping[str, bytes]) -> bytes:
 
 
 def jpeg(colour: str, *, wide: int = 150, high: int = 90, mode: str = "RGB") -> bytes:
-    """Black at both ends, which no square in the middle shows."""
+    """Return a picture that is black at both ends, outside the square crop in the middle."""
     image = Image.new("RGB", (wide, high))
     image.paste(COLOURS[colour], ((wide - high) // 2 - 8, 0, (wide + high) // 2 + 8, high))
     made = io.BytesIO()
@@ -46,7 +46,7 @@ def jpeg(colour: str, *, wide: int = 150, high: int = 90, mode: str = "RGB") -> 
 
 
 def said_of(colour: str, number: int) -> list[str]:
-    """As people wrote them in Flickr8k."""
+    """Return captions in the style of Flickr8k."""
     return [
         f"A {colour} dog runs .",
         f"Two {colour} dogs play .",
@@ -71,7 +71,7 @@ def flickr_text() -> Members:
         for place, (name, colour) in enumerate(COLOUR_OF.items())
         for number, caption in enumerate(said_of(colour, place))
     ]
-    lines.insert(0, "2258277193_586949ec62.jpg.1#0\tPeople waiting")  # of no list, as published
+    lines.insert(0, "2258277193_586949ec62.jpg.1#0\tPeople waiting")  # in no split, as published
     lists = {file: "\n".join(NAMES[split]) + "\n" for split, (file, _) in LISTS.items()}
     files = {"Flickr8k.token.txt": "\n".join(lines) + "\n", **lists, "readme.txt": "Please cite"}
     return {"__MACOSX/._Flickr8k.token.txt": b"\x00"} | {
@@ -88,7 +88,7 @@ IDS = [139, 285, 632, 724, 776, 785, 802, 872, 885, 1000, 1268, 1296, 1353, 1425
 
 
 def coco_told() -> dict[str, list[dict[str, object]]]:
-    """The last annotations first; a sixth caption and an empty one of the first photo."""
+    """Return annotations in reverse order; the first photo has a sixth and an empty caption."""
     images, annotations = [], []
     for place, photo in enumerate(IDS):
         images.append({"id": photo, "file_name": f"{photo:012}.jpg", "height": 90, "width": 150})
@@ -114,7 +114,7 @@ def coco_photos() -> Members:
 
 
 def forget() -> None:
-    """What tasks remember of the archives."""
+    """Clear all caches of the archives."""
     for remembered in (
         flickr8k._photos,
         coco._photos,
@@ -126,7 +126,7 @@ def forget() -> None:
 
 
 def putting(monkeypatch: pytest.MonkeyPatch) -> Put:
-    """What puts two archives in place of the published ones, under their own digests."""
+    """Return a function that replaces the published archives with small ones."""
     small = {split: (file, SIZES[split]) for split, (file, _) in LISTS.items()}
     monkeypatch.setattr(flickr8k, "LISTS", small)
     monkeypatch.setattr(coco, "NUM_PHOTOS", len(IDS))

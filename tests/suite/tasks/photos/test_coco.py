@@ -1,4 +1,4 @@
-"""COCO as it is divided, and what is wrong with an archive of it."""
+"""Test the splits of COCO and errors in its archive."""
 
 from __future__ import annotations
 

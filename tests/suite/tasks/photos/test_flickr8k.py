@@ -1,4 +1,4 @@
-"""Flickr8k as it is divided, and what is wrong with an archive of it."""
+"""Test the splits of Flickr8k and errors in its archive."""
 
 from __future__ import annotations
 

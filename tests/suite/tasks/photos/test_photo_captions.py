@@ -1,4 +1,4 @@
-"""Properties of all captions of photos, on small archives that are made like the published ones."""
+"""Test all photo captioning tasks on small archives in the published formats."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rare_words_are_unknown_to_a_model_and_known_to_references(
 
 
 def test_few_words_leave_symbols_that_say_nothing() -> None:
-    """No symbol of a word beyond the vocabulary is one that a model may write."""
+    """Check that a symbol beyond the vocabulary is never decoded to a word."""
     words = KnownWords(["a b"], ["c"])
     assert words.encoded("a b c") == [4, 5, NUM_SYMBOLS]
     assert words.decoded([4, 6, NUM_SYMBOLS - 1, 5]) == "a b"
@@ -242,7 +242,7 @@ def test_floors_are_judged_by_all_references(both: None, name: str) -> None:
 
 
 def test_what_a_trained_captioner_writes_is_scored(both: None, tmp_path: Path) -> None:
-    """By every metric, each with its interval."""
+    """Check that each metric has an interval."""
     fields = {
         "baseline": Model("show_attend_tell", blocks="1", encoder_width=4),
         "tasks": ["flickr8k_captions"],

@@ -1,4 +1,4 @@
-"""Texts without markup, the vocabulary, and that no held-out text is read without its label."""
+"""Test texts without markup, the vocabulary, and that unlabelled texts are not held out."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_vocabulary_is_that_of_the_texts_for_training() -> None:
 
 
 def test_the_sizes_are_the_recorded_ones() -> None:
-    """Other texts are another task: they must raise the version."""
+    """Other texts define another task and must raise its version."""
     found = {name: tuple(sum(map(len, corpora()[name][part])) for part in PARTS) for name in NAMES}
     assert found == {
         "wikipedia": (432_135, 33_306, 57_691),

@@ -1,4 +1,4 @@
-"""The same texts, labels and splits as the tasks that they come from, in other symbols."""
+"""Compare texts, labels and splits with those of the source tasks, in other symbols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hidden words of windows of texts, the places of the answers, and pairs of texts."""
+"""Test the hidden words of text windows, the positions of the answers, and pairs of texts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def batch_of(
 
 
 def restored(batch: Batch) -> torch.Tensor:
-    """The inputs with the answers in their places."""
+    """Return the inputs with the answers at their positions."""
     places, targets = batch.inputs[PLACES], batch.targets
     is_asked = targets != UNSCORED
     row, column = is_asked.nonzero(as_tuple=True)
@@ -75,7 +75,7 @@ def test_with_the_answers_in_their_places_it_is_a_window_of_the_texts(
 @pytest.mark.parametrize("length", [24, 32])
 @pytest.mark.parametrize("kind", [*KINDS, DefinitionsPairs])
 def test_the_share_of_words_is_asked_for(kind: type[DefinitionsMasked], length: int) -> None:
-    """Of 80,000 words or more: 15 % of them with a deviation of 0.6 % of it, 5 % of 1.4 %."""
+    """Count 80,000 words or more: relative deviation 0.6 % for 15 %, and 1.4 % for 5 %."""
     batch = batch_of(kind, 4_000, length=length)
     words = restored(batch)
     num_words = ((words >= FIRST_WORD) & (words < DOES_NOT_FOLLOW)).sum()
@@ -149,7 +149,7 @@ def test_places_spare_a_model_what_is_not_asked_for_and_nothing_else() -> None:
 
 
 def test_what_is_masked_shows_nothing_of_the_word() -> None:
-    """With the mask in each place that is asked for, the inputs are those of any other word."""
+    """Check that inputs with a mask at every asked position hide the words."""
     batch = batch_of(DefinitionsMaskedOnly, 20)
     row, column = (batch.targets != UNSCORED).nonzero(as_tuple=True)
     others = restored(batch)
@@ -182,7 +182,7 @@ def test_a_second_text_follows_just_where_it_is_said_to() -> None:
 
 
 def test_no_text_of_a_pair_tells_by_itself_whether_the_second_follows() -> None:
-    """Nor does any one token, by how often it was in true and in false pairs of other seeds."""
+    """Token frequencies in true and false pairs of other seeds do not predict the answer either."""
     task = DefinitionsPairs(LENGTH)
     counts = torch.zeros(LENGTH, NUM_SYMBOLS, 2)
     for seed in range(2, 12):
@@ -197,7 +197,7 @@ def test_no_text_of_a_pair_tells_by_itself_whether_the_second_follows() -> None:
 
 
 def _count(counts: torch.Tensor, batch: Batch) -> None:
-    """Add how often each token stands at each place, before each answer."""
+    """Add the counts of each token by position and answer."""
     tokens, follows = batch.inputs[INPUTS], (batch.targets[:, 0] == FOLLOWS).long()
     for place, column in enumerate(tokens.T):
         ones = torch.ones(len(column))
@@ -216,7 +216,7 @@ def test_the_loss_of_pairs_is_the_mean_over_words_and_the_mean_over_answers() ->
     logits = torch.randn(*batch.targets.shape, NUM_SYMBOLS)
     words = batch.targets[:, 1:] != UNSCORED
     by_hand = cross_entropy(logits[:, 1:][words], batch.targets[:, 1:][words])
-    both = logits[:, 0, DOES_NOT_FOLLOW:]  # which the first token answers by alone
+    both = logits[:, 0, DOES_NOT_FOLLOW:]  # answered from the first token alone
     by_hand = by_hand + cross_entropy(both, batch.targets[:, 0] - DOES_NOT_FOLLOW)
     assert task.loss(Outputs(logits), batch).item() == pytest.approx(by_hand.item(), rel=1e-6)
 

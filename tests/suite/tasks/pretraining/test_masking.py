@@ -1,4 +1,4 @@
-"""How much of a text is hidden, by what, and that no text depends on another."""
+"""Test the share of hidden tokens, their replacements, and that texts are independent."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_of_each_text_the_share_is_asked_for(share: float) -> None:
 
 
 def test_every_place_is_as_likely_as_any_other() -> None:
-    """4,000 texts: 15 % with a standard deviation of 0.56 points."""
+    """Bound a share of 15 % over 4,000 texts, with a standard deviation of 0.56 points."""
     _, asked = hidden(Masking(), texts(4_000, 20))
     assert np.abs(asked.mean(axis=0) - 0.15).max() < 0.025
 
 
 def test_80_10_10_of_what_is_asked_for() -> None:
-    """Of 60,000 hidden symbols; a random one is the true one once in a hundred."""
+    """Count 60,000 hidden symbols; one random replacement in 100 equals the original."""
     original = texts(4_000, 100)
     found, asked = hidden(Masking(), original)
     masked = (found == MASK)[asked].mean()
@@ -79,7 +79,7 @@ def test_spans_are_whole_do_not_overlap_and_are_hidden_in_one_way(span: int) -> 
 
 
 def test_every_place_of_a_span_is_as_likely_in_the_middle() -> None:
-    """Each arrangement alike: places near the ends lie in fewer of them."""
+    """Check that all arrangements are equally likely, so fewer cover the ends."""
     _, asked = hidden(Masking(share=0.2, span=3), texts(6_000, 30))
     shares = asked.mean(axis=0)
     assert np.abs(shares[3:-3] - shares[3:-3].mean()).max() < 0.03
@@ -102,7 +102,7 @@ def test_what_may_not_be_hidden_stays_and_is_not_counted() -> None:
 def test_the_number_is_rounded_by_chance_and_right_in_the_mean(
     num_words: int, share: float, span: int
 ) -> None:
-    """Of 6,000 texts of each number of words; a mean of counts has a deviation of 0.02."""
+    """Check each mean over 6,000 texts of one length, with a standard deviation of 0.02."""
     masking = Masking(share=share, span=span)
     allowed = np.arange(32)[None, :].repeat(6_000, axis=0) < num_words
     _, asked = hidden(masking, texts(6_000, 32), allowed)

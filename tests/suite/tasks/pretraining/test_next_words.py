@@ -1,4 +1,4 @@
-"""Next words, and those behind a prefix: no answer can be read off the inputs."""
+"""Test next words with and without a prefix: no answer can be read from the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A download is whole and proven, or the name stays free; an archive is unpacked whole, or not."""
+"""Test that a download, and an unpacked archive, is complete and verified, or absent."""
 
 import dataclasses
 import hashlib
@@ -26,7 +26,7 @@ Maker = Callable[[Path, dict[str, bytes]], Path]
 
 
 class Server:
-    """Serves one file; breaks off or hides its length as a test asks."""
+    """A server of one file that aborts or hides the length on demand."""
 
     url = ""
     content = CONTENT
@@ -262,7 +262,7 @@ def test_all_files_of_a_set_are_brought_each_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What breaks off between two goes on with the second."""
+    """Check that after a failure between two files the download resumes with the second."""
     others = [_public(server, url=server.url.replace("set", name)) for name in ("b", "c")]
     monkeypatch.setitem(PUBLIC_SETS, "some", _public(server, beside=tuple(others)))
     monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Verses are whole, split by chapter, and none is in two splits."""
+"""Test that verses are whole, split by chapter, and that the splits are disjoint."""
 
 from __future__ import annotations
 

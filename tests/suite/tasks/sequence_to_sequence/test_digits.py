@@ -1,4 +1,4 @@
-"""Copying, reversal and sorting of digits: a source, and a target that is an order of it."""
+"""Test copying, reversal and sorting of digits: the target is a permutation of the source."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_trial_has_full_and_half_sources(length: int, kinds: list[int]) -> Non
 
 
 def test_a_training_batch_is_of_one_length() -> None:
-    """So that each share of it asks as much."""
+    """Equal lengths make each share of a batch the same amount of work."""
     lengths = {
         tuple(Reversal(9).training_batch(step, 5, 0).inputs["context_mask"].sum(1).tolist())
         for step in range(12)
@@ -73,14 +73,14 @@ def test_a_training_batch_is_of_one_length() -> None:
 
 
 def test_half_of_a_sequence_is_no_match() -> None:
-    """One digit is reversed by repeating it, and no longer source is."""
+    """Repetition reverses a source of one digit, but not a longer source."""
     found = evaluate_in_parts(Copier(), Reversal(3), "test", 100, "cpu")
     assert found["digits=1"] == 1.0
     assert found["digits=2"] == pytest.approx(0.1, abs=0.03)
 
 
 class Copier(Successor):
-    """Writes the first digit as often as it is asked to; ends when it has written all."""
+    """A model that repeats the first digit for the length of the source, then ends."""
 
     def __init__(self) -> None:
         super().__init__(shift=0)

@@ -1,4 +1,4 @@
-"""Captions, on three small archives of the same make; and the way they are brought."""
+"""Test captions on three small archives in the published format, and their download."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def packed(members: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
-    """Three archives in place of the published ones, under their own digests."""
+    """Yield a function that replaces the published archives with three small ones."""
     monkeypatch.setenv(data_files.FETCHED_FOLDER_VARIABLE, str(tmp_path))
     small = {"training": ("train", 3), "validation": ("val", 1), "test": ("test", 2)}
     monkeypatch.setattr(multi30k, "FILES", small)
@@ -148,7 +148,7 @@ def test_each_file_is_checked(put: Put, archives: list[bytes]) -> None:
     with pytest.raises(TaskError, match=r"mmt16_task1_test\.tar\.gz is not the one"):
         refuse_damaged(source)
     last.unlink()
-    assert not is_absent(source)  # a part of a set is at fault
+    assert not is_absent(source)  # the set exists, but one of its parts is invalid
     with pytest.raises(TaskError, match="missing; `bakeoff data fetch multi30k` brings it"):
         read_captions()
     for each in source.files[:-1]:

@@ -1,4 +1,4 @@
-"""Episodes, the best of them, and windows of them."""
+"""Test episodes, the best of them, and windows of them."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_all_tasks_of_a_world_ask_for_the_same() -> None:
 
 @every_world
 def test_what_is_held_out_has_luck_of_its_own(world: str) -> None:
-    """Other than each other's, the same for all returns that are asked for."""
+    """Random numbers differ between the splits but are shared by all returns asked for."""
     task = build_task(f"{world}_mixed", 4)
     luck = {
         split: torch.cat([batch.chances for batch in task.held_out(split, 64)])

@@ -1,4 +1,4 @@
-"""How a model plays, against a loop over single episodes, and how that is scored."""
+"""Compare how a model plays with a loop over single episodes, and test the scoring."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ LENGTH = 5
 
 
 class Reader(nn.Module):
-    """Answers that lean on all that is given, each on its own window alone."""
+    """A model whose answer depends on all inputs, each within its own window."""
 
     def __init__(self, task: WorldTask) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def task_of(world: str, length: int = LENGTH) -> WorldTask:
 
 
 def by_hand(model: nn.Module, task: WorldTask, batch: Batch, row: int) -> float:
-    """Algorithm 1, one episode."""
+    """Return the return of one episode by Algorithm 1."""
     world, chances = task.world, batch.chances[row : row + 1].numpy()
     asked = [float(batch.inputs[RETURNS][row, 0, 0])]
     situation, total = world.start(chances[:, 0]), 0.0
@@ -87,7 +87,7 @@ def test_playing_is_a_loop_over_episodes(world: str) -> None:
     found = play(model, task.world, batch)
     wanted = [by_hand(model, task, batch, row) for row in range(12)]
     assert found.tolist() == pytest.approx(wanted, abs=1e-6)
-    assert len(set(found.tolist())) > 1 or world == "corridor"  # which this model does not solve
+    assert len(set(found.tolist())) > 1 or world == "corridor"  # this model does not solve it
 
 
 @torch.no_grad()
@@ -99,7 +99,7 @@ def test_a_window_is_never_longer_than_in_training() -> None:
 
 
 class Noted(Reader):
-    """Keeps what it was given."""
+    """A `Reader` that stores its inputs."""
 
     def forward(self, inputs: Tensor, **others: Tensor) -> Tensor:  # type: ignore[override]
         self.given = {INPUTS: inputs, **others}
@@ -109,10 +109,10 @@ class Noted(Reader):
 
 @torch.no_grad()
 def test_what_was_got_is_asked_for_no_more() -> None:
-    """In the grid each step costs a hundredth, so that ever more is left to get."""
+    """Use the grid, where each step costs 0.01, so that the remaining return grows."""
     task = task_of("windy_grid")
     model, batch = Noted(task), next(task.held_out("test", 1))
-    model.states.bias.data[WEST] = 99.0  # it stays at the left edge
+    model.states.bias.data[WEST] = 99.0  # stays at the left edge
     play(model, task.world, batch)
     first = float(batch.inputs[RETURNS][0, 0, 0])
     assert model.asked[3] == pytest.approx([first, first + 0.01, first + 0.02, first + 0.03])

@@ -1,4 +1,4 @@
-"""The three worlds against slow loops and closed forms, and their players against each other."""
+"""Compare the three worlds with slow loops and closed forms, and their players with each other."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from suite.tasks.worlds.windy_grid import DOWN, EAST, UP, WEST, WINDY_GRID
 from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, Moved, World, draw_chances
 
 WORLDS = {"corridor": CORRIDOR, "windy_grid": WINDY_GRID, "cart_pole": CART_POLE}
-# The mean return of each player over very many episodes, as the modules' notes have them.
+# The mean return of each player over very many episodes, as in the module docstrings.
 MEANS = {
     "corridor": (0.05, 0.22, 0.61),
     "windy_grid": (-0.13, 0.35, 0.84),
@@ -55,7 +55,7 @@ def test_an_episode_is_a_function_of_its_own_chances(name: str) -> None:
 
 @every_world
 def test_nothing_happens_after_the_end(name: str) -> None:
-    """Its last step counts, and no reward behind it."""
+    """Check that the last step has a reward and that all later ones are zero."""
     world = WORLDS[name]
     for player in range(3):
         found = played(world, player, 200)
@@ -70,7 +70,7 @@ def test_nothing_happens_after_the_end(name: str) -> None:
 
 
 def test_the_corridor_is_that_of_its_rules() -> None:
-    """Step by step, with actions that are drawn alike."""
+    """Compare each step under uniformly drawn actions."""
     drawn = np.random.default_rng(0)
     for _ in range(200):
         chances = drawn.random((1, NUM_CHANCES))
@@ -137,7 +137,7 @@ def test_goals_end_an_episode_and_edges_hold(
 
 
 def pushed(world: CartPole, situation: Sequence[float], action: int = 1, steps: int = 1) -> Moved:
-    """What so many pushes to one side lead to."""
+    """Return the result of `steps` pushes to one side."""
     moved = Moved(np.array([situation]), np.zeros(1), np.zeros(1, dtype=np.bool_))
     for time in range(steps):
         none = np.zeros((1, NUM_CHANCES))
@@ -146,20 +146,20 @@ def pushed(world: CartPole, situation: Sequence[float], action: int = 1, steps: 
 
 
 class FinelyTimed(CartPole):
-    """The same in steps of a microsecond, in which Euler's steps hardly err."""
+    """A cart-pole with steps of one microsecond, where Euler's method is nearly exact."""
 
     interval = 1e-6
 
 
 class LeftAlone(CartPole):
-    """Nobody pushes."""
+    """A cart-pole that is not pushed."""
 
     force = 0.0
     interval = 1e-4
 
 
 def test_the_pole_has_the_constants_of_gym() -> None:
-    """CartPole-v1: its source says gravity, masscart, masspole, length, force_mag, tau, limits."""
+    """Compare with CartPole-v1: gravity, masscart, masspole, length, force_mag, tau, limits."""
     world = CART_POLE
     assert (world.gravity, world.cart_mass, world.pole_mass) == (9.8, 1.0, 0.1)
     assert (world.half_length, world.force, world.interval) == (0.5, 10.0, 0.02)
@@ -168,8 +168,10 @@ def test_the_pole_has_the_constants_of_gym() -> None:
 
 @pytest.mark.parametrize(("action", "side"), [(1, 1), (0, -1)])
 def test_a_first_push_from_rest_is_as_computed_by_hand(action: int, side: int) -> None:
-    """Upright and at rest, for 0.02 s: a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41, and
-    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41, in metres, radians and seconds.
+    """Compare the accelerations, for 0.02 s from rest and upright, in metres, radians and seconds.
+
+    They are a'' = -(10 / 1.1) / (0.5 (4/3 - 0.1 / 1.1)) = -600 / 41 and
+    x'' = 10 / 1.1 + 0.05 (600 / 41) / 1.1 = 400 / 41.
     """
     situation, rewards, ended = pushed(CART_POLE, [0, 0, 0, 0], action)
     assert situation[0].tolist() == pytest.approx([0, side * 8 / 41, 0, -side * 12 / 41])
@@ -180,7 +182,7 @@ def test_a_first_push_from_rest_is_as_computed_by_hand(action: int, side: int) -
 
 
 def momentum_and_energy(situation: NDArray[np.float64]) -> tuple[float, float]:
-    """Of a cart of 1 kg and a uniform rod of 0.1 kg and 1 m, whose inertia is m l^2 / 3."""
+    """Return both for a cart of 1 kg and a uniform rod of 0.1 kg and 1 m (inertia m l^2 / 3)."""
     _, speed, angle, turning = situation[0].tolist()
     along, across = speed + 0.5 * turning * math.cos(angle), -0.5 * turning * math.sin(angle)
     momentum = 1.0 * speed + 0.1 * along
@@ -194,7 +196,7 @@ def momentum_and_energy(situation: NDArray[np.float64]) -> tuple[float, float]:
 def test_a_push_changes_momentum_by_its_force_and_energy_by_its_work(
     start: tuple[float, ...], action: int, force: float
 ) -> None:
-    """Two laws for two accelerations: no other ones obey both."""
+    """Check two laws, which together determine both accelerations."""
     world = FinelyTimed()
     before = momentum_and_energy(np.array([start]))
     after = momentum_and_energy(pushed(world, start, action).situation)
@@ -203,7 +205,10 @@ def test_a_push_changes_momentum_by_its_force_and_energy_by_its_work(
 
 
 def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
-    """a(0) cosh(w t), with w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776; no energy is lost."""
+    """Compare with a(0) cosh(w t), where w^2 = 9.8 / (0.5 (4/3 - 0.1 / 1.1)) = 15.776.
+
+    Check also that energy is conserved.
+    """
     start = [0.0, 0.0, 0.001, 0.0]
     found = pushed(LeftAlone(), start, steps=5_000).situation
     assert found[0, 2] == pytest.approx(0.001 * math.cosh(math.sqrt(15.776) * 0.5), rel=2e-3)
@@ -225,7 +230,7 @@ def test_a_pole_that_is_left_alone_falls_as_a_small_angle_does() -> None:
 def test_it_ends_beyond_the_edge_and_where_the_pole_has_fallen(
     situation: tuple[float, ...], is_over: bool
 ) -> None:
-    """2.4 m, and 12 degrees, which are 0.2094."""
+    """Check the limits of 2.4 m and of 12 degrees, or 0.2094 rad."""
     assert pushed(CART_POLE, situation).has_ended[0] == is_over
 
 

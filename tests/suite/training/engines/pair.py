@@ -1,4 +1,4 @@
-"""Two processes that speak to each other, as Ray Train would start them; no Ray."""
+"""Run two communicating processes, as Ray Train would start them, but without Ray."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch.distributed as dist
 
 
 def on_two_workers(function: Callable[..., Any], folder: Path, *arguments: Any) -> Any:
-    """What `function(*arguments)` returns on the first of two workers; both call it.
+    """Call `function(*arguments)` on two workers and return the result of the first one.
 
-    A warning is an error there too. Both are gone afterwards.
+    Warnings are errors in the workers. Both processes have ended on return.
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.multiprocessing.spawn(_enter, (function, folder, arguments), nprocs=2)
@@ -23,7 +23,7 @@ def on_two_workers(function: Callable[..., Any], folder: Path, *arguments: Any) 
 
 
 def no_pickle(*arguments: Any, **named: Any) -> None:
-    """In the place of `torch.save` and `torch.load`."""
+    """Raise AssertionError; replaces `torch.save` and `torch.load`."""
     raise AssertionError("something is pickled")
 
 

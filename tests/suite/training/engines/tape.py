@@ -1,8 +1,8 @@
-"""A CUDA graph's stand-in on a CPU: it repeats the operations of a step on the same tensors.
+"""A stand-in for a CUDA graph on a CPU: repeat the operations of a step on the same tensors.
 
-As there, Python runs once, numbers that it passes are fixed, and a number that it asks a tensor
-for is refused. Unlike there, random numbers are drawn by the CPU's generator. Once a capture has
-failed, it draws no more, until `repaired`: so a GPU's generator refuses for the rest of a process.
+In both, Python runs once, the numbers that it passes are fixed, and reading a number from a tensor
+is an error. Here, random numbers come from the CPU's generator. After a failed capture it raises
+until `repaired` is called, as a GPU's generator does until the process ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Operation = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]
 
 
 class Tape(TorchDispatchMode):
-    """Notes every operation, backward ones included."""
+    """A mode that records every operation, including those of the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,11 @@ class Tape(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Raises RuntimeError where the operation tells Python a number or a shape."""
+        """Record an operation.
+
+        Raises:
+            RuntimeError: The operation returns a number or a data-dependent shape to Python.
+        """
         kwargs = kwargs or {}
         if (
             torch.Tag.data_dependent_output in func.tags
@@ -43,7 +47,7 @@ class Tape(TorchDispatchMode):
 
 
 def recorded(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """In place of `suite.training.engines.recording.on_gpu`, warm-up included."""
+    """Record a step after its warm-up; replaces `suite.training.engines.recording.on_gpu`."""
     for _ in range(3):
         work()
     try:
@@ -64,12 +68,12 @@ def recorded(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
 
 class _Broken(TorchDispatchMode):
-    """Draws nothing, as a generator that believes that it is being captured."""
+    """A mode that fails on random operations, as a generator does after a failed capture."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Raises RuntimeError where the operation draws."""
+        """Run an operation; raise RuntimeError if it draws random numbers."""
         if torch.Tag.nondeterministic_seeded in func.tags:
             raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
         return func(*args, **(kwargs or {}))
@@ -87,7 +91,7 @@ def repaired() -> bool:
 
 
 def _overwrite(before: Any, now: Any) -> None:
-    """Put what came out now where it came out then; a view lies there already."""
+    """Copy new results into the recorded tensors; a view already shares their memory."""
     for old, new in zip(tree_leaves(before), tree_leaves(now), strict=True):
         if isinstance(old, Tensor) and old.data_ptr() != new.data_ptr():
             old.copy_(new)

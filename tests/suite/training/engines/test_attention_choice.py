@@ -1,4 +1,4 @@
-"""Which kernel torch takes for attention is known, and stands in the result."""
+"""Test that the attention kernel that torch chooses is detected and recorded in the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.suite.training.engines.test_recording import LENGTH, TEXT, built
         ({"kernel": "math"}, "math"),
         ({"kernel": "materialised"}, ""),
         ({"value_dim": 3}, "math"),
-        ({"position": "t5"}, "math"),  # no kernel of a CPU learns a bias
+        ({"position": "t5"}, "math"),  # no CPU kernel supports a learned bias
     ],
 )
 def test_the_choice_is_that_of_torch(knobs: dict[str, Any], said: str) -> None:
@@ -42,7 +42,7 @@ def test_under_autocast_the_question_is_about_the_numbers_that_are_computed_with
     asked: list[torch.dtype] = []
     chosen = lambda *args, **_: asked.extend(a.dtype for a in args) or "flash"  # noqa: E731
     monkeypatch.setattr(attention_choice, "_chosen", chosen)
-    mixer = build_mixer("plain_attention", dim=8)  # of the tokens themselves, in float32
+    mixer = build_mixer("plain_attention", dim=8)  # attends to the tokens themselves, in float32
     with AttentionChoice(), torch.autocast("cpu", torch.bfloat16):
         mixer(torch.randn(2, 5, 8))
     assert set(asked) == {torch.bfloat16}
@@ -62,6 +62,6 @@ def test_a_recorded_training_says_it_once(monkeypatch: pytest.MonkeyPatch) -> No
     exercise = Exercise(task=build_task(TEXT, LENGTH), training=asked, batch=4, seed=0)
     engine = LocalEngine(built(), exercise.training, "cpu", is_recorded=True)
     assert Condition("attention kernel", "flash") in list(train_resuming(engine, exercise, None))
-    monkeypatch.setattr(attention_choice, "_chosen", None)  # is asked in the first step alone
+    monkeypatch.setattr(attention_choice, "_chosen", None)  # only the first step reads it
     engine.step(exercise.task.training_batch(0, 4, 0), exercise.task)
     assert engine.attention_kernels == "flash"

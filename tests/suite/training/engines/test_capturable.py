@@ -1,8 +1,8 @@
-"""A training step of every model, task and recipe does nothing that a CUDA graph cannot hold.
+"""Check that training steps of every model, task and recipe can be captured in a CUDA graph.
 
-It runs on the device "meta", which computes nothing: what asks it for a number or for a shape that
-depends on data fails, as while a GPU captures. What is not captured by design is named by
-`why_eager`, which recording asks first.
+They run on the device "meta", which computes nothing: an operation that reads a number or has a
+data-dependent shape fails, as during a capture on a GPU. `why_eager`, which recording calls first,
+names the steps that are not captured by design.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from tests.models.small_models import LENGTH, SYMBOLS, inputs, is_built, spec
 from tests.suite.toy import FirstToken, training
 
 META, ROWS, DIM = "meta", 2, 16
-CHEAP = {"optimizer": "sgd"}  # of the fewest operations; the recipes below take all of them
-AT_HAND = sorted(  # those that are drawn first: they cost the least
+CHEAP = {"optimizer": "sgd"}  # the fewest operations; the recipes below cover the others
+AT_HAND = sorted(  # tasks with generated data come first, since they cost least
     (name for name in TASKS if not task_class(name).source.is_fetched),
     key=lambda name: not issubclass(task_class(name), GeneratedTask),
 )
@@ -47,7 +47,7 @@ AT_HAND = sorted(  # those that are drawn first: they cost the least
 
 @pytest.fixture(autouse=True)
 def _autocast_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch's autocast does not know the device, on which numbers have no precision anyway."""
+    """Disable autocast on the meta device, which torch's autocast does not support."""
     real = torch.autocast
 
     def autocast(device_type: str, *others: Any, **named: Any) -> Any:
@@ -65,10 +65,10 @@ def take_a_step(
     *,
     is_watched: bool = False,
 ) -> None:
-    """Fail where a graph cannot hold the step, unless it is known before that it runs eagerly.
+    """Fail if a graph cannot hold the step, unless `why_eager` predicts that it runs eagerly.
 
-    The device refuses to answer by itself. To be watched takes several times as long, and also
-    finds what is copied to the device.
+    The device itself refuses to return numbers. With `is_watched`, copies to the device are also
+    detected, which takes several times as long.
     """
     if not any(why_eager(each, asked) for each in (model, teacher) if each is not None):
         engine = LocalEngine(model, asked, META, teacher=teacher)
@@ -78,7 +78,7 @@ def take_a_step(
 
 
 class Tagging(FirstToken):
-    """Asks for a symbol at each place."""
+    """A task with a target symbol at each position."""
 
     loss = Task.loss
 
@@ -101,7 +101,7 @@ def interface_of(task: type[Task]) -> Interface:
 
 
 def served(architecture: str, task: type[Task]) -> ModelSpec:
-    """Return a model for the task, of smaller patches where the usual ones do not fit."""
+    """Return a model for the task, with smaller patches where the usual ones do not fit."""
     kind, interface = architecture_class(architecture), interface_of(task)
     first = interface.inputs[INPUTS]
     parts = {"mixer": "attention", "position": "learned", "dim": DIM, "depth": 1}
@@ -119,9 +119,9 @@ def served(architecture: str, task: type[Task]) -> ModelSpec:
 
 
 def pairs() -> list[Any]:
-    """Each task with its own architecture, then each other architecture with a task.
+    """Return each task with its own architecture, then each other architecture with a task.
 
-    Tasks of one loss and of the same inputs differ in nothing that a step does.
+    Tasks with equal losses and inputs have equal steps; only one of them is tested by default.
     """
     found, alike = [], set()
     for name in AT_HAND:
@@ -195,7 +195,7 @@ def test_a_step_of_every_shipped_training(ablation: str) -> None:
 
 
 class Mean(nn.Module):
-    """Logits, but for what is added to them."""
+    """Logits plus a term that a given function computes from them."""
 
     def __init__(self, added: Callable[[Tensor], Any]) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class Mean(nn.Module):
 
 
 def on_a_mask(logits: Tensor) -> Tensor:
-    """A shape that depends on data."""
+    """Return a sum over a selection whose shape depends on the data."""
     return logits[logits > 0].sum()
 
 
@@ -244,7 +244,7 @@ def test_what_a_graph_cannot_hold_is_refused_with_the_reason(
         lambda logits: torch.full_like(logits, 2.0),
         lambda logits: nn.functional.dropout(logits, 0.5),
         lambda logits: logits[:, torch.arange(SYMBOLS, device=logits.device)],
-        lambda logits: logits * torch.tensor(2.0),  # a number, as Python's own
+        lambda logits: logits * torch.tensor(2.0),  # a scalar tensor acts like a Python number
     ],
 )
 def test_what_a_graph_holds_is_not_refused(added: Callable[[Tensor], Any]) -> None:

@@ -1,4 +1,4 @@
-"""The score of a split, and of its parts."""
+"""Test the score of a split and of its parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from tests.suite.writers import Successor, counted
 
 
 class Echo(nn.Module):
-    """Says of each place the symbol that stands there."""
+    """A model that predicts the input symbol at each position."""
 
     def __init__(self, num_symbols: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Echo(nn.Module):
 
 
 def test_a_part_is_scored_over_its_own_targets() -> None:
-    """The running parity of one bit is that bit; of more it is a toss-up."""
+    """Use running parity: it equals the bit for one bit and is a coin flip for more."""
     found = evaluate_in_parts(Echo(2), Parity(64), "validation", 100, "cpu")
     assert list(found) == ["", *Parity(64).parts()]
     assert found["length=1"] == 1.0
@@ -80,7 +80,7 @@ def test_a_part_without_targets_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolsRight(SequenceMetric):
-    """The share of symbols that are right, place by place."""
+    """The share of right symbols, position by position."""
 
     name: str = "symbols_right"
     unit: str = "1"
@@ -90,12 +90,12 @@ class SymbolsRight(SequenceMetric):
         return sum(a == b for a, b in zip(written, asked, strict=False)), len(asked)
 
 
-# Of 1 is asked 3 5 7 9, of 0 is asked 2 3 4.
+# The target of 1 is 3 5 7 9; that of 0 is 2 3 4.
 COUNTED = counted([1, 3, 5, 7, 9], [0, 2, 3, 4])
 
 
 def test_a_metric_may_judge_what_a_model_writes_by_itself() -> None:
-    """One on from 2 and 3 is right after the error at the first place, if the right 2 is read."""
+    """Compare a model that reads the right prefix with one that reads its own output."""
     given = SymbolsRight(end=END)
     free = replace(given, decoder=Decoder())
     assert score_batch(Successor(2), given, COUNTED)(COUNTED).tolist() == [5, 7]

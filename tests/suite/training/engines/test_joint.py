@@ -1,4 +1,4 @@
-"""A loss over all of a batch is the same whether the batch is run whole, in parts or by workers."""
+"""Check that a loss over a whole batch does not depend on accumulation or workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from suite.training.engines.sharded import ShardedEngine
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
 
-STEPS, BATCH, SEED = 3, 7, 0  # which no two or three parts divide evenly
+STEPS, BATCH, SEED = 3, 7, 0  # not divisible by two or three parts
 
 
 def _model() -> nn.Module:
@@ -62,7 +62,7 @@ def _trained(engine: Engine) -> list[float]:
 
 
 def _alone(accumulation: int) -> tuple[list[float], list[Tensor]]:
-    """Without clipping or AdamW, to which all multiples of a gradient are alike."""
+    """Return losses and gradients without clipping or AdamW, which hide the gradient's scale."""
     model = _model()
     asked = training(
         STEPS,
@@ -81,7 +81,7 @@ def _copied(parameter: Tensor) -> Tensor:
 
 def test_parts_give_the_loss_and_the_gradient_of_the_whole_batch() -> None:
     losses, weights = _alone(1)
-    for accumulation in (2, 3, 16):  # of 16 parts most have no row
+    for accumulation in (2, 3, 16):  # most of 16 parts are empty
         in_parts, others = _alone(accumulation)
         assert in_parts == pytest.approx(losses, rel=1e-5)
         for one, other in zip(others, weights, strict=True):
@@ -89,7 +89,7 @@ def test_parts_give_the_loss_and_the_gradient_of_the_whole_batch() -> None:
 
 
 def test_the_loss_is_of_all_pairs_of_the_batch() -> None:
-    """Not the mean over parts, in which each picture has fewer captions to be told from."""
+    """Compare with the mean over parts, where each picture has fewer negative captions."""
     task = EmojiPairs(LENGTH)
     batch = task.training_batch(0, BATCH, SEED)
     model = _model()
@@ -163,7 +163,7 @@ def _on_a_worker() -> dict[str, list[float]]:
 
 
 def _norm(engine: ShardedEngine, zero: int) -> float:
-    """Of the gradient of one more step, before it is clipped."""
+    """Return the gradient norm of one more step, before clipping."""
     task, norms = EmojiPairs(LENGTH), []
     batch = task.training_batch(STEPS, BATCH, SEED)
 

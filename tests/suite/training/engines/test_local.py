@@ -1,4 +1,4 @@
-"""A step on one device: which learning rate, which parameters decay, what is clipped."""
+"""Test a step on one device: learning rate, weight decay, clipping."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_step_returns_the_loss_before_the_update_and_no_graph() -> None:
 
 
 def test_old_gradients_do_not_add_up() -> None:
-    """Two steps on one batch: the second gradient is that of the second point alone."""
+    """Check that the second of two gradients on one batch is that of the second point alone."""
     batch = TASK.training_batch(0, 8, 0)
     model = Reader()
     engine = LocalEngine(model, training(10, learning_rate=1e-12), "cpu")
@@ -105,7 +105,7 @@ def test_old_gradients_do_not_add_up() -> None:
 
 
 class Asking(nn.Module):
-    """Tokens with logits `[batch, time, 5]`, and a penalty `[batch]` on the first of them."""
+    """A model with logits `[batch, time, 5]` and a penalty `[batch]` of the first token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def test_a_models_penalty_is_added_by_the_targets_of_each_example(accumulation: 
 
 
 def test_a_loss_may_read_what_a_model_returns_beside_logits() -> None:
-    """A model with a source, run eagerly; its batch has four inputs."""
+    """Use a model with a source that runs eagerly on a batch with four inputs."""
     task, model = Penalised(5), GruPair(dim=8)
     batch = task.training_batch(0, 4, 0)
     wanted = task.loss(batch.through(model), batch)

@@ -1,4 +1,4 @@
-"""A recorded step computes what an eager one does, from the first one on, or it says why not."""
+"""Compare recorded steps with eager ones from the first step on, or check the reason given."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def built(mixer: str = "attention", **settings: Any) -> nn.Module:
 
 
 def trained(model: nn.Module, asked: Training, task: Task, **how: Any) -> tuple[Any, ...]:
-    """Losses, parameters and how steps were run."""
+    """Return the losses, the parameters and how the steps were run."""
     torch.manual_seed(5)
     engine = LocalEngine(model, asked, "cpu", **how)
     batches = (task.training_batch(step, BATCH, 0) for step in range(asked.steps))
@@ -91,7 +91,7 @@ def test_a_recorded_training_is_an_eager_one(mixer: str, recipe: str) -> None:
     assert how == recording.RECORDED
     tolerance = 1e-2 if recipe == "bf16" else 1e-5
     assert losses == pytest.approx(eager, rel=tolerance)
-    assert len(set(losses)) == STEPS  # each of its own batch
+    assert len(set(losses)) == STEPS  # each for a different batch
     for one, other in zip(found, weights, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=tolerance)
 
@@ -105,7 +105,7 @@ def test_dropout_draws_anew_in_each_replay_and_as_it_would_have_eagerly() -> Non
 
 
 def test_a_recording_that_updates_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its first loss is right, and so would be that of each later step, of an untrained model."""
+    """Use one whose losses would be right for a model that is never trained."""
 
     def unchanging(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
         loss = work().clone()
@@ -119,7 +119,7 @@ def test_a_recording_that_updates_nothing_is_found_out(monkeypatch: pytest.Monke
 
 
 def test_nothing_of_the_trial_runs_is_left() -> None:
-    """The first step is a replay too, from the parameters and the state that there were."""
+    """Check that the first step is a replay from the original parameters and state."""
     task, model = build_task(TEXT, LENGTH), built()
     before = [p.detach().clone() for p in model.parameters()]
     asked = training(STEPS, learning_rate=0.0, weight_decay=0.0)
@@ -152,7 +152,7 @@ def test_a_resumed_training_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: P
 def test_a_batch_goes_straight_to_where_the_recording_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Once, pinned: a copy on the device in between would be one more."""
+    """Check that there is one pinned, direct copy and none on the device."""
     task = build_task(TEXT, LENGTH)
     engine = LocalEngine(built(), training(STEPS), "cpu", is_recorded=True)
     engine.step(task.training_batch(0, BATCH, 0), task)
@@ -165,7 +165,7 @@ def test_a_batch_goes_straight_to_where_the_recording_reads_it(
 
 
 class Moody(FirstToken):
-    """What it asks for hangs on numbers that a GPU would have to tell."""
+    """A task whose loss branches on values that a GPU would have to return."""
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         found = super().loss(outputs, batch)
@@ -173,7 +173,7 @@ class Moody(FirstToken):
 
 
 class Fickle(FirstToken):
-    """Counts its calls, as no recording can."""
+    """A task that counts its calls, which a recording cannot do."""
 
     calls = 0
 
@@ -183,7 +183,7 @@ class Fickle(FirstToken):
 
 
 class Declared(nn.Module):
-    """With a spec, and nothing in it that cannot be recorded."""
+    """A model with a spec that can be recorded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def test_what_is_known_not_to_be_recorded_is_never_tried(
 
 @pytest.mark.parametrize("attention", ["soft", "hard"])
 def test_a_captioner_is_recorded_unless_it_chooses_where_to_look(attention: str) -> None:
-    """Half of its batches are read softly, which Python decides."""
+    """Use a Python condition that selects soft attention for half of the batches."""
     interface = EmojiScenes.interface(SCENE)
     spec = ModelSpec(
         architecture="show_attend_tell",
@@ -249,13 +249,13 @@ def test_a_captioner_is_recorded_unless_it_chooses_where_to_look(attention: str)
 
 
 def test_batches_of_several_shapes_have_a_recording_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to a number of them, since each keeps memory."""
+    """Check that their number is limited, since each recording keeps memory."""
     num_recorded = []
     monkeypatch.setattr(
         recording, "on_gpu", lambda work: num_recorded.append(1) or tape.recorded(work)
     )
     task = build_task(TEXT, LENGTH)
-    # In float64, since rounding adds up over steps: in float32 by as much as the bound.
+    # float64, because rounding errors of float32 add up to as much as the bound
     engine = LocalEngine(built().double(), training(40), "cpu", is_recorded=True)
     eager = LocalEngine(built().double(), training(40), "cpu")
     for rows in (*range(1, 9), *range(1, 9)):
@@ -277,21 +277,21 @@ def test_a_training_says_how_its_steps_were_run() -> None:
 
 
 class Dropping(Declared):
-    """Draws random numbers in each step."""
+    """A model that draws random numbers in each step."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         return nn.functional.dropout(super().forward(inputs), 0.5)
 
 
 def a_failing_one(monkeypatch: pytest.MonkeyPatch) -> LocalEngine:
-    """Return a training with dropout whose capture fails, although nothing foretells it."""
+    """Return a training with dropout whose capture fails without any warning sign."""
     monkeypatch.setattr(recording, "why_not_captured", lambda step, kind: "")
     torch.manual_seed(5)
     return LocalEngine(Dropping(), training(STEPS), "cpu", is_recorded=True)
 
 
 def test_a_capture_that_fails_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An eager step after it would fail, and so would the trainings that follow."""
+    """Later eager steps and later trainings would fail too."""
     engine, task = a_failing_one(monkeypatch), Moody(3)
     batch = task.training_batch(0, BATCH, 0)
     with pytest.raises(CaptureFailed, match=NOT_PERMITTED):
@@ -324,7 +324,7 @@ def test_a_trial_whose_capture_fails_has_no_result_and_its_second_process_says_w
 
 
 def test_what_no_graph_holds_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attempt alone would cost the process: the eager steps could draw no more."""
+    """Check that nothing is tried; a failure would break the process's random generator."""
     monkeypatch.setattr(recording, "on_gpu", None)
     losses, _, how = trained(Dropping(), training(STEPS), Moody(3), is_recorded=True)
     assert how == "eagerly: aten._local_scalar_dense.default waits for a number from the device"

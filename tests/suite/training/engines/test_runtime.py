@@ -1,4 +1,4 @@
-"""A model run another way computes the same; what a machine cannot do is said in one sentence."""
+"""Check that other ways to run a model agree, and that unsupported ones give one message."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_graph_needs_a_gpu() -> None:
 
 
 class Recorder:
-    """In place of CUDA's: what it is given is run as it stands, and noted."""
+    """A stand-in for CUDA graphs that runs its callable unchanged and records it."""
 
     def __init__(self) -> None:
         self.recorded: list[tuple[bool, bool, tuple[Tensor, ...]]] = []
@@ -127,7 +127,7 @@ class Recorder:
     def __call__(
         self, shell: nn.Module, own: tuple[Tensor, ...], allow_unused_input: bool
     ) -> Callable[..., object]:
-        assert isinstance(shell, nn.Module)  # of a function, parameters would get no gradients
+        assert isinstance(shell, nn.Module)  # parameters of a function would get no gradients
         assert allow_unused_input
         self.recorded.append((shell.training, torch.is_grad_enabled(), own))
         return shell
@@ -158,7 +158,7 @@ def test_a_graph_is_recorded_once_for_each_shape_and_mode(recorder: Recorder) ->
     assert modes == [(True, True), (True, True), (True, True), (False, False)]
     of_first = recorder.recorded[0][2]
     assert [each.shape for each in of_first] == [tokens.shape]
-    assert of_first[0].data_ptr() != tokens.data_ptr()  # replays are copied into it
+    assert of_first[0].data_ptr() != tokens.data_ptr()  # replays copy their input into it
 
 
 def test_a_graph_shares_parameters_and_gradients_of_inputs(recorder: Recorder) -> None:
@@ -174,7 +174,7 @@ def test_a_graph_shares_parameters_and_gradients_of_inputs(recorder: Recorder) -
 
 
 def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) -> None:
-    """Also of a model that returns auxiliary tensors."""
+    """Include a model that returns auxiliary tensors."""
     model = GruPair(dim=8)
     graphed = prepared(model, "cuda_graph", "cuda")
     batch = Reversal(5).training_batch(0, 3, 0)
@@ -187,7 +187,7 @@ def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) ->
 def test_bf16_is_autocast_inside_what_is_recorded(
     declared: Any, is_cached: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A graph that held casts of a cache would read freed memory: torch refuses to record it."""
+    """Check that no casts are cached; in a graph they would read freed memory."""
     seen: list[object] = []
 
     class Watched(nn.Linear):

@@ -1,4 +1,4 @@
-"""DeepSpeed on two CPU processes: at every ZeRO stage the numbers of one process, also resumed."""
+"""Compare DeepSpeed on two CPU processes, at every ZeRO stage and resumed, with one process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.cluster
 
 RTOL = {"float32": 1e-5, "bf16": 1e-2}  # measured: 2e-7 and 7e-4
 STEPS, BATCH, LENGTH = 12, 8, 32
-NUM_LOSSES = 4  # in a curve: after steps 3, 6, 9, 12; scores after 4, 8, 12
+NUM_LOSSES = 4  # per curve: after steps 3, 6, 9, 12; scores after 4, 8, 12
 SPEC = ModelSpec(
     architecture="language_model",
     mixer="attention",
@@ -44,7 +44,7 @@ SPEC = ModelSpec(
     input_size=81,
     output_size=81,
 )
-# At width 128 a matrix is large enough that stage 3 divides it.
+# At width 128 a matrix is large enough for stage 3 to shard it.
 CASES = {
     "zero 0": Parallel(workers=2, zero=0, precision="float32", accumulation=1),
     "zero 1": Parallel(workers=2, zero=1, precision="float32", accumulation=1),
@@ -57,7 +57,7 @@ CASES = {
 
 
 class Short(ShakespeareCharacters):
-    """Three held-out batches, the last of one sequence: fewer than there are workers."""
+    """Three held-out batches, the last with one sequence: fewer rows than workers."""
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         first, second, third = itertools.islice(super().held_out(split, batch), 3)
@@ -80,7 +80,7 @@ def model() -> torch.nn.Module:
 
 
 class Twice(Checkpointer):
-    """Keeps two: after steps 4 and 8, both with a loss or two since the last point."""
+    """A checkpointer that saves after steps 4 and 8, with losses since the last point."""
 
     num_asked = 0
 
@@ -95,7 +95,7 @@ def checkpointer_in(folder: Path, kind: type[Checkpointer] = Checkpointer) -> Ch
 
 @dataclass(frozen=True)
 class Said:
-    """Of one life of a training; `files` are those of its last checkpoint."""
+    """Output of one run of a training; `files` are those of its last checkpoint."""
 
     points: list[Point]
     states: list[TrainedState]
@@ -111,14 +111,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Lives:
-    """Of one case: undisturbed, and resumed."""
+    """The undisturbed and the resumed run of one case."""
 
     first: Said
     resumed: Said
 
 
 def lived(parallel: Parallel, checkpointer: Checkpointer, seed: int = 0) -> Said:
-    """On a worker, from the newest checkpoint on; weights may be others at the start."""
+    """Train on a worker from the newest checkpoint; initial weights may differ by seed."""
     torch.manual_seed(seed)
     engine = ShardedEngine(build_model(SPEC), exercise().training, parallel, "cpu")
     num_steps = 0
@@ -126,7 +126,8 @@ def lived(parallel: Parallel, checkpointer: Checkpointer, seed: int = 0) -> Said
     def counted(*arguments: Any) -> Any:
         nonlocal num_steps
         num_steps += 1
-        begun.append(engine.model.global_steps)  # what a recipe draws by, also when resumed
+        # recipes draw random numbers by the step, also when resumed
+        begun.append(engine.model.global_steps)
         return original(*arguments)
 
     begun: list[int] = []
@@ -150,7 +151,7 @@ def lives(parallel: Parallel, folder: Path) -> Lives:
 
 
 def after_a_flipped_bit(folder: Path) -> Said:
-    """On a worker, of checkpoints of the first case."""
+    """Resume on a worker after damaging a checkpoint of the first case."""
     if dist.get_rank() == 1:
         largest = max(folder.glob("generation-000002/*"), key=lambda file: file.stat().st_size)
         content = bytearray(largest.read_bytes())
@@ -161,7 +162,7 @@ def after_a_flipped_bit(folder: Path) -> Said:
 
 
 def unfit_for_one(folder: Path) -> Said:
-    """The second worker cannot read its part of what was left, and says so to the first."""
+    """Resume where the second worker cannot read its part and reports it to the first."""
     if dist.get_rank() == 1:
         part = folder / "generation-000001" / "worker-1.json"
         part.write_text("[]")
@@ -172,7 +173,7 @@ def unfit_for_one(folder: Path) -> Said:
 
 
 def with_a_full_disk(folder: Path) -> list[Said]:
-    """Of the second worker alone: from its first file on, or from one of DeepSpeed's on."""
+    """Fill the disk of the second worker: from its first file on, or from DeepSpeed's on."""
     create, found = atomic_files.create, []
     for num_written in (0, 3):
         left = num_written
@@ -196,7 +197,7 @@ SPOILT = next(iter(CASES.values()))
 
 
 def every_case(folder: Path) -> tuple[Mapping[str, Lives], list[Said], list[Said]]:
-    """On a worker; bf16 last, since DeepSpeed remembers it for the whole process."""
+    """Run all cases on a worker; bf16 is last, since DeepSpeed keeps it for the process."""
     torch.save = torch.load = no_pickle
     training_module._TRAINING_LOSSES_PER_CURVE = NUM_LOSSES
     spoilt, *_ = CASES
@@ -224,7 +225,7 @@ def said(of_workers: Found) -> Mapping[str, Lives]:
 
 @pytest.fixture(scope="module")
 def here() -> tuple[list[Point], float]:
-    """The same training in this process, by the local engine."""
+    """Return the result of the same training in this process, with the local engine."""
     torch.set_num_threads(1)
     kept = model()
     with pytest.MonkeyPatch.context() as patch:

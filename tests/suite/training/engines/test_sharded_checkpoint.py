@@ -1,4 +1,4 @@
-"""A nest comes back as it was: containers, kinds of keys, every bit; what cannot is refused."""
+"""Test the round trip of nested containers: types, keys, every bit; others are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NESTS = st.recursive(
 )
 
 
-@settings(deadline=None)  # files on a busy machine
+@settings(deadline=None)  # files may be slow on a busy machine
 @given(nest=NESTS)
 def test_any_nest_comes_back(nest: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("nest") / "kept"

@@ -1,4 +1,4 @@
-"""On two workers, whole architectures train, start and are scored as in one process."""
+"""Compare training, initialisation and scores of architectures on two workers with one process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CASES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Checksum(SequenceMetric):
-    """Any other symbol, or any other number of them, gives another number."""
+    """A metric that changes with any symbol and with their number."""
 
     name: str = "checksum"
     unit: str = "1"
@@ -55,7 +55,7 @@ class Checksum(SequenceMetric):
 
 
 class Short(Penalised):
-    """Held out are a batch of eight and one of a single row: fewer than there are workers."""
+    """Held-out batches of eight rows and of a single row: fewer rows than workers."""
 
     metric = Checksum(decoder=Decoder(), end=END)
 
@@ -65,7 +65,7 @@ class Short(Penalised):
 
 
 class Ragged(Reversal):
-    """Of the first two rows nothing is asked, of the third one a single target."""
+    """Batches where two rows have no targets and the third has one."""
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         whole = super().training_batch(step, batch, seed)
@@ -78,7 +78,7 @@ class Ragged(Reversal):
 
 
 class Moody(GruPair):
-    """Answers otherwise while it trains, as dropout and batch norms do."""
+    """A model whose outputs differ in training mode, as with dropout or batch norm."""
 
     def encode(self, context: Tensor, context_mask: Tensor) -> Tensor:
         encoded = super().encode(context, context_mask)
@@ -93,13 +93,13 @@ TRAININGS: dict[str, tuple[dict[str, object], type[Task]]] = {
 
 
 def trained(engine: Engine, task: Task) -> tuple[list[float], float]:
-    """The losses of a few steps and the score after them."""
+    """Return the losses of a few steps and the score after them."""
     steps = [[engine.step(task.training_batch(n, BATCH, 0), task)] for n in range(STEPS)]
     return [engine.mean(each) for each in steps], engine.evaluate(task, "test", BATCH)
 
 
 def asked_of(case: str) -> tuple[Training, GruPair | None, Task]:
-    """A training, its teacher, and its task."""
+    """Return a training, its teacher and its task."""
     recipe, task = TRAININGS[case]
     asked = training(STEPS, learning_rate=3e-3, warmup_steps=1, **recipe)
     return asked, Moody(seed=5) if recipe else None, task(6)
@@ -115,29 +115,29 @@ def pairs_on_a_worker() -> dict[tuple[str, str], tuple[list[float], float]]:
     return found
 
 
-# Task and scale of a parent and its child each; tests/suite/cluster/test_families.py has all pairs.
-# bf16 is last, since DeepSpeed remembers it for the whole process.
+# Task and scale of pairs of parent and child; tests/suite/cluster/test_families.py has all pairs.
+# bf16 is last, since DeepSpeed keeps it for the whole process.
 SPREAD: dict[str, tuple[str, dict[str, object]]] = {
     "zero 0": ("fashion_mnist_images", {"workers": 2, "zero": 0}),
     "accumulated, zero 1": ("sorting", {"workers": 2, "zero": 1, "accumulation": 2}),
     "zero 3": ("sorting", {"workers": 2, "zero": 3}),
     "bf16, zero 2": ("fashion_mnist_images", {"workers": 2, "zero": 2, "precision": "bf16"}),
 }
-RTOL = {"bf16, zero 2": 4e-2}  # else 1e-5, in float32
+RTOL = {"bf16, zero 2": 4e-2}  # the others use 1e-5, in float32
 
 
 @dataclass(frozen=True)
 class Child:
-    """What was said of a child that starts from its parent's weights, and these."""
+    """Results and weights of a child that starts from its parent's weights."""
 
     points: list[Point]
     scores: list[Measurement]
     remarks: list[str]
-    weights: dict[str, Any]  # as numpy's arrays
+    weights: dict[str, Any]  # numpy arrays
 
 
 def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
-    """Train the parent, then the child: on two workers where the scale says so, else here."""
+    """Train the parent, then the child, on two workers if the scale asks for them."""
     _, parent, child, *_ = plan(
         family_ablation(
             task,
@@ -156,7 +156,7 @@ def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
         measure = Quality().measure_on_workers if is_spread else Quality().measure_resuming
         said = list(measure(trial, "cpu", checkpointer))  # type: ignore[arg-type]
         if is_spread:
-            dist.barrier()  # as Ray Train: the first worker has kept the weights when all are gone
+            dist.barrier()  # like Ray Train, wait until the first worker has saved the weights
     kept_file = folder / parent.trial_id / FINAL / "model.safetensors"
     return Child(
         points=[s for s in said if isinstance(s, Point)],
@@ -185,7 +185,7 @@ def of_workers(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Child]:
-    """The same, in this process."""
+    """Return the results of the same trainings in this process."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         hold_out_few(patch.setattr)
@@ -221,7 +221,8 @@ def test_workers_keep_their_weights_and_children_of_workers_take_them(
         [m.value for m in wanted.scores], rel=rtol, abs=rtol
     )
     assert found.weights.keys() == wanted.weights.keys()
-    for key, array in wanted.weights.items():  # Adam's first steps are as long for any gradient
+    # Adam's first steps do not depend on the gradient's size
+    for key, array in wanted.weights.items():
         np.testing.assert_allclose(found.weights[key], array, atol=20 * rtol, err_msg=key)
     assert "tensors fit" in found.remarks[0]
     assert [r.partition(": ")[2] for r in found.remarks] == [

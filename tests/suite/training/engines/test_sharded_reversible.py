@@ -1,4 +1,4 @@
-"""A reversible model on two workers: ZeRO 0 to 2 find its gradients."""
+"""Check the gradients of a reversible model on two workers with ZeRO 0 to 2."""
 
 from __future__ import annotations
 
