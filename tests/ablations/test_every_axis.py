@@ -1,6 +1,6 @@
 """Check that every axis of every ablation has the effect that it declares, at quick scale.
 
-Two subjects that differ in one axis are built from one seed and given one input. A knob or a mixer
+Two variants that differ in one axis are built from one seed and given one input. A knob or a mixer
 must change the parameters or the output; a knob that changes only the cost must take another path
 to the same numbers; a knob of evaluation must change the evaluation only; an axis of the recipe
 must change the training only.
@@ -21,8 +21,9 @@ from models import Input, ModelSpec, Outputs, architecture_class, build_model, m
 from models.registry import mixer_pattern
 from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
-from suite.planning.resolve import Subject, subject_of
+from suite.planning.resolve import variant_on
 from suite.planning.variants import Baseline, Variant, variants_of
+from suite.schema import Trial
 from suite.spec import Recipe
 from tests.models.small_models import OperationNames
 
@@ -46,12 +47,12 @@ MOST_TOKENS = 96  # limit of an input, if the model allows more; above any windo
 
 @dataclass(frozen=True)
 class Pair:
-    """Two subjects of one ablation that differ only in `axis`."""
+    """Two variants of one ablation that differ only in `axis`."""
 
     ablation: str
     axis: str
-    one: Subject
-    other: Subject
+    one: Trial
+    other: Trial
 
 
 def _baseline(name: str) -> Baseline:
@@ -85,13 +86,11 @@ def _pairs(name: str) -> Iterator[Pair]:
                     yield Pair(name, axis.name, *found)
 
 
-def _on_a_task(
-    baseline: Baseline, one: Variant, other: Variant
-) -> Iterator[tuple[Subject, Subject]]:
-    """Yield the subjects on the first task that supports both, if there is one."""
+def _on_a_task(baseline: Baseline, one: Variant, other: Variant) -> Iterator[tuple[Trial, Trial]]:
+    """Yield the variants on the first task that supports both, if there is one."""
     for task in baseline.ablation.tasks:
         try:
-            yield subject_of(baseline, one, task), subject_of(baseline, other, task)
+            yield variant_on(baseline, one, task), variant_on(baseline, other, task)
         except Impossible:
             continue
         return
@@ -114,7 +113,7 @@ def _check(pair: Pair) -> None:
     where = f"{pair.ablation}: {pair.axis}"
     differing = {
         field.name
-        for field in fields(Subject)
+        for field in fields(Trial)
         if getattr(pair.one, field.name) != getattr(pair.other, field.name)
     }
     if pair.axis in OF_TRAINING:
@@ -127,12 +126,12 @@ def _check(pair: Pair) -> None:
     elif pair.axis in {"task", "length"}:
         assert pair.axis in differing, where
     else:  # a mixer may have its own learning rate, and a start also changes the model
-        assert "model" in differing <= {"model", "training", "start"}, where
+        assert "subjects" in differing <= {"subjects", "training", "start"}, where
         _check_models(pair, where)
 
 
 def _check_models(pair: Pair, where: str) -> None:
-    a, b = (_ran(each.model.spelling) for each in (pair.one, pair.other))
+    a, b = (_ran(each.subjects[0].spelling) for each in (pair.one, pair.other))
     if pair.axis in {"dim", "depth"}:
         assert a.shapes != b.shapes, where
     elif _is_marked(pair, "reading_only"):
@@ -148,7 +147,7 @@ def _check_models(pair: Pair, where: str) -> None:
 
 
 def _is_marked(pair: Pair, mark: str) -> bool:
-    mixers = map(mixer_class, mixer_pattern(pair.one.model.mixer))
+    mixers = map(mixer_class, mixer_pattern(pair.one.subjects[0].mixer))
     knobs = {field.name: field for mixer in mixers for field in fields(mixer.Config)}
     return pair.axis in knobs and bool(knobs[pair.axis].metadata.get(mark))
 
@@ -199,11 +198,12 @@ def _drawn(one: Input, rows: tuple[int, ...]) -> Tensor:
 
 
 def test_an_axis_that_changes_nothing_would_be_seen() -> None:
-    """Test the check itself: on two equal subjects, and on a wrong declaration of cost only."""
+    """Test the check itself: on two equal variants, and on a wrong declaration of cost only."""
     pair = next(pair for pair in _pairs("heads") if pair.axis == "heads")
     with pytest.raises(AssertionError):
         _check(replace(pair, other=pair.one))
-    same = replace(pair.one, model=replace(pair.one.model, runtime="compiled"))
+    (model,) = pair.one.subjects
+    same = replace(pair.one, subjects=(replace(model, runtime="compiled"),))
     with pytest.raises(AssertionError):
         _check(replace(pair, other=same))
     with pytest.raises(AssertionError):

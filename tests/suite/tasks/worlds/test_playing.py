@@ -16,7 +16,7 @@ from suite.tasks.worlds.playing import AskedAndGot, ReturnGot, WorldMetric, play
 from suite.tasks.worlds.windy_grid import WEST
 from suite.tasks.worlds.world import World
 from suite.tasks.worlds.world_task import LEVELS, WorldTask
-from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
+from suite.training.engines.engine import evaluate, evaluate_in_parts, score_batch
 
 LENGTH = 5
 
@@ -209,5 +209,5 @@ def test_a_probability_that_is_no_number_is_no_return() -> None:
     model.states.bias.data[1] = torch.nan
     metric = task.metric
     assert isinstance(metric, ReturnGot)
-    value = metric.value(judged(model, metric, batch)(batch))
+    value = metric.value(score_batch(model, metric, batch)(batch))
     assert value != value
