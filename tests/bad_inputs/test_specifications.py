@@ -139,7 +139,7 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "line-16 a path for a name": (_model('mixer="../../x"'), ["'../../x'", "attention"]),
     "line-16 300 characters in a name": (_model('mixer="x" * 300'), ["at most 200 characters"]),
     "line-18 a mixer of no module": (_model('mixer="nowhere.at_all:X"'), ["No module named"]),
-    "line-18 a mixer that is none": (_model('mixer="json:JSONDecoder"'), ["no subclass of"]),
+    "line-18 a mixer that is none": (_model('mixer="json:JSONDecoder"'), ["is not a subclass of"]),
     "line-18 a name that leads elsewhere": (_model('mixer="../x:Y"'), ["package.module:Class"]),
     "line-19 an impossible baseline": (
         _model('mixer="fnet"') | _axes('vary("depth", [1, 2])'),

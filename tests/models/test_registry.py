@@ -124,11 +124,11 @@ def test_a_users_own_mixer_is_built_and_labelled_unproven(own_module: str) -> No
     ("path", "message"),
     [
         ("{}:Averge", "no 'Averge'; did you mean 'Average'"),
-        ("{}:Stranger", "no subclass of models.mixer.Mixer"),
+        ("{}:Stranger", "is not a subclass of models.mixer.Mixer"),
         ("{}:OWN", "has no 'OWN'"),
         ("{}:Unfinished", "does not define forward"),
         ("models.mixer:Mixer", "does not define forward"),
-        ("models.mixer:without_padding", "no subclass"),
+        ("models.mixer:without_padding", "is not a subclass"),
         ("no_such_package.x:Class", "cannot be imported: ModuleNotFoundError: No module named"),
         ("broken_mixers_for_test:X", "cannot be imported: ZeroDivisionError"),
         ("{}:", "not written package.module:Class"),
