@@ -185,7 +185,7 @@ def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
         ({"knobs": {"heads": 3}}, "heads=3 does not divide dim=16"),
         ({"position": "rop"}, "unknown position 'rop'; did you mean 'rope'"),
         ({"position": "rope", "mixer": "lstm"}, "lstm takes no relative position .rope.: it comp"),
-        ({"position": "rope", "knobs": {"heads": 16}}, "rope turns pairs of numbers"),
+        ({"position": "rope", "knobs": {"heads": 16}}, "rope rotates pairs of numbers"),
         ({"settings": {"dropout": 1.0}}, "language_model: dropout=1.0 is not at least 0 and below"),
         ({"settings": {"pooling": "mean"}}, "language_model has no knob 'pooling'"),
         ({"architecture": "encoder"}, "unknown architecture 'encoder'"),
