@@ -22,7 +22,7 @@ from models import (
     build_shapes,
     mixer_class,
 )
-from models.flop_count import UncountedOperationError, counted_forward_flops
+from models.flop_count import counted_forward_flops
 from models.interface import CONTEXT
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
@@ -364,17 +364,17 @@ def _flops_per_step(
 ) -> float | None:
     """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
-    It is None if a user's own model runs an operation of unknown cost.
+    It is None if a user's own model has no formula: counting would run its code once more, with all
+    that it prints and raises, inside a trial that measures something else.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
     per_step = passes_per_step(trial.training)
     passes = [(model, per_step * TRAINING_OVER_FORWARD + is_sampled)]
     passes += [(teacher, per_step)] if teacher else []
     lengths = lengths_of(trial)
-    try:
-        return sum(n * forward_flops(each.spec, trial.batch, lengths) for each, n in passes)
-    except UncountedOperationError:
+    if not all(has_formula(each.spec) for each, _ in passes):
         return None
+    return sum(n * forward_flops(each.spec, trial.batch, lengths) for each, n in passes)
 
 
 PROBES: dict[str, str] = {

@@ -81,7 +81,11 @@ FAULTS = {
     "no such package": ((), {"name": "nowhere.average:Average"}, "No module named 'nowhere'"),
     "no such class": ((), {"name": "own.average:Averge"}, "did you mean 'Average'"),
     "not written so": ((), {"name": "own/average.py:Average"}, "package.module:Class"),
-    "not a mixer": ((), {"name": "own.average:dataclass"}, "is not a subclass of models.mixer.Mixer"),
+    "not a mixer": (
+        (),
+        {"name": "own.average:dataclass"},
+        "is not a subclass of models.mixer.Mixer",
+    ),
     "abstract": (((SIGNATURE, "def mix(self, x):"),), {}, "does not define forward"),
     "raises on import": ((("from dataclasses", "1 / 0\nfrom dataclasses"),), {}, "ZeroDivision"),
     "ends the program": (

@@ -93,7 +93,11 @@ FORWARD = "x = nn.functional.pad(self.embed(inputs).mT, (2, 0))"
 POOLED = {"model": '"own_net:Pooled"', "tasks": f'["{PADDED}"]'}
 FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], dict[str, str], str]] = {
     "no such class": ((), {"model": '"own_net:Nett"'}, "did you mean 'Net'"),
-    "no architecture": ((), {"model": '"own_net:nn"'}, "is not a subclass of models.architecture.Arch"),
+    "no architecture": (
+        (),
+        {"model": '"own_net:nn"'},
+        "not a subclass of models.architecture",
+    ),
     "a class": ((), {"model": "Scale"}, "architecture is a class; name it by its import path"),
     "abstract": ((("def build", "def make"),), {}, "does not define build"),
     "raises on import": ((("import torch\n", "1 / 0\n"),), {}, "ZeroDivision"),

@@ -18,8 +18,6 @@ from tests.workplace import Workplace
 SPEAKS = r"""
 from pathlib import Path
 
-from torch._subclasses import FakeTensor
-
 
 class Mute(Exception):
     def __str__(self):
@@ -34,8 +32,6 @@ ERRORS = [Mute(), *map(Formula, TEXTS)]
 
 class Speaks(Good):
     def meet_fault(self, x):
-        if isinstance(x, FakeTensor):  # FLOPs are counted, and no error of that ends a trial
-            return
         for number, error in enumerate(ERRORS):  # each trial has a process of its own
             said = Path(__file__).with_name(f"said{number}")
             if not said.exists():
