@@ -187,13 +187,12 @@ TWO_INPUTS = (
 )
 
 
-def test_one_with_two_inputs_and_no_formula_is_planned_and_counted(planned: Planned) -> None:
+def test_one_with_two_inputs_and_no_formula_is_planned_and_estimated(planned: Planned) -> None:
     found = planned(*TWO_INPUTS, tasks='["reversal"]', probes='["quality"]')
     trial = found.trials[0]
     assert {name: each.length for name, each in trial.subjects[0].others.items()} == {"context": 7}
     assert seconds_of(trial, found.resources) > 0
-    of_conv = 2 * 4 * 13 * 3 * trial.length
-    assert exercise(trial, initial_model(trial)).flops_per_step == 3 * trial.batch * of_conv
+    assert exercise(trial, initial_model(trial)).flops_per_step is None
 
 
 @pytest.mark.parametrize(
