@@ -8,23 +8,10 @@ ABLATION = Ablation(
     axes=[vary("mixer", ["attention", "linear_transformer"])],
     tasks=["mqar_small"],
     probes=["quality", "floors", "mixer_time"],
-    claim=Claim(
-        "after 300 steps attention recalls more",
-        metric="accuracy",
-        a="mixer=attention",
-        b="mixer=linear_transformer",
-        by=0.1,
-    ),
-    scales={
-        "quick": Scale(
-            dim=64,
-            depth=2,
-            length=32,
-            steps=300,
-            batch=32,
-            learning_rate="tuned",
-            search_steps=200,
-            lengths=[128, 256, 512, 1024],
-        )
-    },
-)
+    claim=Claim("after 300 steps attention recalls more", metric="accuracy",
+                a="mixer=attention", b="mixer=linear_transformer", by=0.1),
+    scales={"quick": Scale(
+        dim=64, depth=2, length=32, steps=300, batch=32, learning_rate="tuned", search_steps=200,
+        lengths=[128, 256, 512, 1024],
+    )},
+)  # fmt: skip

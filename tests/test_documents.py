@@ -68,6 +68,7 @@ def test_every_make_target_exists() -> None:
 def test_the_ablation_of_the_readme_is_the_demo() -> None:
     block = next(block for block in code_blocks(README) if "ABLATION" in block)
     assert block == (ROOT / "docs/demo.py").read_text()
+    assert len(block.splitlines()) <= 25
     assert "bakeoff run docs/demo.py" in README
     assert "bakeoff run docs/demo.py" in (ROOT / "Makefile").read_text()
 
@@ -83,7 +84,7 @@ def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.Monkey
     assert planned.about.variants == ("mixer=attention", "mixer=linear_transformer")
     assert planned.about.claim is not None
     missing = pending_work([planned], {})
-    assert seconds_of(*missing.packed[0]) <= 1.0
+    assert seconds_of(*missing.packed[0]) < 1.0
     assert {trial.length for trial, _ in missing.alone} >= {128, 1024}
     assert planned_work(planned.trials, planned.resources).seconds(1) < 260  # measured: 160
 
@@ -169,11 +170,17 @@ def test_the_module_of_the_readme_can_be_trained(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 170
-    assert len(README) <= 9500
+    assert len(README.splitlines()) <= 150
+    assert len(README) <= 9000
     paragraphs = re.sub(r"```.*?```", "", README, flags=re.DOTALL).split("\n\n")
     prose = [each for each in paragraphs if not each.startswith(("    ", "|", "- "))]
     assert max(len(each.strip().splitlines()) for each in prose) <= 4
+
+
+def test_contributing_is_short() -> None:
+    """Count the lines without the two diffs."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert len(re.sub(r"```diff.*?```", "", text, flags=re.DOTALL).splitlines()) <= 200
 
 
 def test_the_last_chaos_lost_nothing() -> None:

@@ -39,6 +39,7 @@ class Uniform(Floor):
 
     name = "uniform"
     label = "uniform"
+    is_quick = True
 
     def suits(self, task: type[Task]) -> bool:
         """Return True if the metric defines how many symbols must be right together."""
@@ -56,6 +57,7 @@ class Majority(Floor):
 
     name = "majority"
     label = "majority"
+    is_quick = True
 
     def label_on(self, task: type[Task]) -> str:
         """Return "unigram" for a text."""
@@ -92,6 +94,7 @@ class ShownAnswers(Floor):
 
     name = "shown_answers"
     label = "guess among shown"
+    is_quick = True
     metric = Accuracy
 
     def suits(self, task: type[Task]) -> bool:

@@ -35,6 +35,7 @@ class Floor(ABC):
         asks_for: The kinds of answer that the task may ask for.
         input_kinds: The kinds that the first input may have.
         context: The kind that the context must have.
+        is_quick: True if its score takes well under a second on every task.
     """
 
     name: ClassVar[str]
@@ -45,6 +46,7 @@ class Floor(ABC):
     asks_for: ClassVar[tuple[str, ...]] = ()
     input_kinds: ClassVar[tuple[str, ...]] = ()
     context: ClassVar[str] = ""
+    is_quick: ClassVar[bool] = False
 
     def label_on(self, task: type[Task]) -> str:
         """Return the label in the tables of the given task."""

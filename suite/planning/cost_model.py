@@ -15,6 +15,7 @@ from functools import cache
 
 from models import ModelSpec, architecture_class, build_shapes, mixer_class
 from models.registry import mixer_pattern
+from suite.floors.registry import FLOORS
 from suite.planning.gpu_specs import H100
 from suite.planning.loader import tried
 from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
@@ -38,8 +39,9 @@ _SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
-_SECONDS_WITHOUT_TRAINING = 1.0  # for a floor, or for the examination of a trained model
+_SECONDS_WITHOUT_TRAINING = 1.0  # to examine a trained model
 _SECONDS_OF_A_COUNT = 0.02
+_SECONDS_OF_QUICK_FLOORS, _SECONDS_OF_FLOORS = 0.3, 4.0
 
 
 def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H100) -> float:
@@ -50,12 +52,14 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         resources: The resources that it requests.
         gpu: FLOPs per second of large matrix products on its GPU, by precision.
     """
+    if not trial.subjects:
+        are_quick = all(FLOORS[name].is_quick for name in task_class(trial.task).floors)
+        return _SECONDS_OF_QUICK_FLOORS if are_quick else _SECONDS_OF_FLOORS
     rate = _flops_per_second(trial, resources, gpu)
     if trial.training is None and trial.parallel is None and not trial.is_timing:
-        if trial.subjects and "beam" in probe_named(trial.probe).depends_on:
+        if "beam" in probe_named(trial.probe).depends_on:
             return _SECONDS_WITHOUT_TRAINING + _seconds_of_writing(trial, rate)
-        is_count = trial.subjects and not trial.trained
-        return _SECONDS_OF_A_COUNT if is_count else _SECONDS_WITHOUT_TRAINING
+        return _SECONDS_WITHOUT_TRAINING if trial.trained else _SECONDS_OF_A_COUNT
     per_step = _seconds_of_a_step(trial, resources, rate)
     steps = trial.training.steps * (1 + _EVALUATION_SHARE) if trial.training else 0.0
     if trial.parallel is not None:  # a timing also measures a single worker, and profiles
